@@ -1,0 +1,259 @@
+//! One error type. Its kind says who must act; the command line turns it into an exit code.
+
+use std::fmt;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use datafusion::parquet::errors::ParquetError;
+
+/// The crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Who must act on an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The job file or the arguments are wrong: correct them. Exit code 2.
+    Job,
+    /// The input or the storage is wrong or out of reach: mend it, then run again. Exit code 3.
+    Input,
+    /// The engine ran out of memory or lost its cluster: give it more, or run again. Exit code 4.
+    Engine,
+    /// This program is wrong: report it. Exit code 5.
+    Bug,
+    /// Somebody stopped the run: run it again to go on. Exit code 130, as shells have it.
+    Interrupted,
+}
+
+impl Kind {
+    /// The exit code of the process that ends with this kind of error.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Job => 2,
+            Kind::Input => 3,
+            Kind::Engine => 4,
+            Kind::Bug => 5,
+            Kind::Interrupted => 130,
+        }
+    }
+}
+
+/// What went wrong, in a lowercase fragment that names the path, row or key, and who must act.
+///
+/// Causes are chained through [`std::error::Error::source`]; a message does not repeat its cause.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` without a cause.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    /// The job file or the arguments are wrong.
+    pub fn job(message: impl Into<String>) -> Self {
+        Self::new(Kind::Job, message)
+    }
+
+    /// The input or the storage is wrong.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::new(Kind::Input, message)
+    }
+
+    /// The engine could not go on.
+    pub fn engine(message: impl Into<String>) -> Self {
+        Self::new(Kind::Engine, message)
+    }
+
+    /// This program broke a promise of its own.
+    pub fn bug(message: impl Into<String>) -> Self {
+        Self::new(Kind::Bug, message)
+    }
+
+    /// Somebody stopped the run.
+    pub fn interrupted() -> Self {
+        Self::new(Kind::Interrupted, "stopped; run the same command again to go on from the last finished stage")
+    }
+
+    /// This error with `cause` behind it.
+    pub fn because(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(cause.into());
+        self
+    }
+
+    /// Who must act.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|e| e as _)
+    }
+}
+
+/// Says what was being done when an error came up, keeping its kind.
+pub trait Context<T> {
+    /// The error with `message` in front of it.
+    fn context(self, message: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Context<T> for Result<T, E> {
+    fn context(self, message: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|e| {
+            let e: Error = e.into();
+            Error::new(e.kind, message()).because(e)
+        })
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        let kind = kind_of(&error);
+        let message = match kind {
+            Kind::Engine => {
+                "the memory budget is too small for this stage: raise [engine] memory, or lower [engine] threads"
+            }
+            Kind::Job => "the query cannot be planned",
+            Kind::Bug => "the engine failed in a way that this program did not foresee",
+            Kind::Input | Kind::Interrupted => "reading or writing failed",
+        };
+        match unwrap_own(error) {
+            Ok(own) => own,
+            Err(error) => Error::new(kind, message).because(error),
+        }
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+impl From<ArrowError> for Error {
+    fn from(error: ArrowError) -> Self {
+        DataFusionError::from(error).into()
+    }
+}
+
+impl From<ParquetError> for Error {
+    fn from(error: ParquetError) -> Self {
+        DataFusionError::from(error).into()
+    }
+}
+
+impl From<object_store::Error> for Error {
+    fn from(error: object_store::Error) -> Self {
+        Error::input("the storage did not answer as it should").because(error)
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Error::input("reading or writing failed").because(error)
+    }
+}
+
+/// Our own error, where DataFusion carried one through its plan, or else what DataFusion said.
+fn unwrap_own(error: DataFusionError) -> std::result::Result<Error, DataFusionError> {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(own) => Ok(*own),
+            Err(inner) => match inner.downcast::<DataFusionError>() {
+                Ok(nested) => unwrap_own(*nested),
+                Err(inner) => Err(DataFusionError::External(inner)),
+            },
+        },
+        DataFusionError::ArrowError(inner, backtrace) => match *inner {
+            ArrowError::ExternalError(e) => unwrap_own(DataFusionError::External(e)),
+            other => Err(DataFusionError::ArrowError(Box::new(other), backtrace)),
+        },
+        DataFusionError::Context(said, inner) => {
+            unwrap_own(*inner).map_err(|e| DataFusionError::Context(said, Box::new(e)))
+        }
+        // Several tasks may wait for one that failed; each is told through a shared pointer.
+        DataFusionError::Shared(shared) => match own_of(&shared) {
+            Some(own) => Ok(own),
+            None => Err(DataFusionError::Shared(shared)),
+        },
+        other => Err(other),
+    }
+}
+
+/// A copy of our own error inside `error`: its kind and the messages of its chain.
+fn own_of(error: &DataFusionError) -> Option<Error> {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
+            Some(own) => {
+                let copy = Error::new(own.kind, own.message.clone());
+                Some(match &own.source {
+                    Some(source) => copy.because(source.to_string()),
+                    None => copy,
+                })
+            }
+            None => inner.downcast_ref::<DataFusionError>().and_then(own_of),
+        },
+        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+            ArrowError::ExternalError(e) => e
+                .downcast_ref::<DataFusionError>()
+                .and_then(own_of)
+                .or_else(|| e.downcast_ref::<Error>().map(|e| Error::new(e.kind, e.message.clone()))),
+            _ => None,
+        },
+        DataFusionError::Context(_, inner) => own_of(inner),
+        DataFusionError::Shared(inner) => own_of(inner),
+        _ => None,
+    }
+}
+
+fn kind_of(error: &DataFusionError) -> Kind {
+    match error {
+        DataFusionError::ResourcesExhausted(_) => Kind::Engine,
+        DataFusionError::SQL(..)
+        | DataFusionError::Plan(_)
+        | DataFusionError::SchemaError(..)
+        | DataFusionError::NotImplemented(_)
+        | DataFusionError::Diagnostic(..)
+        | DataFusionError::Configuration(_) => Kind::Job,
+        DataFusionError::ArrowError(..)
+        | DataFusionError::ParquetError(_)
+        | DataFusionError::ObjectStore(_)
+        | DataFusionError::IoError(_)
+        | DataFusionError::External(_)
+        | DataFusionError::Execution(_) => Kind::Input,
+        DataFusionError::Context(_, inner) => kind_of(inner),
+        DataFusionError::Shared(inner) => kind_of(inner),
+        _ => Kind::Bug,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_errors_survive_the_engine() {
+        let own = Error::job("unknown key `sise`");
+        let through: Error =
+            DataFusionError::Context("while planning".into(), Box::new(DataFusionError::from(own))).into();
+        assert_eq!(through.kind(), Kind::Job);
+        assert_eq!(through.to_string(), "unknown key `sise`");
+    }
+
+    #[test]
+    fn an_exhausted_pool_is_the_engines() {
+        let error: Error = DataFusionError::ResourcesExhausted("no more".into()).into();
+        assert_eq!(error.kind().exit_code(), 4);
+    }
+}

@@ -1,0 +1,261 @@
+//! The job: what is read, how it is cut, hashed, banded and scored, and where the tables go.
+//!
+//! `file` is the TOML file and nothing else; [`resolve`] makes of it a [`Job`] that cannot be invalid.
+//! Stages take the section that bears their name.
+
+use std::time::SystemTime;
+
+/// A resolved job: every default filled in, every rule checked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Job {
+    /// What the run calls itself in logs and in the manifest.
+    pub name: String,
+    /// Where the documents are.
+    pub source: Source,
+    /// How a text becomes a set of shingles.
+    pub shingle: Shingle,
+    /// How a set of shingles becomes a signature.
+    pub minhash: Minhash,
+    /// How a signature becomes buckets.
+    pub lsh: Lsh,
+    /// How candidates are found.
+    pub candidates: Candidates,
+    /// What makes a candidate a pair.
+    pub score: Score,
+    /// Where the tables go.
+    pub output: Output,
+    /// What runs it. Nothing here changes a row of the result.
+    pub engine: Engine,
+}
+
+/// `[source]`: where the documents are and which columns are theirs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Source {
+    /// The format of the files.
+    pub format: Format,
+    /// Files, folders, globs or URLs; at least one.
+    pub urls: Vec<String>,
+    /// What identifies a document.
+    pub id: Id,
+    /// What stands between the parts of an id of several columns.
+    pub id_separator: String,
+    /// The columns that hold the text, joined by a newline; at least one.
+    pub text: Vec<String>,
+    /// What happens when an id comes twice.
+    pub duplicate_ids: DuplicateIds,
+    /// How CSV files are written; other formats pass it over.
+    pub csv: Csv,
+}
+
+/// The formats that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// The Reuters-21578 collection's SGML.
+    Reuters,
+    /// Delimited text, also compressed by gzip or zstd.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+    /// One JSON object a line, also compressed by gzip or zstd.
+    Jsonl,
+    /// One document per file.
+    Text,
+}
+
+/// What identifies a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Id {
+    /// The values of these columns, joined by `id_separator`.
+    Columns(Vec<String>),
+    /// The row's number in its file, counted from 0; with several files `path:row`.
+    RowNumber,
+    /// The file's path relative to the source's folder. Only for [`Format::Text`].
+    Path,
+}
+
+/// What happens when an id comes twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DuplicateIds {
+    /// The run ends with an error that names them.
+    Error,
+    /// The first in order of (file, row) stays, the others go to `rejects`.
+    Reject,
+}
+
+/// How CSV files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Csv {
+    /// The byte between fields.
+    pub delimiter: u8,
+    /// Whether the first line names the columns; without it they are `column_1`, `column_2`, ...
+    pub header: bool,
+    /// The byte around fields that hold delimiters, quotes or newlines.
+    pub quote: u8,
+}
+
+/// `[shingle]`: how a text becomes a set of shingles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shingle {
+    /// The steps that the text goes through first, in this order.
+    pub normalize: Vec<Normalize>,
+    /// What a shingle is made of.
+    pub unit: Unit,
+    /// Units in a shingle, at least 1.
+    pub size: usize,
+    /// What turns a shingle into a number.
+    pub hash: ShingleHash,
+    /// Documents of fewer words than this are rejected; 0 rejects none.
+    pub min_words: usize,
+}
+
+/// A step of text normalisation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Normalize {
+    /// Unicode lower case.
+    Lowercase,
+    /// Every run of characters that are not alphabetic becomes one space.
+    LettersOnly,
+    /// Every run of white space becomes one space, none at the ends.
+    CollapseWhitespace,
+    /// Words made of digits alone leave.
+    DigitsOut,
+    /// The stop words of a language (ISO 639-1 code) leave.
+    StopWords(String),
+    /// Every white-space character becomes an underscore.
+    SpacesToUnderscores,
+    /// Unicode compatibility composition (NFKC).
+    Nfkc,
+}
+
+/// What a shingle is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Words by Unicode word boundaries (UAX #29).
+    Word,
+    /// Unicode scalar values.
+    Char,
+}
+
+/// What turns a shingle into a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShingleHash {
+    /// XXH3, 64 bits.
+    Xxh3,
+    /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, words joined by one space.
+    Crc32,
+}
+
+/// `[minhash]`: how a set of shingles becomes a signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Minhash {
+    /// Permutations, which is the signature's length; at least 1.
+    pub permutations: usize,
+    /// What the permutations are drawn from.
+    pub seed: u64,
+}
+
+/// `[lsh]`: how a signature becomes buckets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lsh {
+    /// Bands, b; `bands * rows <= permutations`.
+    pub bands: usize,
+    /// Rows in a band, r.
+    pub rows: usize,
+    /// How b and r came about.
+    pub choice: Choice,
+}
+
+/// How b and r came about.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Choice {
+    /// Given in the job.
+    Given,
+    /// `b * r = permutations`, (1/b)^(1/r) nearest the threshold.
+    Nearest,
+    /// The least area of false positives and false negatives under the S-curve.
+    Balanced,
+    /// `b * r = permutations`, (1/b)^(1/r) at or just under the threshold.
+    Recall,
+    /// `b * r = permutations`, (1/b)^(1/r) at or just over the threshold.
+    Precision,
+    /// The largest r, then the fewest b, whose recall at the threshold reaches this share.
+    TargetRecall(f64),
+}
+
+/// `[candidates]`: how candidates are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidates {
+    /// The method.
+    pub method: Method,
+}
+
+/// How candidates are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// Two documents that share a bucket.
+    Lsh,
+    /// Every two documents: exact, and quadratic.
+    All,
+}
+
+/// `[score]`: what makes a candidate a pair.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Score {
+    /// The least similarity of a pair, in (0, 1].
+    pub threshold: f64,
+    /// Which similarity the threshold is for.
+    pub by: ScoreBy,
+    /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
+    pub prefilter: bool,
+}
+
+/// Which similarity the threshold is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreBy {
+    /// The exact Jaccard similarity of the shingle sets.
+    Shingles,
+    /// The share of equal values in the two signatures.
+    Signature,
+}
+
+/// `[output]`: where the tables go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// The folder or URL prefix of the tables.
+    pub url: String,
+    /// How groups of identical documents are written.
+    pub expand: Expand,
+    /// Under [`Expand::All`], groups of more documents than this are written as stars.
+    pub max_expand: u64,
+}
+
+/// How groups of documents with the same shingle set are written to `pairs`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expand {
+    /// Every pair of the group.
+    All,
+    /// The smallest id with each of the others.
+    Star,
+}
+
+/// `[engine]`: what runs the job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Engine {
+    /// Bytes that the stages may hold at once; past it they spill.
+    pub memory: u64,
+    /// Threads; 0 is one for each core.
+    pub threads: usize,
+    /// Where spills go; none is the system's folder for temporary files.
+    pub spill: Option<String>,
+}
+
+/// One file of the input, as it was when the run listed it. Part of the run's fingerprint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputFile {
+    /// The file's URL or path.
+    pub path: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// When it was last written.
+    pub modified: SystemTime,
+}
