@@ -1,12 +1,27 @@
 //! The job: what is read, how it is cut, hashed, banded and scored, and where the tables go.
 //!
-//! `file` is the TOML file and nothing else; [`resolve`] makes of it a [`Job`] that cannot be invalid.
+//! [`file`] is the TOML file and nothing else; [`resolve()`] makes of it a [`Job`] that cannot be invalid.
 //! Stages take the section that bears their name.
+
+pub mod choose;
+pub mod curve;
+mod document;
+pub mod file;
+mod fingerprint;
+mod normalize;
+mod resolve;
+mod size;
 
 use std::time::SystemTime;
 
+use serde::{Deserialize, Serialize};
+
+pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
+pub use self::resolve::{MAX_PERMUTATIONS, resolve};
+pub use self::size::parse_size;
+
 /// A resolved job: every default filled in, every rule checked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Job {
     /// What the run calls itself in logs and in the manifest.
     pub name: String,
@@ -29,7 +44,7 @@ pub struct Job {
 }
 
 /// `[source]`: where the documents are and which columns are theirs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Source {
     /// The format of the files.
     pub format: Format,
@@ -48,7 +63,8 @@ pub struct Source {
 }
 
 /// The formats that can be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// The Reuters-21578 collection's SGML.
     Reuters,
@@ -63,7 +79,8 @@ pub enum Format {
 }
 
 /// What identifies a document.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Id {
     /// The values of these columns, joined by `id_separator`.
     Columns(Vec<String>),
@@ -74,7 +91,8 @@ pub enum Id {
 }
 
 /// What happens when an id comes twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DuplicateIds {
     /// The run ends with an error that names them.
     Error,
@@ -83,7 +101,7 @@ pub enum DuplicateIds {
 }
 
 /// How CSV files are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Csv {
     /// The byte between fields.
     pub delimiter: u8,
@@ -94,7 +112,7 @@ pub struct Csv {
 }
 
 /// `[shingle]`: how a text becomes a set of shingles.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Shingle {
     /// The steps that the text goes through first, in this order.
     pub normalize: Vec<Normalize>,
@@ -128,7 +146,8 @@ pub enum Normalize {
 }
 
 /// What a shingle is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Words by Unicode word boundaries (UAX #29).
     Word,
@@ -137,7 +156,8 @@ pub enum Unit {
 }
 
 /// What turns a shingle into a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ShingleHash {
     /// XXH3, 64 bits.
     Xxh3,
@@ -146,7 +166,7 @@ pub enum ShingleHash {
 }
 
 /// `[minhash]`: how a set of shingles becomes a signature.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Minhash {
     /// Permutations, which is the signature's length; at least 1.
     pub permutations: usize,
@@ -155,7 +175,7 @@ pub struct Minhash {
 }
 
 /// `[lsh]`: how a signature becomes buckets.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Lsh {
     /// Bands, b; `bands * rows <= permutations`.
     pub bands: usize,
@@ -166,7 +186,8 @@ pub struct Lsh {
 }
 
 /// How b and r came about.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Choice {
     /// Given in the job.
     Given,
@@ -183,14 +204,15 @@ pub enum Choice {
 }
 
 /// `[candidates]`: how candidates are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Candidates {
     /// The method.
     pub method: Method,
 }
 
 /// How candidates are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Two documents that share a bucket.
     Lsh,
@@ -199,7 +221,7 @@ pub enum Method {
 }
 
 /// `[score]`: what makes a candidate a pair.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Score {
     /// The least similarity of a pair, in (0, 1].
     pub threshold: f64,
@@ -210,7 +232,8 @@ pub struct Score {
 }
 
 /// Which similarity the threshold is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ScoreBy {
     /// The exact Jaccard similarity of the shingle sets.
     Shingles,
@@ -219,7 +242,7 @@ pub enum ScoreBy {
 }
 
 /// `[output]`: where the tables go.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Output {
     /// The folder or URL prefix of the tables.
     pub url: String,
@@ -230,7 +253,8 @@ pub struct Output {
 }
 
 /// How groups of documents with the same shingle set are written to `pairs`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Expand {
     /// Every pair of the group.
     All,
@@ -239,7 +263,7 @@ pub enum Expand {
 }
 
 /// `[engine]`: what runs the job.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Engine {
     /// Bytes that the stages may hold at once; past it they spill.
     pub memory: u64,

@@ -1,0 +1,235 @@
+//! A job file that still knows where each of its keys was written, so that messages can say it.
+
+use serde::Deserialize;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
+
+use super::file::File;
+use crate::error::{Error, Result};
+
+/// A parsed job file with its overrides.
+///
+/// Values keep their span in `text`. The value of the n-th override has the span that begins n + 1 bytes past the end
+/// of `text`, where no value of the file can be.
+pub(super) struct Document<'a> {
+    path: &'a str,
+    text: &'a str,
+    sets: &'a [String],
+    table: Spanned<DeTable<'a>>,
+}
+
+impl<'a> Document<'a> {
+    /// Parses the file and puts the overrides over it.
+    pub(super) fn parse(text: &'a str, path: &'a str, sets: &'a [String]) -> Result<Self> {
+        let table = DeTable::parse(text).map_err(|e| {
+            let line = e.span().map_or(1, |span| line(text, span.start));
+            Error::job(format!("{path}:{line}: not TOML: {}", e.message()))
+        })?;
+        let mut document = Self { path, text, sets, table };
+        for (n, set) in sets.iter().enumerate() {
+            document.set(n, set)?;
+        }
+        Ok(document)
+    }
+
+    /// The file's sections and keys.
+    pub(super) fn file(&self) -> Result<File> {
+        File::deserialize(toml::de::Deserializer::from(self.table.clone())).map_err(|e| self.explain(&e))
+    }
+
+    /// An error that says where `key` was written, or which file lacks it.
+    pub(super) fn error(&self, key: &str, said: &str) -> Error {
+        Error::job(format!("{}: `{key}` {said}", self.place(self.offset(key))))
+    }
+
+    fn set(&mut self, n: usize, set: &'a str) -> Result<()> {
+        let wrong = |said: &str| Error::job(format!("--set {set}: {said}"));
+        let (key, value) = set.split_once('=').ok_or_else(|| wrong("expected KEY=VALUE"))?;
+        let mut parents: Vec<&str> = key.trim().split('.').collect();
+        if parents.iter().any(|part| part.is_empty()) {
+            return Err(wrong("expected a key such as score.threshold before the `=`"));
+        }
+        let Some(last) = parents.pop() else { return Err(wrong("expected KEY=VALUE")) };
+
+        let at = self.text.len() + 1 + n;
+        let span = at..at;
+        let value = match DeValue::parse(value) {
+            Ok(value) => moved(value.into_inner(), at),
+            Err(_) => DeValue::String(value.into()),
+        };
+        let mut table = self.table.get_mut();
+        for part in parents {
+            let entry = table
+                .entry(Spanned::new(span.clone(), part.into()))
+                .or_insert_with(|| Spanned::new(span.clone(), DeValue::Table(DeTable::new())));
+            table = match entry.get_mut() {
+                DeValue::Table(inner) => inner,
+                other => return Err(wrong(&format!("`{part}` is a {}, not a section", other.type_str()))),
+            };
+        }
+        // An entry keeps its old key, and with it the old span: take it out first.
+        table.remove(last);
+        table.insert(Spanned::new(span.clone(), last.into()), Spanned::new(span, value));
+        Ok(())
+    }
+
+    /// What serde said, with the place, the key and the nearest allowed word.
+    fn explain(&self, error: &toml::de::Error) -> Error {
+        let said = plain(error.message());
+        let span = error.span().unwrap_or(0..0);
+        let key = key_at(self.table.get_ref(), span.start);
+        let mut quoted = said.split('`').skip(1).step_by(2);
+        let first = quoted.next().unwrap_or_default();
+
+        if said.starts_with("missing field") {
+            let key = if key.is_empty() { first.to_owned() } else { format!("{key}.{first}") };
+            // Without a section there is no better place than the file.
+            return Error::job(format!("{}: `{key}` is required and missing", self.place(self.offset(&key))));
+        }
+        let near = match said.starts_with("unknown") {
+            true => nearest(first, quoted).map(|near| format!("; did you mean `{near}`?")),
+            false => None,
+        };
+        let key = if key.is_empty() { "the job file".into() } else { format!("`{key}`") };
+        let near = near.unwrap_or_default();
+        Error::job(format!("{}: {key}: {said}{near}", self.place(Some(span.start))))
+    }
+
+    /// Where the dotted `key`, or else the section that it belongs in, was written.
+    fn offset(&self, key: &str) -> Option<usize> {
+        let mut found = None;
+        let mut table = self.table.get_ref();
+        for part in key.split('.') {
+            let Some((name, value)) = table.get_key_value(part) else { break };
+            found = Some(name.span().start);
+            match value.get_ref() {
+                DeValue::Table(inner) => table = inner,
+                _ => break,
+            }
+        }
+        found
+    }
+
+    fn place(&self, offset: Option<usize>) -> String {
+        match offset {
+            Some(at) if at <= self.text.len() => format!("{}:{}", self.path, line(self.text, at)),
+            Some(at) => match self.sets.get(at - self.text.len() - 1) {
+                Some(set) => format!("--set {set}"),
+                None => self.path.to_owned(),
+            },
+            None => self.path.to_owned(),
+        }
+    }
+}
+
+/// The line of a byte offset, counted from 1.
+fn line(text: &str, offset: usize) -> usize {
+    1 + text.bytes().take(offset).filter(|&b| b == b'\n').count()
+}
+
+/// `value` with every span inside it moved to `at`.
+fn moved(value: DeValue<'_>, at: usize) -> DeValue<'_> {
+    match value {
+        DeValue::Array(items) => DeValue::Array(
+            items.into_iter().map(|v| Spanned::new(at..at, moved(v.into_inner(), at))).collect::<DeArray>(),
+        ),
+        DeValue::Table(entries) => DeValue::Table(
+            entries
+                .into_iter()
+                .map(|(k, v)| {
+                    (Spanned::new(at..at, k.into_inner()), Spanned::new(at..at, moved(v.into_inner(), at)))
+                })
+                .collect(),
+        ),
+        scalar => scalar,
+    }
+}
+
+/// The dotted key whose name or value was written at `offset`; empty where there is none.
+fn key_at(table: &DeTable<'_>, offset: usize) -> String {
+    let holds = |span: std::ops::Range<usize>| span.start == offset || span.contains(&offset);
+    for (name, value) in table {
+        let inner = match value.get_ref() {
+            DeValue::Table(inner) => key_at(inner, offset),
+            _ => String::new(),
+        };
+        if !inner.is_empty() {
+            return format!("{}.{inner}", name.get_ref());
+        }
+        if holds(name.span()) || holds(value.span()) {
+            return name.get_ref().to_string();
+        }
+    }
+    String::new()
+}
+
+/// Serde's message in the words of somebody who writes job files, not Rust.
+fn plain(said: &str) -> String {
+    const WORDS: [(&str, &str); 5] = [
+        ("expected usize", "expected a whole number, 0 or more"),
+        ("expected u64", "expected a whole number, 0 or more"),
+        ("expected f64", "expected a number"),
+        ("expected a sequence", "expected a list of strings"),
+        ("expected a boolean", "expected true or false"),
+    ];
+    let said = said.replace("unknown field", "unknown key").replace("unknown variant", "unknown value");
+    let said = said.replace("wanted string or table", "expected a string");
+    WORDS
+        .iter()
+        .find_map(|(rust, plain)| said.strip_suffix(rust).map(|head| format!("{head}{plain}")))
+        .unwrap_or(said)
+}
+
+/// The candidate that needs the fewest edits to become `word`, if they are at most a third of its letters or two.
+///
+/// Of equally near ones, the first.
+pub(super) fn nearest<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    candidates
+        .map(|candidate| (edits(word, candidate), candidate))
+        .min_by_key(|&(edits, _)| edits)
+        .filter(|&(edits, candidate)| edits <= (candidate.chars().count() / 3).max(2))
+        .map(|(_, candidate)| candidate)
+}
+
+/// The Levenshtein distance of two words, in characters.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_are_counted() {
+        for (a, b, expected) in [("", "", 0), ("size", "sise", 1), ("kitten", "sitting", 3), ("", "abc", 3)] {
+            assert_eq!(edits(a, b), expected, "{a} {b}");
+            assert_eq!(edits(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn only_near_words_are_suggested() {
+        let keys = ["normalize", "unit", "size"];
+        assert_eq!(nearest("normalise", keys.into_iter()), Some("normalize"));
+        assert_eq!(nearest("permutations", keys.into_iter()), None);
+    }
+
+    #[test]
+    fn lines_count_from_one() {
+        assert_eq!(line("a\nb\n", 0), 1);
+        assert_eq!(line("a\nb\n", 2), 2);
+        assert_eq!(line("", 0), 1);
+    }
+}

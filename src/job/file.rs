@@ -1,0 +1,328 @@
+//! The job file: its sections and keys as they are written, and nothing else.
+//!
+//! The defaults live here and only here. What the values mean together is checked by [`resolve()`](super::resolve()).
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, de};
+
+use super::document::Document;
+use super::{DuplicateIds, Expand, Format, Method, ScoreBy, ShingleHash, Unit};
+use crate::error::Result;
+
+/// The share of pairs at the threshold that the bands must find, where `[lsh]` says nothing.
+pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
+
+/// Reads the job file `text`, with the overrides of `sets` (each `KEY=VALUE`) put over it.
+///
+/// KEY is dotted (`score.threshold`); VALUE is TOML, or else a plain string. `path` only names the file in messages.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed there.
+pub fn read(text: &str, path: &str, sets: &[String]) -> Result<File> {
+    Document::parse(text, path, sets)?.file()
+}
+
+/// A job file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct File {
+    /// What the run calls itself in logs and in the manifest. Default: the job file's name without its ending.
+    pub name: Option<String>,
+    /// `[source]`: where the documents are. Required.
+    pub source: Source,
+    /// `[shingle]`: how a text becomes a set of shingles.
+    #[serde(default)]
+    pub shingle: Shingle,
+    /// `[minhash]`: how a set of shingles becomes a signature.
+    #[serde(default)]
+    pub minhash: Minhash,
+    /// `[lsh]`: how a signature becomes buckets.
+    #[serde(default)]
+    pub lsh: Lsh,
+    /// `[candidates]`: how candidates are found.
+    #[serde(default)]
+    pub candidates: Candidates,
+    /// `[score]`: what makes a candidate a pair.
+    #[serde(default)]
+    pub score: Score,
+    /// `[output]`: where the tables go. Required.
+    pub output: Output,
+    /// `[engine]`: what runs the job; nothing here changes a row.
+    #[serde(default)]
+    pub engine: Engine,
+}
+
+/// `[source]`: where the documents are and which columns are theirs.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// `reuters`, `csv`, `parquet`, `jsonl` or `text`. Required.
+    pub format: Format,
+    /// File, folder, glob or URL, or a list of them. Required.
+    pub url: Names,
+    /// Column, or list of columns, that identifies a document; or one of the words `"row_number"` and `"path"`. A
+    /// column that bears one of those names is written as a list: `["path"]`.
+    /// Default: `oldid` for reuters, `path` for text, `row_number` for the others.
+    pub id: Option<Names>,
+    /// What stands between the parts of an id of several columns.
+    #[serde(default = "Source::id_separator")]
+    pub id_separator: String,
+    /// Column, or list of columns, that holds the text. Default: `body` for reuters; no column for text, whose files
+    /// are the documents; required for the others.
+    pub text: Option<Names>,
+    /// What happens when an id comes twice: `error` ends the run, `reject` keeps the first.
+    #[serde(default = "Source::duplicate_ids")]
+    pub duplicate_ids: DuplicateIds,
+    /// CSV: the character between fields.
+    #[serde(default = "Source::delimiter")]
+    pub delimiter: String,
+    /// CSV: whether the first line names the columns; without it they are `column_1`, `column_2`, ...
+    #[serde(default = "Source::header")]
+    pub header: bool,
+    /// CSV: the character around fields that hold delimiters, quotes or newlines.
+    #[serde(default = "Source::quote")]
+    pub quote: String,
+}
+
+// The section has required keys, so it has no default of its own; these are the defaults of its other keys.
+impl Source {
+    fn id_separator() -> String {
+        ":".into()
+    }
+    fn duplicate_ids() -> DuplicateIds {
+        DuplicateIds::Error
+    }
+    fn delimiter() -> String {
+        ",".into()
+    }
+    fn header() -> bool {
+        true
+    }
+    fn quote() -> String {
+        "\"".into()
+    }
+}
+
+/// `[shingle]`: how a text becomes a set of shingles.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Shingle {
+    /// Steps that the text goes through first, in this order: see [`Normalize`](super::Normalize).
+    pub normalize: Vec<String>,
+    /// `word` or `char`.
+    pub unit: Unit,
+    /// Units in a shingle. Default: [`Shingle::SIZE_WORDS`] for words, [`Shingle::SIZE_CHARS`] for characters.
+    pub size: Option<usize>,
+    /// What turns a shingle into a number: `xxh3` (64 bits) or `crc32`.
+    pub hash: ShingleHash,
+    /// Documents of fewer words than this are rejected; 0 rejects none.
+    pub min_words: usize,
+}
+
+impl Shingle {
+    /// The default size for words: five in a row rarely agree by chance in prose.
+    pub const SIZE_WORDS: usize = 5;
+    /// The default size for characters: nine suit documents as large as a paper (Leskovec, Rajaraman, Ullman,
+    /// *Mining of Massive Datasets*, section 3.2.2).
+    pub const SIZE_CHARS: usize = 9;
+}
+
+impl Default for Shingle {
+    fn default() -> Self {
+        Self {
+            normalize: vec!["lowercase".into(), "collapse-whitespace".into()],
+            unit: Unit::Word,
+            size: None,
+            hash: ShingleHash::Xxh3,
+            min_words: 0,
+        }
+    }
+}
+
+/// `[minhash]`: how a set of shingles becomes a signature.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Minhash {
+    /// Permutations, which is the signature's length.
+    pub permutations: usize,
+    /// What the permutations are drawn from.
+    pub seed: u64,
+    /// How a permutation is computed: `multiply-shift`.
+    pub family: Family,
+}
+
+impl Default for Minhash {
+    fn default() -> Self {
+        Self { permutations: 128, seed: 42, family: Family::MultiplyShift }
+    }
+}
+
+/// How a permutation is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// `(a * x + b) >> 32` modulo 2^64.
+    MultiplyShift,
+}
+
+/// `[lsh]`: how a signature becomes buckets: `bands` and `rows`, or `choose`, or `target_recall`, or nothing, which is
+/// `target_recall =` [`DEFAULT_TARGET_RECALL`].
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Lsh {
+    /// Bands, b.
+    pub bands: Option<usize>,
+    /// Rows in a band, r.
+    pub rows: Option<usize>,
+    /// A rule that finds both for the threshold: `nearest`, `balanced`, `recall` or `precision`.
+    pub choose: Option<Choose>,
+    /// The share of pairs at the threshold that the bands must find, in (0, 1).
+    pub target_recall: Option<f64>,
+}
+
+/// A rule that finds bands and rows for the threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choose {
+    /// See [`Choice::Nearest`](super::Choice::Nearest).
+    Nearest,
+    /// See [`Choice::Balanced`](super::Choice::Balanced).
+    Balanced,
+    /// See [`Choice::Recall`](super::Choice::Recall).
+    Recall,
+    /// See [`Choice::Precision`](super::Choice::Precision).
+    Precision,
+}
+
+/// `[candidates]`: how candidates are found.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Candidates {
+    /// `lsh` or `all`.
+    pub method: Method,
+}
+
+impl Default for Candidates {
+    fn default() -> Self {
+        Self { method: Method::Lsh }
+    }
+}
+
+/// `[score]`: what makes a candidate a pair.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Score {
+    /// The least similarity of a pair, in (0, 1].
+    pub threshold: f64,
+    /// Which similarity the threshold is for: `shingles` (exact) or `signature` (estimate).
+    pub by: ScoreBy,
+    /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
+    pub prefilter: bool,
+}
+
+impl Default for Score {
+    fn default() -> Self {
+        Self { threshold: 0.8, by: ScoreBy::Shingles, prefilter: false }
+    }
+}
+
+/// `[output]`: where the tables go.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    /// Folder or URL prefix of the tables. Required.
+    pub url: String,
+    /// How groups of identical documents are written: `all` pairs, or `star`, the smallest id with each other one.
+    #[serde(default = "Output::expand")]
+    pub expand: Expand,
+    /// Under `all`, groups of more documents than this are written as stars.
+    #[serde(default = "Output::max_expand")]
+    pub max_expand: u64,
+}
+
+// As for the source: `url` is required, so the defaults stand one by one.
+impl Output {
+    fn expand() -> Expand {
+        Expand::All
+    }
+    fn max_expand() -> u64 {
+        1000
+    }
+}
+
+/// `[engine]`: what runs the job.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Engine {
+    /// Where the stages run: `local`.
+    pub mode: Mode,
+    /// What the stages may hold in memory at once, as `4GiB` or `500MB`; past it they spill to disk.
+    pub memory: String,
+    /// Threads; 0 is one for each core.
+    pub threads: usize,
+    /// Folder for spills. Default: the system's folder for temporary files.
+    pub spill: Option<String>,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self { mode: Mode::Local, memory: "4GiB".into(), threads: 0, spill: None }
+    }
+}
+
+/// Where the stages run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// In this process.
+    Local,
+}
+
+/// One string, or a list of strings. Which of the two was written is kept, because it matters for `source.id`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Names {
+    /// `"a"`
+    One(String),
+    /// `["a", "b"]`
+    Many(Vec<String>),
+}
+
+impl Names {
+    /// The strings, in their order.
+    pub fn into_vec(self) -> Vec<String> {
+        match self {
+            Names::One(name) => vec![name],
+            Names::Many(names) => names,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Names {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(NamesVisitor)
+    }
+}
+
+/// Says "a string or a list of strings" where an untagged enum would say that no variant fits.
+struct NamesVisitor;
+
+impl<'de> de::Visitor<'de> for NamesVisitor {
+    type Value = Names;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or a list of strings")
+    }
+
+    fn visit_str<E: de::Error>(self, value: &str) -> std::result::Result<Names, E> {
+        Ok(Names::One(value.to_owned()))
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut items: A) -> std::result::Result<Names, A::Error> {
+        let mut names = Vec::new();
+        while let Some(name) = items.next_element()? {
+            names.push(name);
+        }
+        Ok(Names::Many(names))
+    }
+}

@@ -1,0 +1,280 @@
+//! A job file becomes a job that cannot be invalid.
+
+use std::path::Path;
+
+use super::document::Document;
+use super::file::{self, Choose, File, Names};
+use super::{
+    Candidates, Choice, Csv, Engine, Format, Id, Job, Lsh, Method, Minhash, Normalize, Output, Score,
+    Shingle, Source, Unit, choose, parse_size,
+};
+use crate::error::{Error, Result};
+
+/// The most permutations: the column `shared_bands` counts up to this many bands.
+pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
+
+impl Job {
+    /// Reads the job file at `path`, puts `sets` (each `KEY=VALUE`) over it and resolves it. Reads no data.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed
+    /// there.
+    pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Job> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;
+        let document = Document::parse(&text, &shown, sets)?;
+        let mut file = document.file()?;
+        if file.name.is_none() {
+            file.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        }
+        job(file).map_err(|Wrong { key, said }| document.error(key, &said))
+    }
+}
+
+/// The job that `file` describes: defaults filled in, every rule checked, bands and rows chosen.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
+pub fn resolve(file: File) -> Result<Job> {
+    job(file).map_err(|Wrong { key, said }| Error::job(format!("`{key}` {said}")))
+}
+
+/// A rule that the value of a key breaks. What is said follows the key's name.
+struct Wrong {
+    key: &'static str,
+    said: String,
+}
+
+type Checked<T> = std::result::Result<T, Wrong>;
+
+fn wrong<T>(key: &'static str, said: impl Into<String>) -> Checked<T> {
+    Err(Wrong { key, said: said.into() })
+}
+
+fn job(file: File) -> Checked<Job> {
+    let File { name, source, shingle, minhash, lsh, candidates, score, output, engine } = file;
+    let source = source_of(source)?;
+    let shingle = shingle_of(shingle)?;
+    let minhash = minhash_of(&minhash)?;
+    let score = score_of(&score)?;
+    let candidates = Candidates { method: candidates.method };
+    let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
+    let output = output_of(output, &source)?;
+    let engine = engine_of(engine)?;
+    let name = name.unwrap_or_else(|| "unnamed".into());
+    Ok(Job { name, source, shingle, minhash, lsh, candidates, score, output, engine })
+}
+
+fn source_of(source: file::Source) -> Checked<Source> {
+    let format = source.format;
+    let urls = filled("source.url", source.url, "file, folder, glob or URL")?;
+    let id = match source.id {
+        Some(Names::One(word)) if word == "row_number" => Id::RowNumber,
+        Some(Names::One(word)) if word == "path" && format == Format::Text => Id::Path,
+        Some(Names::One(word)) if word == "path" => {
+            return wrong(
+                "source.id",
+                "is \"path\", which only the format text has: expected a column, a list of columns ([\"path\"] is the \
+                 column of that name), or \"row_number\"",
+            );
+        }
+        Some(_) if format == Format::Text => {
+            return wrong(
+                "source.id",
+                "names a column, and text files have none: expected \"path\" or \"row_number\"",
+            );
+        }
+        Some(columns) => Id::Columns(filled("source.id", columns, "column")?),
+        None => match format {
+            Format::Reuters => Id::Columns(vec!["oldid".into()]),
+            Format::Text => Id::Path,
+            Format::Csv | Format::Parquet | Format::Jsonl => Id::RowNumber,
+        },
+    };
+    let text = match (format, source.text) {
+        // The one column of this format, whose rows are whole files.
+        (Format::Text, text) => match text.map(Names::into_vec) {
+            Some(columns) if columns != ["text"] => {
+                return wrong("source.text", "names a column, and text files have none: leave the key out");
+            }
+            _ => vec!["text".into()],
+        },
+        (_, Some(columns)) => filled("source.text", columns, "column")?,
+        (Format::Reuters, None) => vec!["body".into()],
+        (Format::Csv | Format::Parquet | Format::Jsonl, None) => {
+            return wrong(
+                "source.text",
+                "is required and missing: the column, or the list of columns, that holds the text",
+            );
+        }
+    };
+    let csv = Csv {
+        delimiter: ascii("source.delimiter", &source.delimiter)?,
+        header: source.header,
+        quote: ascii("source.quote", &source.quote)?,
+    };
+    if csv.delimiter == csv.quote {
+        return wrong("source.quote", "is the same character as `source.delimiter`");
+    }
+    Ok(Source {
+        format,
+        urls,
+        id,
+        id_separator: source.id_separator,
+        text,
+        duplicate_ids: source.duplicate_ids,
+        csv,
+    })
+}
+
+/// The strings of `names`, if there is one at least and none is empty.
+fn filled(key: &'static str, names: Names, noun: &str) -> Checked<Vec<String>> {
+    let names = names.into_vec();
+    if names.is_empty() || names.iter().any(|name| name.trim().is_empty()) {
+        return wrong(key, format!("is empty: expected a {noun}, or a list of them"));
+    }
+    Ok(names)
+}
+
+/// The byte of a string of one ASCII character that does not end a line.
+fn ascii(key: &'static str, text: &str) -> Checked<u8> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(*byte),
+        _ => wrong(key, format!("is {text:?}: expected one ASCII character, as in \",\" or \"\\t\"")),
+    }
+}
+
+fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
+    let mut normalize = Vec::with_capacity(shingle.normalize.len());
+    for name in &shingle.normalize {
+        match name.parse::<Normalize>() {
+            Ok(step) => normalize.push(step),
+            Err(e) => return wrong("shingle.normalize", format!("has a wrong step: {e}")),
+        }
+    }
+    let size = shingle.size.unwrap_or(match shingle.unit {
+        Unit::Word => file::Shingle::SIZE_WORDS,
+        Unit::Char => file::Shingle::SIZE_CHARS,
+    });
+    if size == 0 {
+        return wrong("shingle.size", "is 0: expected 1 or more");
+    }
+    Ok(Shingle { normalize, unit: shingle.unit, size, hash: shingle.hash, min_words: shingle.min_words })
+}
+
+fn minhash_of(minhash: &file::Minhash) -> Checked<Minhash> {
+    let permutations = minhash.permutations;
+    if !(1..=MAX_PERMUTATIONS).contains(&permutations) {
+        return wrong("minhash.permutations", format!("is {permutations}: expected 1 to {MAX_PERMUTATIONS}"));
+    }
+    let file::Family::MultiplyShift = minhash.family;
+    Ok(Minhash { permutations, seed: minhash.seed })
+}
+
+fn score_of(score: &file::Score) -> Checked<Score> {
+    let threshold = score.threshold;
+    // Written so that NaN fails too.
+    if !(threshold > 0.0 && threshold <= 1.0) {
+        return wrong("score.threshold", format!("is {threshold}: expected a number over 0 and at most 1"));
+    }
+    Ok(Score { threshold, by: score.by, prefilter: score.prefilter })
+}
+
+fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) -> Checked<Lsh> {
+    const EITHER: &str = "expected bands and rows, or choose, or target_recall, or none of them";
+    let (choice, found) = match (lsh.bands, lsh.rows, lsh.choose, lsh.target_recall) {
+        (Some(bands), Some(rows), None, None) => (Choice::Given, given(bands, rows, permutations)?),
+        (Some(_), None, _, _) => return wrong("lsh.bands", format!("stands without `lsh.rows`: {EITHER}")),
+        (None, Some(_), _, _) => return wrong("lsh.rows", format!("stands without `lsh.bands`: {EITHER}")),
+        (Some(_), Some(_), Some(_), _) => {
+            return wrong("lsh.choose", format!("stands beside `lsh.bands` and `lsh.rows`: {EITHER}"));
+        }
+        (Some(_), Some(_), None, Some(_)) => {
+            return wrong("lsh.target_recall", format!("stands beside `lsh.bands` and `lsh.rows`: {EITHER}"));
+        }
+        (None, None, Some(_), Some(_)) => {
+            return wrong("lsh.target_recall", format!("stands beside `lsh.choose`: {EITHER}"));
+        }
+        (None, None, Some(rule), None) => match rule {
+            Choose::Nearest => (Choice::Nearest, choose::nearest(permutations, threshold)),
+            Choose::Balanced => (Choice::Balanced, choose::balanced(permutations, threshold)),
+            Choose::Recall => (Choice::Recall, choose::recall(permutations, threshold)),
+            Choose::Precision => (Choice::Precision, choose::precision(permutations, threshold)),
+        },
+        (None, None, None, target) => {
+            let target = target.unwrap_or(file::DEFAULT_TARGET_RECALL);
+            if !(target > 0.0 && target < 1.0) {
+                return wrong(
+                    "lsh.target_recall",
+                    format!("is {target}: expected a number over 0 and under 1"),
+                );
+            }
+            let found = match choose::target_recall(permutations, threshold, target) {
+                Ok(found) => found,
+                // Nothing is missed by a method that looks at every pair, so a recall out of reach does not stop it.
+                Err(_) if method == Method::All => choose::loosest(permutations),
+                Err(e) => return wrong("lsh.target_recall", format!("is out of reach: {e}")),
+            };
+            (Choice::TargetRecall(target), found)
+        }
+    };
+    Ok(Lsh { bands: found.bands, rows: found.rows, choice })
+}
+
+fn given(bands: usize, rows: usize, permutations: usize) -> Checked<choose::Bands> {
+    if bands == 0 {
+        return wrong("lsh.bands", "is 0: expected 1 or more");
+    }
+    if rows == 0 {
+        return wrong("lsh.rows", "is 0: expected 1 or more");
+    }
+    if bands.checked_mul(rows).is_none_or(|used| used > permutations) {
+        return wrong(
+            "lsh.bands",
+            format!(
+                "times `lsh.rows` is {bands} * {rows}: expected at most the {permutations} of `minhash.permutations`"
+            ),
+        );
+    }
+    Ok(choose::Bands { bands, rows })
+}
+
+fn output_of(output: file::Output, source: &Source) -> Checked<Output> {
+    let url = output.url;
+    if url.trim().is_empty() {
+        return wrong("output.url", "is empty: expected a folder or a URL prefix, as in \"out/books/\"");
+    }
+    // These formats walk whole folders, so the next run would read what this one wrote.
+    let walks = matches!(source.format, Format::Parquet | Format::Text);
+    let inside = |folder: &str| {
+        url.strip_prefix(folder.trim_end_matches('/'))
+            .is_some_and(|rest| rest.trim_end_matches('/').is_empty() || walks && rest.starts_with('/'))
+    };
+    if let Some(folder) = source.urls.iter().find(|folder| inside(folder)) {
+        return wrong(
+            "output.url",
+            format!("is {url:?}, inside the source {folder:?}: expected a folder apart from it"),
+        );
+    }
+    if output.max_expand == 0 {
+        return wrong(
+            "output.max_expand",
+            "is 0: expected 1 or more; to write every group as a star, set output.expand = \"star\"",
+        );
+    }
+    Ok(Output { url, expand: output.expand, max_expand: output.max_expand })
+}
+
+fn engine_of(engine: file::Engine) -> Checked<Engine> {
+    let file::Mode::Local = engine.mode;
+    let memory = match parse_size(&engine.memory) {
+        Ok(memory) => memory,
+        Err(e) => return wrong("engine.memory", format!("cannot be read: {e}")),
+    };
+    if engine.spill.as_ref().is_some_and(|folder| folder.trim().is_empty()) {
+        return wrong("engine.spill", "is empty: expected a folder, or no key for the system's own");
+    }
+    Ok(Engine { memory, threads: engine.threads, spill: engine.spill })
+}

@@ -1,0 +1,91 @@
+//! Amounts of memory as people write them.
+
+use crate::error::{Error, Result};
+
+/// Units by their lowercase names: decimal with `B`, binary with `iB` (IEC 80000-13).
+const UNITS: [(&str, u64); 9] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("b", 1),
+];
+
+/// The bytes of an amount such as `4GiB`, `1.5 GB`, `512MiB` or `1048576`; upper and lower case are one.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) for anything else, for 0 bytes, and for 2^64 bytes and more.
+pub fn parse_size(text: &str) -> Result<u64> {
+    let wrong = || {
+        Error::job(format!(
+            "{text:?} is no amount of memory: expected a number over 0 with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in \"4GiB\""
+        ))
+    };
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, unit) = UNITS
+        .iter()
+        .find_map(|&(name, bytes)| lower.strip_suffix(name).map(|number| (number.trim_end(), bytes)))
+        .unwrap_or((lower.as_str(), 1));
+    // Digits and a point only: f64's parser also takes "inf", "nan", "1e9" and "-1".
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Err(wrong());
+    }
+    let bytes = match number.parse::<u64>() {
+        Ok(whole) => whole.checked_mul(unit).ok_or_else(wrong)?,
+        Err(_) => {
+            let bytes = number.parse::<f64>().map_err(|_| wrong())? * unit as f64;
+            if bytes >= u64::MAX as f64 {
+                return Err(wrong());
+            }
+            bytes as u64
+        }
+    };
+    if bytes == 0 { Err(wrong()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_read() {
+        for (text, expected) in [
+            ("4GiB", 4 << 30),
+            ("4gib", 4 << 30),
+            ("512 MiB", 512 << 20),
+            ("1.5GB", 1_500_000_000),
+            ("10kB", 10_000),
+            ("7B", 7),
+            ("1048576", 1 << 20),
+            (" 2TiB ", 2 << 40),
+        ] {
+            assert_eq!(parse_size(text).unwrap(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        for text in [
+            "",
+            "GiB",
+            "0",
+            "0.0GB",
+            "-1GB",
+            "4 GiBs",
+            "1e9",
+            "inf",
+            "nan",
+            "4G",
+            "1.2.3MB",
+            "20000000TiB",
+            "99999999999.5TiB",
+        ] {
+            let said = parse_size(text).unwrap_err().to_string();
+            assert!(said.contains("GiB"), "{text}: {said}");
+        }
+    }
+}
