@@ -1,0 +1,160 @@
+//! The command line: parse, dispatch, and the one place that prints errors.
+//!
+//! Results go to standard output, everything else to standard error.
+
+mod check;
+mod find;
+mod print;
+mod progress;
+mod run;
+mod sql;
+
+use std::error::Error as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::session;
+use crate::error::{Error, Kind, Result};
+use crate::job;
+use progress::Screen;
+
+/// Finds every pair of similar documents, and says how similar they are.
+#[derive(Parser)]
+#[command(name = "resemblance", version, max_term_width = 100, after_help = EXIT_CODES)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// Log more: -v says what each step does, -vv shows the plans
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// Log errors alone, and show no progress
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    quiet: bool,
+    /// How log lines are written to standard error
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage · \
+4 engine (memory) · 5 a bug of ours · 130 stopped; run it again to go on";
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a job: documents in, tables of pairs, clusters and rejects out
+    Run(run::Run),
+    /// Resolve a job and print what would run; reads no data
+    Check(check::Check),
+    /// Find similar files, without a job file
+    Find(find::Find),
+    /// Query the tables of a finished output in SQL
+    Sql(sql::Sql),
+}
+
+/// A job file and the keys that are set over it.
+#[derive(clap::Args)]
+struct JobArguments {
+    /// The job file (TOML)
+    #[arg(value_name = "JOB.toml")]
+    job: std::path::PathBuf,
+    /// Set a key of the job, as in `--set score.threshold=0.9`; the value is TOML, or else a plain string
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+impl JobArguments {
+    fn load(&self) -> Result<job::Job> {
+        job::Job::load(&self.job, &self.sets)
+    }
+}
+
+/// Runs the command that the process was called with, and says how it ended.
+pub fn main() -> ExitCode {
+    // A wrong argument ends here with exit code 2 and a usage line, which is clap's way.
+    let arguments = Arguments::parse();
+    let screen = Screen::new(arguments.quiet);
+    screen.start_log(arguments.verbose, arguments.quiet, arguments.log_format == LogFormat::Json);
+    let result = match &arguments.command {
+        Command::Run(command) => command.run(&screen),
+        Command::Check(command) => command.run(),
+        Command::Find(command) => command.run(&screen),
+        Command::Sql(command) => command.run(),
+    };
+    screen.clear();
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            print::error(&explain(&error));
+            ExitCode::from(error.kind().exit_code())
+        }
+    }
+}
+
+/// The error and its chain of causes, each on a line of its own.
+fn explain(error: &Error) -> String {
+    let mut said = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        // Libraries often repeat their cause in their own message.
+        if !said.iter().any(|earlier| earlier.contains(&message)) {
+            said.push(message);
+        }
+        cause = error.source();
+    }
+    if error.kind() == Kind::Bug {
+        said.push("this is a bug of resemblance: please report it with the command and the job file".into());
+    }
+    said.join("\n  because: ")
+}
+
+/// A runtime of as many threads as the job asks for, and the token that Ctrl-C cancels.
+fn runtime(engine: &job::Engine) -> Result<(tokio::runtime::Runtime, CancellationToken)> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(session::threads(engine))
+        .enable_all()
+        .build()?;
+    let stop = CancellationToken::new();
+    runtime.spawn(stop_on_signal(stop.clone()));
+    Ok((runtime, stop))
+}
+
+/// The first Ctrl-C or SIGTERM stops the run in order; the second ends the process at once.
+async fn stop_on_signal(stop: CancellationToken) {
+    loop {
+        if !signalled().await {
+            return;
+        }
+        if stop.is_cancelled() {
+            std::process::exit(i32::from(Kind::Interrupted.exit_code()));
+        }
+        stop.cancel();
+    }
+}
+
+#[cfg(unix)]
+async fn signalled() -> bool {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    else {
+        return false;
+    };
+    tokio::select! {
+        got = interrupt.recv() => got.is_some(),
+        got = terminate.recv() => got.is_some(),
+    }
+}
+
+#[cfg(not(unix))]
+async fn signalled() -> bool {
+    tokio::signal::ctrl_c().await.is_ok()
+}

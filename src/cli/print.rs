@@ -1,0 +1,61 @@
+//! Printing: the only module that writes to standard output or standard error.
+#![allow(clippy::print_stderr, reason = "this is where messages are printed")]
+
+use std::io::{IsTerminal, Write};
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+use crate::error::Result;
+
+/// Writes a result to standard output. A reader that went away, as `head` does, is no error.
+pub(super) fn result(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Writes an error to standard error, in colour where somebody sees it.
+pub(super) fn error(text: &str) {
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let label = if colour { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
+    eprintln!("{label} {text}");
+}
+
+/// A table for people: a header, rows, numbers to the right.
+pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header);
+    for row in rows {
+        table.add_row(row.iter().map(|cell| {
+            let number = cell.parse::<f64>().is_ok();
+            Cell::new(cell).set_alignment(if number { CellAlignment::Right } else { CellAlignment::Left })
+        }));
+    }
+    format!("{table}\n")
+}
+
+/// A count with a comma between thousands.
+pub(super) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() * 4 / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn counts_read_easily() {
+        assert_eq!(super::count(7), "7");
+        assert_eq!(super::count(999), "999");
+        assert_eq!(super::count(1000), "1,000");
+        assert_eq!(super::count(1234567), "1,234,567");
+    }
+}

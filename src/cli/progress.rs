@@ -1,0 +1,101 @@
+//! Progress: a bar where standard error is a terminal, log lines otherwise.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use super::print;
+use crate::engine::Progress;
+
+/// Standard error: a line of progress that log lines do not tear.
+#[derive(Clone)]
+pub(super) struct Screen {
+    bar: ProgressBar,
+}
+
+impl Screen {
+    pub(super) fn new(quiet: bool) -> Self {
+        let bar = match std::io::stderr().is_terminal() && !quiet {
+            true => ProgressBar::no_length(),
+            false => ProgressBar::hidden(),
+        };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})") {
+            bar.set_style(style);
+        }
+        Self { bar }
+    }
+
+    /// Starts the log: warnings beside a bar, each step without one; `-v` and `RESEMBLANCE_LOG` say otherwise.
+    pub(super) fn start_log(&self, verbose: u8, quiet: bool, json: bool) {
+        let default = match (quiet, verbose, self.bar.is_hidden()) {
+            (true, ..) => "error",
+            (_, 0, false) => "warn",
+            (_, 0, true) | (_, 1, _) => "warn,resemblance=info",
+            _ => "warn,resemblance=debug",
+        };
+        let filter = EnvFilter::try_from_env("RESEMBLANCE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(self.clone()).with_target(false);
+        // The only failure is a log that somebody else in this process started, which then stays.
+        let _ = match json {
+            true => log.json().with_ansi(false).try_init(),
+            false => log.with_ansi(colour).try_init(),
+        };
+    }
+
+    pub(super) fn progress(&self) -> Arc<dyn Progress> {
+        Arc::new(Bar { bar: self.bar.clone() })
+    }
+
+    pub(super) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl<'a> MakeWriter<'a> for Screen {
+    type Writer = Screen;
+
+    fn make_writer(&'a self) -> Screen {
+        self.clone()
+    }
+}
+
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.bar.suspend(|| std::io::stderr().lock().write_all(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        std::io::stderr().lock().flush()
+    }
+}
+
+struct Bar {
+    bar: ProgressBar,
+}
+
+impl Progress for Bar {
+    fn stage_begins(&self, name: &str, number: usize, stages: usize) {
+        self.bar.enable_steady_tick(Duration::from_millis(120));
+        self.bar.set_prefix(format!("[{number}/{stages}] {name}"));
+        self.bar.set_message("");
+        self.bar.tick();
+    }
+
+    fn stage_advances(&self, rows_in: u64, rows_out: u64) {
+        self.bar.set_message(format!("{} rows in, {} out", print::count(rows_in), print::count(rows_out)));
+    }
+
+    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+        let seconds = (seconds * 1e3).round() / 1e3;
+        match reused {
+            true => tracing::info!(step = name, rows, "taken over from an earlier run"),
+            false => tracing::info!(step = name, rows, seconds, "done"),
+        }
+    }
+}

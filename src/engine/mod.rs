@@ -1,0 +1,71 @@
+//! The one session, and the seam behind which a plan runs: here, on this machine.
+//!
+//! A stage's plan is made by this session, ends in the writer node of [`crate::sink::write`] and is handed to an
+//! [`Engine`], which gives back one row for each file that the plan wrote.
+
+mod local;
+pub mod session;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Result;
+use crate::sink::manifest::File;
+
+pub use local::Local;
+
+/// What runs physical plans.
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// The session that plans what this engine runs.
+    fn session(&self) -> &SessionContext;
+
+    /// Runs `plan`, which ends in a writer node, and returns a row for each file that it wrote.
+    ///
+    /// Files of a plan that fails or is stopped may stay behind; no row names them.
+    ///
+    /// # Errors
+    /// What the plan's operators say, or [`crate::error::Kind::Interrupted`] when `watch` was told to stop.
+    async fn run(&self, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>>;
+}
+
+/// A run's lifeline: a way to stop it, and somebody who is told how far it is.
+#[derive(Clone)]
+pub struct Watch {
+    /// Stops the run when it is cancelled.
+    pub stop: CancellationToken,
+    /// Is told how far the run is.
+    pub progress: Arc<dyn Progress>,
+}
+
+impl Watch {
+    /// Nobody watches and nobody stops it.
+    pub fn nobody() -> Self {
+        Self { stop: CancellationToken::new(), progress: Arc::new(Silent) }
+    }
+}
+
+/// Is told how far a run is. Called often: an implementation must not block.
+pub trait Progress: Send + Sync {
+    /// A stage begins: its place among `stages`, from 1.
+    fn stage_begins(&self, name: &str, number: usize, stages: usize);
+
+    /// The running stage has read `rows_in` rows and written `rows_out` so far.
+    fn stage_advances(&self, rows_in: u64, rows_out: u64);
+
+    /// A stage ended, or was found finished by an earlier run (`reused`).
+    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool);
+}
+
+/// Progress that nobody looks at.
+pub struct Silent;
+
+impl Progress for Silent {
+    fn stage_begins(&self, _name: &str, _number: usize, _stages: usize) {}
+    fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
+    fn stage_ends(&self, _name: &str, _rows: u64, _seconds: f64, _reused: bool) {}
+}

@@ -1,0 +1,87 @@
+//! The one session builder: functions, operators, memory and spilling, the same wherever a plan is made or run.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use crate::error::Result;
+use crate::job;
+use crate::operator::OperatorPlanner;
+
+/// Of the budget, the share that operators may reserve. The rest is for what no operator accounts for: batches on
+/// their way, decoding and encoding, the program itself.
+const POOL_SHARE: f64 = 0.7;
+
+/// Consumers that an exhausted pool names in its error.
+const NAMED_CONSUMERS: NonZeroUsize = match NonZeroUsize::new(3) {
+    Some(consumers) => consumers,
+    None => NonZeroUsize::MIN,
+};
+
+/// Threads that `engine` asks for, with 0 resolved to the number of cores.
+pub fn threads(engine: &job::Engine) -> usize {
+    match engine.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        given => given,
+    }
+}
+
+/// A session with our functions and operators, bounded by the job's memory budget.
+///
+/// # Errors
+/// When the folder for spills cannot be made.
+pub fn session(engine: &job::Engine) -> Result<SessionContext> {
+    let threads = threads(engine);
+    let pool_bytes = (engine.memory as f64 * POOL_SHARE) as usize;
+    let pool = TrackConsumersPool::new(FairSpillPool::new(pool_bytes), NAMED_CONSUMERS);
+    let mut disk = DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX);
+    if let Some(folder) = &engine.spill {
+        std::fs::create_dir_all(folder)?;
+        disk = disk.with_mode(DiskManagerMode::Directories(vec![folder.into()]));
+    }
+    let runtime = RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(pool))
+        .with_disk_manager_builder(disk)
+        .build_arc()?;
+
+    let mut config = SessionConfig::new().with_target_partitions(threads).with_information_schema(true);
+    let options = config.options_mut();
+    // Each sorter keeps this aside for its merge: a small budget must hold one for each thread and side.
+    options.execution.sort_spill_reservation_bytes =
+        options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * threads));
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_default_features()
+        .with_query_planner(Arc::new(StagePlanner))
+        .build();
+    let context = SessionContext::new_with_state(state);
+    crate::udf::register_all(&context)?;
+    Ok(context)
+}
+
+#[derive(Debug)]
+struct StagePlanner;
+
+#[async_trait]
+impl QueryPlanner for StagePlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(OperatorPlanner)]);
+        planner.create_physical_plan(plan, session).await
+    }
+}

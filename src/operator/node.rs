@@ -1,0 +1,162 @@
+//! One logical node for all our operators, and the planner that turns it into the physical one.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::Session;
+use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+use datafusion::prelude::DataFrame;
+
+use super::bucket_pairs::BucketPairsExec;
+use super::score::{ScoreExec, Scoring};
+
+/// Which operator a node stands for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Operator {
+    /// [`BucketPairsExec`] over one input (bucket, doc).
+    BucketPairs,
+    /// [`ScoreExec`] over two inputs: sketches, probes.
+    Score(Scoring),
+}
+
+impl Operator {
+    fn name(&self) -> &'static str {
+        match self {
+            Operator::BucketPairs => "BucketPairs",
+            Operator::Score(_) => "Score",
+        }
+    }
+
+    fn schema(&self) -> SchemaRef {
+        match self {
+            Operator::BucketPairs => super::bucket_pairs::schema(),
+            Operator::Score(_) => super::score::schema(),
+        }
+    }
+}
+
+/// A frame that runs `operator` over `inputs`; the first input's session plans it.
+///
+/// # Errors
+/// When `inputs` is empty.
+pub fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error::Result<DataFrame> {
+    let mut state: Option<SessionState> = None;
+    let mut plans = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let (input_state, plan) = input.into_parts();
+        state.get_or_insert(input_state);
+        plans.push(plan);
+    }
+    let Some(state) = state else {
+        return Err(crate::error::Error::bug("an operator needs an input"));
+    };
+    let schema = Arc::new(DFSchema::try_from(operator.schema())?);
+    let node = Node { operator, inputs: plans, schema };
+    Ok(DataFrame::new(state, LogicalPlan::Extension(Extension { node: Arc::new(node) })))
+}
+
+#[derive(Debug, Clone)]
+struct Node {
+    operator: Operator,
+    inputs: Vec<LogicalPlan>,
+    schema: DFSchemaRef,
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Self) -> bool {
+        self.operator == other.operator && self.inputs == other.inputs
+    }
+}
+
+impl Eq for Node {}
+
+impl Hash for Node {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.operator.name().hash(state);
+        self.inputs.hash(state);
+    }
+}
+
+impl PartialOrd for Node {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (self == other).then_some(Ordering::Equal)
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Node {
+    fn name(&self) -> &str {
+        self.operator.name()
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        self.inputs.iter().collect()
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<datafusion::prelude::Expr> {
+        vec![]
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        match &self.operator {
+            Operator::BucketPairs => write!(f, "BucketPairs"),
+            Operator::Score(scoring) => write!(f, "Score: {scoring}"),
+        }
+    }
+
+    fn with_exprs_and_inputs(
+        &self,
+        _exprs: Vec<datafusion::prelude::Expr>,
+        inputs: Vec<LogicalPlan>,
+    ) -> Result<Self> {
+        Ok(Self { operator: self.operator.clone(), inputs, schema: Arc::clone(&self.schema) })
+    }
+
+    fn necessary_children_exprs(&self, _output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
+        // Every input column is read whatever the output columns are: stages select what they need before.
+        Some(self.inputs.iter().map(|input| (0..input.schema().fields().len()).collect()).collect())
+    }
+}
+
+/// Makes physical operators of our nodes. Part of every session that plans stages.
+#[derive(Debug, Default)]
+pub struct OperatorPlanner;
+
+#[async_trait]
+impl ExtensionPlanner for OperatorPlanner {
+    async fn plan_extension(
+        &self,
+        _planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _logical_inputs: &[&LogicalPlan],
+        physical_inputs: &[Arc<dyn ExecutionPlan>],
+        _session: &dyn Session,
+        _planning_context: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let Some(node) = node.as_any().downcast_ref::<Node>() else {
+            return Ok(None);
+        };
+        let plan: Arc<dyn ExecutionPlan> = match (&node.operator, physical_inputs) {
+            (Operator::BucketPairs, [input]) => Arc::new(BucketPairsExec::try_new(Arc::clone(input))?),
+            (Operator::Score(scoring), [sketches, probes]) => {
+                Arc::new(ScoreExec::new(Arc::clone(sketches), Arc::clone(probes), scoring.clone()))
+            }
+            (operator, inputs) => {
+                return internal_err!("{} does not take {} inputs", operator.name(), inputs.len());
+            }
+        };
+        Ok(Some(plan))
+    }
+}

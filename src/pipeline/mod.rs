@@ -1,0 +1,360 @@
+//! The sentence, as code: documents -> shingles -> signatures -> bands -> candidates -> pairs -> clusters.
+//!
+//! Stages are lazy; this is where they are cut into *steps* that run, are published and can be taken up again.
+//! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
+
+mod check;
+mod steps;
+mod tables;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::functions_aggregate::expr_fn::{count, max, min, sum};
+use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
+use futures::TryStreamExt;
+
+use crate::clusters::Components;
+use crate::engine::{Engine, Watch};
+use crate::error::{Error, Result};
+use crate::job::{DuplicateIds, InputFile, Job, Method, fingerprint};
+use crate::sink::manifest::{Input, Run, StageTime, Table};
+use crate::sink::{Layout, layout, write::Rows};
+use crate::stage::scores::Block;
+use crate::{source, stage};
+use steps::Steps;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// What the output holds now.
+    pub manifest: Run,
+    /// Whether the output was finished before this run, which then did nothing.
+    pub already_finished: bool,
+    /// Steps that an earlier run had finished.
+    pub steps_reused: usize,
+}
+
+/// What to do about an output that holds something else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Existing {
+    /// Another job's result there is an error.
+    Keep,
+    /// Whatever this program wrote there goes first.
+    Overwrite,
+}
+
+/// Runs `job` on `engine`, or takes it up where an earlier run of the same job over the same inputs stopped.
+///
+/// # Errors
+/// By kind: the job does not fit its input, input or storage fail, the engine cannot go on, or `watch` stopped it.
+/// The output then has no manifest, and what the finished steps wrote is used by the next run.
+pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existing) -> Result<Outcome> {
+    let session = engine.session();
+    let output = Layout::open(session, &job.output.url)?;
+    let read = source::open(session, &job.source).await?;
+    let fingerprint = fingerprint(job, &read.inputs);
+    if existing == Existing::Overwrite {
+        output.clear().await?;
+    }
+    if let Some(manifest) = output.read::<Run>("manifest.json").await? {
+        return match manifest.fingerprint == fingerprint {
+            true => Ok(Outcome { manifest, already_finished: true, steps_reused: 0 }),
+            false => Err(Error::job(format!(
+                "{} holds the result of another job, or of other inputs: choose another output.url, or replace it with --overwrite",
+                output.shown()
+            ))),
+        };
+    }
+
+    let mut steps = Steps::new(engine, &output, watch, &fingerprint, count_steps(job));
+    let documents = match job.source.duplicate_ids {
+        DuplicateIds::Error => stage::documents::documents(read.frame)?,
+        DuplicateIds::Reject => without_duplicates(&mut steps, read.frame).await?,
+    };
+    sketches(&mut steps, job, documents).await?;
+    refuse_duplicates(&steps).await?;
+    groups(&mut steps).await?;
+    scores(&mut steps, job).await?;
+    members(&mut steps).await?;
+    pairs(&mut steps, job).await?;
+    clusters(&mut steps).await?;
+    publish(steps, job, &read.inputs, &fingerprint).await
+}
+
+fn count_steps(job: &Job) -> usize {
+    let duplicates = usize::from(job.source.duplicate_ids == DuplicateIds::Reject);
+    let candidates = usize::from(job.candidates.method == Method::Lsh);
+    6 + duplicates + candidates
+}
+
+/// Finds documents whose key came before, in a first reading of which only ids are kept.
+async fn without_duplicates(steps: &mut Steps<'_>, read: DataFrame) -> Result<DataFrame> {
+    let documents = stage::documents::documents(read)?;
+    let frame = stage::duplicates::duplicates(documents.clone())?;
+    steps.run("duplicates", vec![tables::target("duplicates", Rows::All)], vec![frame]).await?;
+    stage::duplicates::reject(documents, steps.table("duplicates")?)
+}
+
+/// The one pass over the texts: documents -> shingles -> signatures -> bands, into three tables at once.
+async fn sketches(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Result<()> {
+    let shingles = stage::shingles::shingles(documents, &job.shingle)?;
+    let signatures = stage::signatures::signatures(shingles, &job.minhash)?;
+    let bands = stage::bands::bands(signatures, &job.lsh)?;
+    let compared = || Rows::Null("reason".into());
+    let targets = vec![
+        tables::target("documents", compared()),
+        tables::target("rejects", Rows::NotNull("reason".into())),
+        tables::target("keys", compared()),
+    ];
+    steps.run("sketches", targets, vec![bands]).await
+}
+
+/// Two documents with one key cannot be told apart from here on.
+async fn refuse_duplicates(steps: &Steps<'_>) -> Result<()> {
+    let repeated = steps
+        .table("keys")?
+        .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
+        .filter(col("times").gt(lit(1)))?
+        .sort(vec![col("doc").sort(true, false)])?
+        .limit(0, Some(NAMED_DUPLICATES))?
+        .select(vec![col("doc").alias("repeated")])?;
+    let named = repeated
+        .join(
+            steps.table("documents")?.select(vec![col("id"), col("doc")])?,
+            datafusion::common::JoinType::Inner,
+            &["repeated"],
+            &["doc"],
+            None,
+        )?
+        .aggregate(vec![col("doc")], vec![min(col("id")).alias("least"), max(col("id")).alias("most")])?
+        .sort(vec![col("least").sort(true, false)])?
+        .select(vec![utf8("least"), utf8("most")])?;
+    let mut said = Vec::new();
+    for batch in named.collect().await? {
+        let (least, most) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
+        for (least, most) in least.iter().flatten().zip(most.iter().flatten()) {
+            said.push(match least == most {
+                true => format!("`{least}` is the id of several documents"),
+                false => format!("`{least}` and `{most}` have the same 64-bit key"),
+            });
+        }
+    }
+    match said.as_slice() {
+        [] => Ok(()),
+        said => Err(Error::input(format!(
+            "ids must be unique, but {}{}: name a column of unique ids as source.id (or row_number), or set source.duplicate_ids = \"reject\"",
+            said.join("; "),
+            if said.len() == NAMED_DUPLICATES { "; and perhaps more" } else { "" },
+        ))),
+    }
+}
+
+/// Duplicate ids that an error names.
+const NAMED_DUPLICATES: usize = 5;
+
+fn utf8(column: &str) -> datafusion::prelude::Expr {
+    cast(col(column), datafusion::arrow::datatypes::DataType::Utf8).alias(column)
+}
+
+async fn groups(steps: &mut Steps<'_>) -> Result<()> {
+    let keys = steps.table("keys")?.select(vec![col("doc"), col("set_hash_0"), col("set_hash_1")])?;
+    let frame = stage::groups::groups(keys)?;
+    steps.run("groups", vec![tables::target("groups", Rows::All)], vec![frame]).await
+}
+
+async fn scores(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
+    let target = || vec![tables::target("scores", Rows::All)];
+    let session = steps.session();
+    match job.candidates.method {
+        Method::Lsh => {
+            let frame = stage::candidates::candidates(steps.table("keys")?, steps.table("groups")?)?;
+            steps.run("candidates", vec![tables::target("candidates", Rows::All)], vec![frame]).await?;
+            if steps.is_done("scores").await? {
+                return steps.run("scores", target(), vec![]).await;
+            }
+            let mut frames = Vec::new();
+            for block in blocks(steps, job).await? {
+                let (documents, candidates) = (steps.table("documents")?, steps.table("candidates")?);
+                frames.push(stage::scores::scores(documents, candidates, block, &job.score, &job.lsh)?);
+            }
+            steps.run("scores", target(), frames).await
+        }
+        Method::All => {
+            let mut frames = Vec::new();
+            for block in blocks(steps, job).await? {
+                let documents =
+                    stage::groups::without_copies(steps.table("documents")?, steps.table("groups")?)?;
+                let slices = tables::slices(&session)?;
+                frames.push(stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?);
+            }
+            steps.run("scores", target(), frames).await
+        }
+    }
+}
+
+/// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
+async fn blocks(steps: &Steps<'_>, job: &Job) -> Result<Vec<Block>> {
+    let room = job.engine.memory as f64 * 0.7 * 0.4;
+    // What is stored bounds what can be asked for; only if that is too much is it worth a count.
+    if steps.bytes("documents") as f64 <= room {
+        return Ok(Block::all(1));
+    }
+    let documents = steps.table("documents")?.select(vec![col("doc"), col("shingle_count")])?;
+    let asked = match job.candidates.method {
+        Method::All => documents,
+        Method::Lsh => stage::scores::needed(steps.table("candidates")?)?.join(
+            documents,
+            datafusion::common::JoinType::RightSemi,
+            &["needed"],
+            &["doc"],
+            None,
+        )?,
+    };
+    let per_document = 8 + 48 + 4 * job.minhash.permutations as u64;
+    let bytes = asked.aggregate(vec![], vec![sum(col("shingle_count") * lit(8_u64) + lit(per_document)).alias("n")])?;
+    let bytes = one_number(bytes).await? as f64;
+    let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
+    tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");
+    Ok(Block::all(segments))
+}
+
+async fn members(steps: &mut Steps<'_>) -> Result<()> {
+    let frame =
+        stage::members::members(steps.table("documents")?, steps.table("groups")?, steps.table("scores")?)?;
+    steps.run("members", vec![tables::target("members", Rows::All)], vec![frame]).await
+}
+
+async fn pairs(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
+    let frame =
+        stage::pairs::pairs(steps.table("members")?, steps.table("scores")?, &job.output, job.lsh.bands)?;
+    steps.run("pairs", vec![tables::target("pairs", Rows::All)], vec![frame]).await
+}
+
+async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
+    if steps.is_done("clusters").await? {
+        return steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![]).await;
+    }
+    let components = components(steps).await?;
+    let frame = stage::clusters::clusters(steps.table("members")?, components)?;
+    steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![frame]).await
+}
+
+/// The components of the scored representatives, as a frame (doc, root).
+async fn components(steps: &Steps<'_>) -> Result<DataFrame> {
+    let mut edges =
+        steps.table("scores")?.select(vec![col("a"), col("b")])?.execute_stream().await?;
+    let mut components = Components::default();
+    while let Some(batch) = edges.try_next().await? {
+        if steps.stopped() {
+            return Err(Error::interrupted());
+        }
+        let (a, b) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        for (&a, &b) in a.values().iter().zip(b.values()) {
+            components.join(a, b);
+        }
+    }
+    let (docs, roots): (Vec<u64>, Vec<u64>) = components.roots().into_iter().unzip();
+    let columns: Vec<Arc<dyn datafusion::arrow::array::Array>> =
+        vec![Arc::new(UInt64Array::from(docs)), Arc::new(UInt64Array::from(roots))];
+    Ok(steps.session().read_batch(RecordBatch::try_new(tables::components(), columns)?)?)
+}
+
+/// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
+async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint: &str) -> Result<Outcome> {
+    for table in layout::PUBLIC_TABLES {
+        check::contract(&steps, table).await?;
+    }
+    let mut counts = BTreeMap::new();
+    for table in layout::PUBLIC_TABLES {
+        counts.insert(table.to_owned(), steps.rows(table));
+    }
+    if job.candidates.method == Method::Lsh {
+        counts.insert("candidates".into(), steps.rows("candidates"));
+    }
+    counts.insert("scores".into(), steps.rows("scores"));
+    let copies = steps.table("groups")?.filter(col("doc").not_eq(col("rep")))?.count().await? as u64;
+    counts.insert("shingle_sets".into(), steps.rows("documents") - copies);
+    let clusters = steps.table("clusters")?.filter(col("representative"))?.count().await? as u64;
+    counts.insert("clusters".into(), clusters);
+    counts.insert("clustered_documents".into(), steps.rows("clusters"));
+    let left_out = stage::pairs::left_out(steps.table("members")?, steps.table("scores")?, &job.output)?;
+    let left_out = one_number(left_out).await?;
+    counts.insert("pairs_left_out".into(), left_out);
+    if left_out > 0 {
+        tracing::warn!(
+            pairs = left_out,
+            "large groups of identical documents are written as stars, which leaves pairs out; output.max_expand sets from which size"
+        );
+    }
+
+    let files = |table: &str| steps.files(table).to_vec();
+    let manifest = Run {
+        resemblance: env!("CARGO_PKG_VERSION").to_owned(),
+        name: job.name.clone(),
+        fingerprint: fingerprint.to_owned(),
+        job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
+        inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
+        counts,
+        rejects: reasons(&steps).await?,
+        stages: steps
+            .done()
+            .map(|s| StageTime {
+                stage: s.stage.clone(),
+                seconds: s.seconds,
+                rows: s.files.iter().map(|f| f.rows).sum(),
+            })
+            .collect(),
+        tables: layout::PUBLIC_TABLES
+            .iter()
+            .map(|&table| (table.to_owned(), Table { rows: steps.rows(table), files: files(table) }))
+            .collect(),
+    };
+    let steps_reused = steps.reused();
+    let output = steps.into_output();
+    if !output.create("manifest.json", &manifest).await? {
+        // Another run of the same job was faster. Both read the same steps, so the rows are the same.
+        return match output.read::<Run>("manifest.json").await? {
+            Some(other) if other.fingerprint == manifest.fingerprint => {
+                Ok(Outcome { manifest: other, already_finished: true, steps_reused })
+            }
+            _ => Err(Error::input(format!("{} was finished by a run of another job meanwhile", output.shown()))),
+        };
+    }
+    let keep: BTreeSet<&str> =
+        manifest.tables.values().flat_map(|t| &t.files).map(|f| f.path.as_str()).collect();
+    output.sweep(&keep).await?;
+    Ok(Outcome { manifest, already_finished: false, steps_reused })
+}
+
+/// Rejected documents by reason.
+async fn reasons(steps: &Steps<'_>) -> Result<BTreeMap<String, u64>> {
+    let counted = steps
+        .table("rejects")?
+        .aggregate(vec![col("reason")], vec![count(lit(1)).alias("times")])?
+        .select(vec![utf8("reason"), cast(col("times"), datafusion::arrow::datatypes::DataType::UInt64)])?;
+    let mut reasons = BTreeMap::new();
+    for batch in counted.collect().await? {
+        let (names, times) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        reasons.extend(names.iter().flatten().map(str::to_owned).zip(times.values().iter().copied()));
+    }
+    Ok(reasons)
+}
+
+/// The number in a frame of one row and column; 0 where it is null.
+async fn one_number(frame: DataFrame) -> Result<u64> {
+    let mut number = 0;
+    for batch in frame.collect().await? {
+        number += as_uint64_array(batch.column(0))?.iter().flatten().sum::<u64>();
+    }
+    Ok(number)
+}
+
+/// A session that `steps` plans with. Here so that callers need not know the engine.
+impl Steps<'_> {
+    fn session(&self) -> SessionContext {
+        self.engine().session().clone()
+    }
+}

@@ -1,0 +1,149 @@
+//! A step: frames that are planned, executed, and published by one manifest, or taken over from an earlier run.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::DataFrame;
+
+use super::tables;
+use crate::engine::{Engine, Watch};
+use crate::error::{Context, Error, Result};
+use crate::sink::manifest::{File, Stage};
+use crate::sink::write::{Target, WriteExec};
+use crate::sink::{Layout, read};
+
+/// The steps of a run, in order, and what those that are done have written.
+pub(super) struct Steps<'a> {
+    engine: &'a dyn Engine,
+    output: &'a Layout,
+    watch: &'a Watch,
+    fingerprint: &'a str,
+    /// Steps that the run has.
+    total: usize,
+    done: Vec<Stage>,
+    reused: usize,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn new(
+        engine: &'a dyn Engine,
+        output: &'a Layout,
+        watch: &'a Watch,
+        fingerprint: &'a str,
+        total: usize,
+    ) -> Self {
+        Self { engine, output, watch, fingerprint, total, done: Vec::new(), reused: 0 }
+    }
+
+    pub(super) fn engine(&self) -> &'a dyn Engine {
+        self.engine
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.watch.stop.is_cancelled()
+    }
+
+    /// Steps that an earlier run had finished.
+    pub(super) fn reused(&self) -> usize {
+        self.reused
+    }
+
+    pub(super) fn done(&self) -> impl Iterator<Item = &Stage> {
+        self.done.iter()
+    }
+
+    pub(super) fn into_output(self) -> &'a Layout {
+        self.output
+    }
+
+    /// Whether an earlier run finished the step, so that what only it needs can be left undone.
+    pub(super) async fn is_done(&self, name: &str) -> Result<bool> {
+        Ok(self.find(name).await?.is_some())
+    }
+
+    async fn find(&self, name: &str) -> Result<Option<Stage>> {
+        match self.output.read::<Stage>(&Layout::stage(name)).await? {
+            Some(stage) if stage.fingerprint != self.fingerprint => Err(Error::job(format!(
+                "{} holds an unfinished run of another job, or of other inputs: choose another output.url, or replace it with --overwrite",
+                self.output.shown()
+            ))),
+            found => Ok(found),
+        }
+    }
+
+    /// Runs `frames` one after the other, each into all of `targets`, and publishes what they wrote.
+    pub(super) async fn run(&mut self, name: &str, targets: Vec<Target>, frames: Vec<DataFrame>) -> Result<()> {
+        let progress = &self.watch.progress;
+        progress.stage_begins(name, self.done.len() + 1, self.total);
+        if let Some(stage) = self.find(name).await? {
+            progress.stage_ends(name, rows_of(&stage), stage.seconds, true);
+            self.reused += 1;
+            self.done.push(stage);
+            return Ok(());
+        }
+        let began = Instant::now();
+        let mut files = Vec::new();
+        for frame in frames {
+            let plan = frame.create_physical_plan().await.context(|| format!("cannot plan {name}"))?;
+            let root = self.output.path("");
+            let plan: Arc<dyn ExecutionPlan> =
+                Arc::new(WriteExec::new(plan, self.output.store_url().clone(), root, targets.clone()));
+            tracing::debug!(
+                step = name,
+                "plan:\n{}",
+                datafusion::physical_plan::displayable(plan.as_ref()).indent(false)
+            );
+            files.extend(self.engine.run(plan, self.watch).await?);
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        let stage = Stage { stage: name.to_owned(), fingerprint: self.fingerprint.to_owned(), seconds, files };
+        let stage = self.publish(stage).await?;
+        self.watch.progress.stage_ends(name, rows_of(&stage), seconds, false);
+        self.done.push(stage);
+        Ok(())
+    }
+
+    /// Writes the step's manifest; where another run of the same job was faster, its step is the one that counts.
+    async fn publish(&self, stage: Stage) -> Result<Stage> {
+        if self.output.create(&Layout::stage(&stage.stage), &stage).await? {
+            return Ok(stage);
+        }
+        match self.find(&stage.stage).await? {
+            Some(other) => Ok(other),
+            None => Err(Error::input(format!(
+                "another run removed {} from {}: let one run at a time write there",
+                stage.stage,
+                self.output.shown()
+            ))),
+        }
+    }
+
+    /// The files of a table that a step wrote.
+    pub(super) fn files(&self, table: &str) -> Vec<File> {
+        self.done.iter().flat_map(|s| &s.files).filter(|f| f.table == table).cloned().collect()
+    }
+
+    /// The rows of a table that a step wrote.
+    pub(super) fn rows(&self, table: &str) -> u64 {
+        self.done.iter().map(|s| s.rows(table)).sum()
+    }
+
+    /// The bytes of a table that a step wrote.
+    pub(super) fn bytes(&self, table: &str) -> u64 {
+        self.files(table).iter().map(|f| f.bytes).sum()
+    }
+
+    /// The table as a frame.
+    pub(super) fn table(&self, table: &str) -> Result<DataFrame> {
+        read::frame(self.engine.session(), self.output, &self.files(table), tables::schema(table))
+    }
+
+    pub(super) fn output(&self) -> &'a Layout {
+        self.output
+    }
+}
+
+fn rows_of(stage: &Stage) -> u64 {
+    stage.files.iter().map(|f| f.rows).sum()
+}

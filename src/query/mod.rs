@@ -1,0 +1,6 @@
+//! What is asked of finished outputs.
+
+mod output;
+pub mod rows;
+
+pub use output::Finished;

@@ -1,0 +1,69 @@
+//! A finished output, with its tables as SQL tables.
+
+use std::sync::Arc;
+
+use datafusion::prelude::{DataFrame, SessionContext, col};
+
+use crate::error::{Error, Result};
+use crate::schema;
+use crate::sink::manifest::Run;
+use crate::sink::{Layout, layout, read};
+
+/// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`.
+pub struct Finished {
+    session: SessionContext,
+    manifest: Run,
+}
+
+impl Finished {
+    /// Opens the output at `url` and registers its tables in `session`. Reads only the manifest.
+    ///
+    /// # Errors
+    /// When there is no finished output, or its manifest is of another version.
+    pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
+        let output = Layout::open(session, url)?;
+        let Some(manifest) = output.read::<Run>("manifest.json").await? else {
+            return Err(Error::input(format!(
+                "{url} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job to its end"
+            )));
+        };
+        for table in layout::PUBLIC_TABLES {
+            let (Some(public), Some(written)) = (schema::Table::named(table), manifest.tables.get(table)) else {
+                return Err(Error::input(format!("the manifest of {url} does not name the table {table}")));
+            };
+            let contract = schema::contract(public);
+            let provider = read::provider(&output, &written.files, contract.arrow_schema())?;
+            session.register_table(table, Arc::new(provider))?;
+        }
+        Ok(Self { session: session.clone(), manifest })
+    }
+
+    /// What the run wrote of itself.
+    pub fn manifest(&self) -> &Run {
+        &self.manifest
+    }
+
+    /// The answer to a query over the tables.
+    ///
+    /// # Errors
+    /// When the query cannot be planned.
+    pub async fn sql(&self, query: &str) -> Result<DataFrame> {
+        Ok(self.session.sql(query).await?)
+    }
+
+    /// The `rows` most similar pairs: (id_a, id_b, jaccard, containment_a, containment_b), then by id.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub async fn top_pairs(&self, rows: usize) -> Result<DataFrame> {
+        let pairs = self.session.table("pairs").await?;
+        Ok(pairs
+            .select(["id_a", "id_b", "jaccard", "containment_a", "containment_b"].map(col).to_vec())?
+            .sort(vec![
+                col("jaccard").sort(false, false),
+                col("id_a").sort(true, false),
+                col("id_b").sort(true, false),
+            ])?
+            .limit(0, Some(rows))?)
+    }
+}

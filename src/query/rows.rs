@@ -1,0 +1,57 @@
+//! Rows of an answer, as cells for people and as JSON for programs.
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::json::LineDelimitedWriter;
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use crate::error::{Error, Result};
+
+/// Characters of a cell that are shown; signatures and shingle lists are much longer.
+const CELL_CHARS: usize = 60;
+
+/// The cells of each row as text; numbers with a point get six places, long values are cut and marked by `…`.
+///
+/// # Errors
+/// When a type cannot be shown.
+pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
+    let options = FormatOptions::default().with_null("");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column, &options).map(|f| (f, column.data_type().is_floating())))
+            .collect::<std::result::Result<Vec<_>, _>>()?;
+        for row in 0..batch.num_rows() {
+            let cell = |(column, floating): &(ArrayFormatter<'_>, bool)| {
+                let text = column.value(row).to_string();
+                match text.parse::<f64>() {
+                    Ok(number) if *floating && !text.is_empty() => format!("{number:.6}"),
+                    _ => shorten(text),
+                }
+            };
+            rows.push(columns.iter().map(cell).collect());
+        }
+    }
+    Ok(rows)
+}
+
+fn shorten(text: String) -> String {
+    match text.char_indices().nth(CELL_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// One JSON object a line, with every value whole.
+///
+/// # Errors
+/// When a type has no JSON form.
+pub fn json_lines(batches: &[RecordBatch]) -> Result<String> {
+    let mut writer = LineDelimitedWriter::new(Vec::new());
+    for batch in batches {
+        writer.write(batch)?;
+    }
+    writer.finish()?;
+    String::from_utf8(writer.into_inner()).map_err(|e| Error::bug("JSON that is not UTF-8").because(e))
+}

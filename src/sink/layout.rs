@@ -1,0 +1,219 @@
+//! The layout of an output: which path holds what, on any object store.
+
+use std::path::Path as FsPath;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::prelude::SessionContext;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use crate::error::{Context, Error, Result};
+
+/// The public tables, in the order of the flow.
+pub const PUBLIC_TABLES: [&str; 4] = ["documents", "rejects", "pairs", "clusters"];
+
+const WORK: &str = "_work";
+
+/// An output: a folder or URL prefix.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    store: Arc<dyn ObjectStore>,
+    store_url: ObjectStoreUrl,
+    root: Path,
+    /// The output as the user named it.
+    shown: String,
+    /// The folder, where the output is on this machine.
+    folder: Option<std::path::PathBuf>,
+}
+
+impl Layout {
+    /// The output at `url`: a path, or a URL whose store the session knows.
+    ///
+    /// # Errors
+    /// When the URL cannot be read or its store is unknown.
+    pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
+        let (parsed, folder) = match Url::parse(url) {
+            Ok(parsed) if parsed.scheme() != "file" => (parsed, None),
+            Ok(parsed) => {
+                let folder = parsed.to_file_path().map_err(|()| Error::job(format!("{url} is no local path")))?;
+                (parsed, Some(folder))
+            }
+            Err(_) => {
+                let folder = std::path::absolute(url)?;
+                let parsed =
+                    Url::from_directory_path(&folder).map_err(|()| Error::job(format!("{url} is no path")))?;
+                (parsed, Some(folder))
+            }
+        };
+        let root = match &folder {
+            Some(folder) => Path::from_absolute_path(folder).map_err(object_store::Error::from)?,
+            None => Path::from_url_path(parsed.path()).map_err(object_store::Error::from)?,
+        };
+        let store_url = ObjectStoreUrl::parse(&parsed[..url::Position::BeforePath])?;
+        let store = session
+            .runtime_env()
+            .object_store(&store_url)
+            .context(|| format!("{url}: no object store is set up for `{}`", parsed.scheme()))?;
+        Ok(Self { store, store_url, root, shown: url.to_owned(), folder })
+    }
+
+    /// The output as the user named it.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The store's URL, by which plans find it in a session.
+    pub fn store_url(&self) -> &ObjectStoreUrl {
+        &self.store_url
+    }
+
+    /// The path of an entry inside the output.
+    pub fn path(&self, inside: &str) -> Path {
+        inside.split('/').fold(self.root.clone(), |path, part| path.join(part))
+    }
+
+    /// The folder of a table, inside the output.
+    pub fn table(table: &str) -> String {
+        if PUBLIC_TABLES.contains(&table) { table.to_owned() } else { format!("{WORK}/{table}") }
+    }
+
+    /// The manifest of a stage, inside the output.
+    pub fn stage(stage: &str) -> String {
+        format!("{WORK}/{stage}.json")
+    }
+
+    /// The URL of a file of the output.
+    ///
+    /// # Errors
+    /// When store and path do not make a URL.
+    pub fn url(&self, inside: &str) -> Result<Url> {
+        let path = self.path(inside);
+        Url::parse(&format!("{}/{path}", self.store_url.as_str().trim_end_matches('/')))
+            .map_err(|e| Error::bug(format!("{path} makes no URL")).because(e))
+    }
+
+    /// Reads a JSON file of the output; none where there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer or the file is not what it should be.
+    pub async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
+        let got = match self.store.get(&self.path(inside)).await {
+            Ok(got) => got,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(e) => return Err(e).context(|| format!("cannot read {}/{inside}", self.shown)),
+        };
+        let bytes = got.bytes().await.context(|| format!("cannot read {}/{inside}", self.shown))?;
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| {
+            Error::input(format!(
+                "{}/{inside} is not a manifest of this version; run again with --overwrite",
+                self.shown
+            ))
+            .because(e)
+        })
+    }
+
+    /// Writes a JSON file of the output in one put, unless it is there: whether it was written.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
+        let mut json =
+            serde_json::to_vec_pretty(value).map_err(|e| Error::bug("a manifest cannot be written").because(e))?;
+        json.push(b'\n');
+        match self.store.put_opts(&self.path(inside), Bytes::from(json).into(), PutMode::Create.into()).await {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
+            Err(e) => Err(e).context(|| format!("cannot write {}/{inside}", self.shown)),
+        }
+    }
+
+    /// Removes everything that this program writes, the manifest first; what else lies there stays.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn clear(&self) -> Result<()> {
+        self.remove(vec![self.path("manifest.json")]).await?;
+        for folder in PUBLIC_TABLES.into_iter().chain([WORK]) {
+            self.remove_under(folder, |_| true).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the parts of public tables that `keep` does not name, and everything under `_work`.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn sweep(&self, keep: &std::collections::BTreeSet<&str>) -> Result<()> {
+        let kept: std::collections::BTreeSet<Path> = keep.iter().map(|inside| self.path(inside)).collect();
+        for table in PUBLIC_TABLES {
+            self.remove_under(table, |path| is_part(path) && !kept.contains(path)).await?;
+        }
+        self.remove_under(WORK, |_| true).await
+    }
+
+    async fn remove_under(&self, folder: &str, gone: impl Fn(&Path) -> bool) -> Result<()> {
+        let listed: Vec<Path> = self
+            .store
+            .list(Some(&self.path(folder)))
+            .map_ok(|meta| meta.location)
+            .try_collect()
+            .await
+            .context(|| format!("cannot list {}/{folder}", self.shown))?;
+        self.remove(listed.into_iter().filter(gone).collect()).await?;
+        if let Some(root) = &self.folder {
+            remove_staged(&root.join(folder))?;
+            if folder == WORK {
+                remove_empty(&root.join(folder));
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, paths: Vec<Path>) -> Result<()> {
+        let removed = self.store.delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
+        let mut removed = std::pin::pin!(removed);
+        while let Some(result) = removed.next().await {
+            match result {
+                // Two runs may sweep at once.
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(e) => return Err(e).context(|| format!("cannot remove files of {}", self.shown)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a path has the name that the writer node gives to files.
+fn is_part(path: &Path) -> bool {
+    path.filename().is_some_and(|name| name.starts_with("part-") && name.ends_with(".parquet"))
+}
+
+/// Removes what a killed writer left of unfinished files: the local store hides such files from listings.
+fn remove_staged(folder: &FsPath) -> Result<()> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("part-") && name.contains(".parquet#") {
+            std::fs::remove_file(entry.path()).context(|| format!("cannot remove {}", entry.path().display()))?;
+        } else if entry.file_type().is_ok_and(|t| t.is_dir()) {
+            remove_staged(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes empty folders: object stores have none, so only a local one keeps them.
+fn remove_empty(folder: &FsPath) {
+    if let Ok(entries) = std::fs::read_dir(folder) {
+        entries.flatten().for_each(|entry| remove_empty(&entry.path()));
+    }
+    // A folder that is not empty stays, which is right.
+    let _ = std::fs::remove_dir(folder);
+}

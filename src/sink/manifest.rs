@@ -1,0 +1,148 @@
+//! Manifests: what a stage or a run wrote, file by file. Readers read what a manifest names, never a listing.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::cast::{as_string_array, as_uint32_array, as_uint64_array};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+
+/// One Parquet file of a table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct File {
+    /// The table that the file is a part of.
+    pub table: String,
+    /// Its path inside the output.
+    pub path: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// CRC-32 (IEEE) of its bytes.
+    pub crc32: u32,
+}
+
+static FILE_SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        Field::new("table", DataType::Utf8, false),
+        Field::new("path", DataType::Utf8, false),
+        Field::new("rows", DataType::UInt64, false),
+        Field::new("bytes", DataType::UInt64, false),
+        Field::new("crc32", DataType::UInt32, false),
+    ]))
+});
+
+impl File {
+    /// The columns of [`File::write_rows`].
+    pub fn schema() -> SchemaRef {
+        Arc::clone(&FILE_SCHEMA)
+    }
+
+    /// One row for each file, as the writer node hands them to the driver.
+    ///
+    /// # Errors
+    /// None that a list of files can cause.
+    pub fn write_rows(files: &[File]) -> datafusion::error::Result<RecordBatch> {
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(StringArray::from_iter_values(files.iter().map(|f| &f.table))),
+            Arc::new(StringArray::from_iter_values(files.iter().map(|f| &f.path))),
+            Arc::new(UInt64Array::from_iter_values(files.iter().map(|f| f.rows))),
+            Arc::new(UInt64Array::from_iter_values(files.iter().map(|f| f.bytes))),
+            Arc::new(UInt32Array::from_iter_values(files.iter().map(|f| f.crc32))),
+        ];
+        Ok(RecordBatch::try_new(Self::schema(), columns)?)
+    }
+
+    /// The files that [`File::write_rows`] made rows of.
+    ///
+    /// # Errors
+    /// When the columns are others.
+    pub fn read_rows(batch: &RecordBatch) -> Result<Vec<File>> {
+        let (tables, paths) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
+        let (rows, bytes) = (as_uint64_array(batch.column(2))?, as_uint64_array(batch.column(3))?);
+        let crc32s = as_uint32_array(batch.column(4))?;
+        let file = |i: usize| File {
+            table: tables.value(i).to_owned(),
+            path: paths.value(i).to_owned(),
+            rows: rows.value(i),
+            bytes: bytes.value(i),
+            crc32: crc32s.value(i),
+        };
+        Ok((0..batch.num_rows()).map(file).collect())
+    }
+}
+
+/// A finished stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Its name.
+    pub stage: String,
+    /// The run that it belongs to: see [`crate::job::fingerprint`].
+    pub fingerprint: String,
+    /// Wall-clock seconds that it took.
+    pub seconds: f64,
+    /// The files that it wrote.
+    pub files: Vec<File>,
+}
+
+impl Stage {
+    /// Rows of one of its tables.
+    pub fn rows(&self, table: &str) -> u64 {
+        self.files.iter().filter(|f| f.table == table).map(|f| f.rows).sum()
+    }
+}
+
+/// A finished run: `manifest.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The version of this program.
+    pub resemblance: String,
+    /// The job's name.
+    pub name: String,
+    /// Tells runs apart whose tables may differ: see [`crate::job::fingerprint`].
+    pub fingerprint: String,
+    /// The resolved job.
+    pub job: serde_json::Value,
+    /// The files that were read.
+    pub inputs: Vec<Input>,
+    /// Counts of the run by name, such as `documents`, `candidates`, `pairs`.
+    pub counts: BTreeMap<String, u64>,
+    /// Rejected documents by reason.
+    pub rejects: BTreeMap<String, u64>,
+    /// The stages in order.
+    pub stages: Vec<StageTime>,
+    /// The public tables.
+    pub tables: BTreeMap<String, Table>,
+}
+
+/// A file that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Input {
+    /// Its path or URL.
+    pub path: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+}
+
+/// What a stage took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageTime {
+    /// Its name.
+    pub stage: String,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// Rows that it wrote, over all its tables.
+    pub rows: u64,
+}
+
+/// A public table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// Its rows.
+    pub rows: u64,
+    /// Its files.
+    pub files: Vec<File>,
+}

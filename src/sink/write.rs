@@ -1,0 +1,335 @@
+//! The writer node: each partition writes its own uniquely named Parquet files and returns a row for each.
+//!
+//! Nothing is committed here. The driver collects the rows and names the files in a manifest, so a partition that
+//! ran twice, or died half-way, leaves a file that nobody names.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use datafusion::arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::compute::{cast, filter_record_batch, is_not_null, is_null};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::parquet::arrow::AsyncArrowWriter;
+use datafusion::parquet::arrow::async_writer::AsyncFileWriter;
+use datafusion::parquet::basic::{Compression, ZstdLevel};
+use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
+use datafusion::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use datafusion::parquet::schema::types::ColumnPath;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use object_store::ObjectStore;
+use object_store::buffered::BufWriter;
+use object_store::path::Path;
+
+use super::manifest::File;
+
+/// Encoded bytes at which a row group ends, so that a writer's memory does not follow its input.
+const ROW_GROUP_BYTES: usize = 16 << 20;
+
+/// Bytes that go to the store at once.
+const PUT_BYTES: usize = 8 << 20;
+
+/// A table that a writer node writes: which rows and columns of its input.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The table's name.
+    pub table: String,
+    /// Its folder inside the output.
+    pub folder: String,
+    /// Which rows it takes.
+    pub rows: Rows,
+    /// Its columns, found by name in the input and cast to these types.
+    pub schema: SchemaRef,
+}
+
+/// Which rows of the input a table takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rows {
+    /// Every row.
+    All,
+    /// Rows in which this column is null.
+    Null(String),
+    /// Rows in which this column is not null.
+    NotNull(String),
+}
+
+/// Rows -> one row (table, path, rows, bytes, crc32) for each file written. Partitions stay as they are.
+#[derive(Debug)]
+pub struct WriteExec {
+    input: Arc<dyn ExecutionPlan>,
+    store_url: ObjectStoreUrl,
+    root: Path,
+    targets: Vec<Target>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl WriteExec {
+    /// The node over `input` that writes `targets` under `root` of the store that the session knows as `store_url`.
+    pub fn new(
+        input: Arc<dyn ExecutionPlan>,
+        store_url: ObjectStoreUrl,
+        root: Path,
+        targets: Vec<Target>,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(File::schema()),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            input.pipeline_behavior(),
+            input.boundedness(),
+        );
+        let properties = Arc::new(properties);
+        Self { input, store_url, root, targets, properties, metrics: ExecutionPlanMetricsSet::new() }
+    }
+}
+
+impl DisplayAs for WriteExec {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let tables: Vec<&str> = self.targets.iter().map(|t| t.table.as_str()).collect();
+        write!(f, "WriteExec: tables=[{}]", tables.join(", "))
+    }
+}
+
+impl ExecutionPlan for WriteExec {
+    fn name(&self) -> &str {
+        "WriteExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.swap_remove(0);
+        Ok(Arc::new(Self::new(input, self.store_url.clone(), self.root.clone(), self.targets.clone())))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let mut input = self.input.execute(partition, Arc::clone(&context))?;
+        let store = context.runtime_env().object_store(&self.store_url)?;
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let held = MemoryConsumer::new("Write").register(context.memory_pool());
+        let mut parts: Vec<Part> = self
+            .targets
+            .iter()
+            .map(|target| Part::new(target.clone(), Arc::clone(&store), &self.root, partition))
+            .collect();
+        let write = async move {
+            while let Some(batch) = input.next().await.transpose()? {
+                for part in &mut parts {
+                    part.write(&batch).await?;
+                }
+                reserve(&held, &mut parts).await?;
+                metrics.record_output(batch.num_rows());
+            }
+            let mut files = Vec::with_capacity(parts.len());
+            for part in parts {
+                // The first partition always writes, so that every table has a file and thereby a schema.
+                files.extend(part.finish(partition == 0).await?);
+            }
+            File::write_rows(&files)
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(File::schema(), futures::stream::once(write))))
+    }
+}
+
+/// Accounts for what the open row groups hold; where the pool has no room for it, they end here.
+async fn reserve(held: &MemoryReservation, parts: &mut [Part]) -> Result<()> {
+    if held.try_resize(parts.iter().map(Part::memory).sum()).is_err() {
+        for part in parts.iter_mut() {
+            part.end_row_group().await?;
+        }
+        // What is left is the least that a writer needs; there is nothing more to give back.
+        held.resize(parts.iter().map(Part::memory).sum());
+    }
+    Ok(())
+}
+
+/// The file that one partition writes for one table.
+struct Part {
+    target: Target,
+    store: Arc<dyn ObjectStore>,
+    path: Path,
+    inside: String,
+    writer: Option<AsyncArrowWriter<Checked>>,
+    rows: u64,
+}
+
+impl Part {
+    fn new(target: Target, store: Arc<dyn ObjectStore>, root: &Path, partition: usize) -> Self {
+        // Unique for each attempt: a partition that runs again never writes to a file that somebody may read.
+        let inside = format!("{}/part-{partition:05}-{}.parquet", target.folder, uuid::Uuid::new_v4().simple());
+        let path = inside.split('/').fold(root.clone(), |path, part| path.join(part));
+        Self { target, store, path, inside, writer: None, rows: 0 }
+    }
+
+    fn memory(&self) -> usize {
+        self.writer.as_ref().map_or(0, AsyncArrowWriter::memory_size)
+    }
+
+    async fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = self.select(batch)?;
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.rows += batch.num_rows() as u64;
+        let writer = self.open()?;
+        writer.write(&batch).await?;
+        if writer.in_progress_size() >= ROW_GROUP_BYTES {
+            writer.flush().await?;
+        }
+        Ok(())
+    }
+
+    async fn end_row_group(&mut self) -> Result<()> {
+        match &mut self.writer {
+            Some(writer) => Ok(writer.flush().await?),
+            None => Ok(()),
+        }
+    }
+
+    fn open(&mut self) -> Result<&mut AsyncArrowWriter<Checked>> {
+        if self.writer.is_none() {
+            let sink = BufWriter::with_capacity(Arc::clone(&self.store), self.path.clone(), PUT_BYTES);
+            let sink = Checked { sink, bytes: 0, crc32: crc32fast::Hasher::new() };
+            let properties = properties(&self.target.schema)?;
+            self.writer =
+                Some(AsyncArrowWriter::try_new(sink, Arc::clone(&self.target.schema), Some(properties))?);
+        }
+        match &mut self.writer {
+            Some(writer) => Ok(writer),
+            None => internal_err!("a writer that was just opened is not there"),
+        }
+    }
+
+    /// The rows and columns that the table takes, in its types.
+    fn select(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let keep: Option<BooleanArray> = match &self.target.rows {
+            Rows::All => None,
+            Rows::Null(column) => Some(is_null(named(batch, column)?)?),
+            Rows::NotNull(column) => Some(is_not_null(named(batch, column)?)?),
+        };
+        let batch = match keep {
+            Some(keep) if keep.true_count() == 0 => batch.slice(0, 0),
+            Some(keep) if keep.true_count() < keep.len() => filter_record_batch(batch, &keep)?,
+            _ => batch.clone(),
+        };
+        let mut columns = Vec::with_capacity(self.target.schema.fields().len());
+        for field in self.target.schema.fields() {
+            columns.push(cast(named(&batch, field.name())?, field.data_type())?);
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.target.schema), columns, &options)?)
+    }
+
+    async fn finish(mut self, even_if_empty: bool) -> Result<Option<File>> {
+        if even_if_empty {
+            self.open()?;
+        }
+        let Some(mut writer) = self.writer else { return Ok(None) };
+        writer.finish().await?;
+        let Checked { bytes, crc32, .. } = writer.into_inner();
+        Ok(Some(File {
+            table: self.target.table,
+            path: self.inside,
+            rows: self.rows,
+            bytes,
+            crc32: crc32.finalize(),
+        }))
+    }
+}
+
+fn named<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a Arc<dyn Array>> {
+    match batch.column_by_name(column) {
+        Some(array) => Ok(array),
+        None => internal_err!("column {column} is to be written and is not in the plan: {}", batch.schema()),
+    }
+}
+
+/// How Parquet is written: zstd, but for lists of hashes, in which there is nothing to compress or to repeat.
+fn properties(schema: &SchemaRef) -> ParquetResult<WriterProperties> {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_coerce_types(false);
+    for field in schema.fields() {
+        let path = match field.data_type() {
+            DataType::List(item) => {
+                ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()])
+            }
+            DataType::UInt64 => ColumnPath::from(field.name().as_str()),
+            _ => continue,
+        };
+        properties = properties.set_column_dictionary_enabled(path.clone(), false);
+        if matches!(field.data_type(), DataType::List(_)) {
+            properties = properties
+                .set_column_compression(path.clone(), Compression::UNCOMPRESSED)
+                .set_column_statistics_enabled(path, EnabledStatistics::None);
+        }
+    }
+    Ok(properties.build())
+}
+
+/// A store's writer that counts and checksums what passes.
+struct Checked {
+    sink: BufWriter,
+    bytes: u64,
+    crc32: crc32fast::Hasher,
+}
+
+impl AsyncFileWriter for Checked {
+    fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, ParquetResult<()>> {
+        Box::pin(async move {
+            self.bytes += bytes.len() as u64;
+            self.crc32.update(&bytes);
+            self.sink.put(bytes).await.map_err(|e| ParquetError::External(Box::new(e)))
+        })
+    }
+
+    fn complete(&mut self) -> BoxFuture<'_, ParquetResult<()>> {
+        Box::pin(async move {
+            use tokio::io::AsyncWriteExt;
+            self.sink.shutdown().await.map_err(|e| ParquetError::External(Box::new(e)))
+        })
+    }
+}

@@ -1,0 +1,21 @@
+//! candidates: every two documents that share a bucket.
+
+use datafusion::prelude::{DataFrame, col};
+
+use super::groups::without_copies;
+use crate::error::Result;
+use crate::operator::{Operator, apply};
+
+/// (doc, buckets: List<UInt64>), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b.
+///
+/// Copies leave first: their group's representative stands for them. Only keys of 8 bytes are sorted and joined,
+/// and a bucket of one document leaves before any pair is made.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn candidates(keys: DataFrame, groups: DataFrame) -> Result<DataFrame> {
+    let rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, groups)?
+        .unnest_columns(&["buckets"])?
+        .select(vec![col("buckets").alias("bucket"), col("doc")])?;
+    Ok(apply(Operator::BucketPairs, vec![rows])?.distinct()?)
+}

@@ -1,0 +1,69 @@
+//! duplicates: documents whose key an earlier document has.
+
+use datafusion::common::JoinType;
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::functions_window::expr_fn::{first_value, row_number};
+use datafusion::logical_expr::ExprFunctionExt;
+use datafusion::prelude::{DataFrame, col, lit, when};
+
+use crate::error::Result;
+
+/// (source, position, id, text, doc, reason) -> (source, position, reason) of every document after the first with
+/// its key, in order of (source, position); only documents that can be compared count.
+///
+/// The reason is `duplicate_id`, or `key_collision` where two different ids have one key.
+///
+/// # Errors
+/// When the frame has other columns.
+pub fn duplicates(documents: DataFrame) -> Result<DataFrame> {
+    let keyed = documents.filter(col("reason").is_null())?.select(vec![
+        col("source"),
+        col("position"),
+        col("id"),
+        col("doc"),
+    ])?;
+    // The texts stay behind, and only keys that come twice reach the window.
+    let repeated = keyed
+        .clone()
+        .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
+        .filter(col("times").gt(lit(1)))?
+        .select(vec![col("doc").alias("repeated")])?;
+    let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
+    let ranked = repeated
+        .join(keyed, JoinType::RightSemi, &["repeated"], &["doc"], None)?
+        .window(vec![
+            row_number().partition_by(vec![col("doc")]).order_by(order.clone()).build()?.alias("rank"),
+            first_value(col("id")).partition_by(vec![col("doc")]).order_by(order).build()?.alias("first_id"),
+        ])?
+        .filter(col("rank").gt(lit(1)))?;
+    let reason = when(col("id").eq(col("first_id")), lit("duplicate_id")).otherwise(lit("key_collision"))?;
+    Ok(ranked.select(vec![col("source"), col("position"), reason.alias("reason")])?)
+}
+
+/// Gives each of `documents` that `duplicates` names that reason.
+///
+/// # Errors
+/// When the frames have other columns than those of [`crate::stage::documents`] and [`duplicates`].
+pub fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
+    let duplicates = duplicates.select(vec![
+        col("source").alias("duplicate_source"),
+        col("position").alias("duplicate_position"),
+        col("reason").alias("duplicate_reason"),
+    ])?;
+    let joined = duplicates.join(
+        documents,
+        JoinType::Right,
+        &["duplicate_source", "duplicate_position"],
+        &["source", "position"],
+        None,
+    )?;
+    let reason = datafusion::functions::expr_fn::coalesce(vec![col("reason"), col("duplicate_reason")]);
+    Ok(joined.select(vec![
+        col("source"),
+        col("position"),
+        col("id"),
+        col("text"),
+        col("doc"),
+        reason.alias("reason"),
+    ])?)
+}

@@ -1,0 +1,15 @@
+//! One stage per file, in the order of the flow. Each is a function from frames to a frame: lazy, without I/O and
+//! without a session; its parameters are its section of the job. [`crate::pipeline`] runs them and keeps what they
+//! make.
+
+pub mod bands;
+pub mod candidates;
+pub mod clusters;
+pub mod documents;
+pub mod duplicates;
+pub mod groups;
+pub mod members;
+pub mod pairs;
+pub mod scores;
+pub mod shingles;
+pub mod signatures;

@@ -1,0 +1,42 @@
+//! shingles: one row per document, with the sorted distinct hashes of its shingles in place of its text.
+
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_nested::expr_fn::array_length;
+use datafusion::prelude::{DataFrame, col, lit, when};
+
+use crate::error::Result;
+use crate::job::Shingle;
+use crate::udf::expr_fn::{set_hash, shingles as shingles_of};
+
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles: List<UInt64>,
+/// shingle_count: UInt64, set_hash_0: UInt64, set_hash_1: UInt64).
+///
+/// Two documents have equal set hashes when they have the same shingles (128 bits tell sets apart). A document
+/// with too few words gets the reason `too_short`.
+///
+/// # Errors
+/// When the frame has other columns.
+pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+    let cut = documents.select(vec![
+        col("source"),
+        col("position"),
+        col("id"),
+        col("doc"),
+        col("reason"),
+        // A rejected text is not cut: it may be anything.
+        shingles_of(when(col("reason").is_null(), col("text")).end()?, shingle).alias("shingles"),
+    ])?;
+    let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]);
+    let too_short = when(count.clone().eq(lit(0_u64)), lit("too_short")).end()?;
+    Ok(cut.select(vec![
+        col("source"),
+        col("position"),
+        col("id"),
+        col("doc"),
+        coalesce(vec![col("reason"), too_short]).alias("reason"),
+        col("shingles"),
+        count.alias("shingle_count"),
+        set_hash(col("shingles"), 0).alias("set_hash_0"),
+        set_hash(col("shingles"), 1).alias("set_hash_1"),
+    ])?)
+}
