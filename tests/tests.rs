@@ -1,2 +1,3 @@
-#[test]
-fn t() {}
+//! One binary for all integration tests: every further one would link DataFusion again.
+
+mod job;

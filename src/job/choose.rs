@@ -100,3 +100,73 @@ fn closest(choices: impl Iterator<Item = Bands>, threshold: f64) -> Option<Bands
     let distance = |c: &Bands| (c.threshold() - threshold).abs();
     choices.min_by(|a, b| distance(a).total_cmp(&distance(b)))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bands(bands: usize, rows: usize) -> Bands {
+        Bands { bands, rows }
+    }
+
+    #[test]
+    fn choices_for_128_permutations() {
+        // Each found by trying every b and r with the plain formulas; areas by a midpoint sum of 4,000 steps.
+        for (t, near, under, over, least_area, target) in [
+            (0.3, bands(32, 4), bands(64, 2), bands(32, 4), bands(37, 3), bands(49, 2)),
+            (0.5, bands(32, 4), bands(32, 4), bands(16, 8), bands(25, 5), bands(35, 3)),
+            (0.7, bands(16, 8), bands(32, 4), bands(16, 8), bands(14, 9), bands(17, 4)),
+            (0.8, bands(8, 16), bands(16, 8), bands(8, 16), bands(9, 13), bands(16, 6)),
+            (0.9, bands(8, 16), bands(8, 16), bands(4, 32), bands(5, 25), bands(11, 10)),
+        ] {
+            assert_eq!(nearest(128, t), near, "nearest {t}");
+            assert_eq!(recall(128, t), under, "recall {t}");
+            assert_eq!(precision(128, t), over, "precision {t}");
+            assert_eq!(balanced(128, t), least_area, "balanced {t}");
+            assert_eq!(target_recall(128, t, 0.99).unwrap(), target, "target_recall {t}");
+        }
+    }
+
+    #[test]
+    fn edges() {
+        assert_eq!(recall(10, 0.05), bands(10, 1), "all over the threshold: the nearest of all");
+        assert_eq!(recall(2, 0.5), bands(2, 1), "exactly at the threshold");
+        assert_eq!(precision(2, 0.5), bands(2, 1), "exactly at the threshold");
+        assert_eq!(nearest(7, 1.0), bands(1, 7));
+        assert_eq!(target_recall(128, 1.0, 0.99).unwrap(), bands(1, 128), "identical sets agree everywhere");
+        assert_eq!(nearest(1, 0.5), bands(1, 1));
+        assert_eq!(balanced(1, 0.5), bands(1, 1));
+    }
+
+    #[test]
+    fn a_target_out_of_reach_says_what_can_be_reached() {
+        let said = target_recall(128, 0.02, 0.99).unwrap_err().to_string();
+        assert!(said.contains("0.9247") && said.contains("minhash.permutations"), "{said}");
+    }
+
+    proptest! {
+        #[test]
+        fn choices_keep_to_the_permutations(n in 1usize..300, t in 0.01..=1.0f64, target in 0.01..0.999f64) {
+            for found in [nearest(n, t), recall(n, t), precision(n, t)] {
+                prop_assert_eq!(found.bands * found.rows, n);
+            }
+            prop_assert!(precision(n, t).threshold() >= t);
+            prop_assert!(recall(n, t).threshold() <= precision(n, t).threshold());
+            match target_recall(n, t, target) {
+                Ok(found) => {
+                    prop_assert!(found.bands * found.rows <= n);
+                    prop_assert!(found.recall(t) >= target);
+                    // Neither fewer bands nor more rows would do.
+                    if found.bands > 1 {
+                        prop_assert!(bands(found.bands - 1, found.rows).recall(t) < target);
+                    }
+                    let more = found.rows + 1;
+                    prop_assert!(more > n || bands(n / more, more).recall(t) < target);
+                }
+                Err(_) => prop_assert!(loosest(n).recall(t) < target),
+            }
+        }
+    }
+}

@@ -12,7 +12,7 @@ pub fn probability(s: f64, bands: usize, rows: usize) -> f64 {
 
 /// The similarity where the curve is steepest, about: (1/b)^(1/r).
 pub fn threshold(bands: usize, rows: usize) -> f64 {
-    (-(bands as f64).ln() / rows as f64).exp()
+    (1.0 / bands as f64).powf(1.0 / rows as f64)
 }
 
 /// The area under the curve left of `threshold`: how likely pairs that are too far apart become candidates, if their
@@ -65,4 +65,75 @@ fn refine(
 
 fn simpson([from, to]: [f64; 2], [left, mid, right]: [f64; 3]) -> f64 {
     (to - from) / 6.0 * (left + 4.0 * mid + right)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_curve_is_the_books() {
+        // 1 - (1 - s^r)^b in rational arithmetic; the first three are the table of section 3.4.2.
+        for (s, b, r, expected) in [
+            (0.2, 20, 5, 0.006380581304768474),
+            (0.5, 20, 5, 0.47005071531687653),
+            (0.8, 20, 5, 0.9996439421094793),
+            (0.8, 32, 4, 0.9999999525011427),
+            (1e-6, 1000, 2, 9.999999995005e-10),
+            (0.0, 20, 5, 0.0),
+            (1.0, 20, 5, 1.0),
+        ] {
+            let found = probability(s, b, r);
+            assert!((found - expected).abs() <= 1e-13 * expected, "{s} {b} {r}: {found}");
+        }
+    }
+
+    #[test]
+    fn the_threshold_is_where_the_book_says() {
+        for (b, r, expected) in
+            [(20, 5, 0.5492802716530588), (16, 8, 0.7071067811865476), (4, 2, 0.5), (1, 9, 1.0)]
+        {
+            assert!((threshold(b, r) - expected).abs() < 1e-15, "{b} {r}");
+        }
+    }
+
+    #[test]
+    fn areas_agree_with_a_fine_sum() {
+        // The midpoint rule with 400,000 steps.
+        for (t, b, r, positives, negatives) in [
+            (0.5, 20, 5, 0.04463489348430348, 0.04598472781981867),
+            (0.8, 32, 4, 0.42074661196406266, 4.0260613780235253e-10),
+            (0.8, 9, 13, 0.025311863202514034, 0.03328213601214697),
+        ] {
+            assert!((false_positive_area(t, b, r) - positives).abs() < 1e-8, "{t} {b} {r}");
+            assert!((false_negative_area(t, b, r) - negatives).abs() < 1e-8, "{t} {b} {r}");
+        }
+        // One band: the integral of s^r is t^(r+1) / (r+1), also where the curve is a wall.
+        for r in [1, 2, 10_000] {
+            let exact = 1.0 / (r + 1) as f64;
+            assert!((false_positive_area(1.0, 1, r) - exact).abs() < 1e-8, "{r}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_probability_that_rises_with_similarity_and_bands(
+            s in 0.0..=1.0f64, step in 0.0..=1.0f64, b in 1usize..500, r in 1usize..500,
+        ) {
+            let p = probability(s, b, r);
+            prop_assert!((0.0..=1.0).contains(&p));
+            prop_assert!(probability(s + (1.0 - s) * step, b, r) >= p);
+            prop_assert!(probability(s, b + 1, r) >= p);
+            prop_assert!(probability(s, b, r + 1) <= p);
+        }
+
+        #[test]
+        fn the_areas_fill_the_square_with_the_curve(t in 0.01..=1.0f64, b in 1usize..100, r in 1usize..100) {
+            // Area under the whole curve, from both sides of any threshold.
+            let under = false_positive_area(t, b, r) + (1.0 - t) - false_negative_area(t, b, r);
+            prop_assert!((under - false_positive_area(1.0, b, r)).abs() < 1e-7);
+        }
+    }
 }

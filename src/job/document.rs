@@ -76,16 +76,17 @@ impl<'a> Document<'a> {
     /// What serde said, with the place, the key and the nearest allowed word.
     fn explain(&self, error: &toml::de::Error) -> Error {
         let said = plain(error.message());
-        let span = error.span().unwrap_or(0..0);
-        let key = key_at(self.table.get_ref(), span.start);
         let mut quoted = said.split('`').skip(1).step_by(2);
         let first = quoted.next().unwrap_or_default();
+        let span = error.span().unwrap_or(0..0);
 
         if said.starts_with("missing field") {
-            let key = if key.is_empty() { first.to_owned() } else { format!("{key}.{first}") };
-            // Without a section there is no better place than the file.
+            // The span is that of the section; without a section there is no better place than the file.
+            let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
+            let key = section.map_or_else(|| first.to_owned(), |(name, _)| format!("{}.{first}", name.get_ref()));
             return Error::job(format!("{}: `{key}` is required and missing", self.place(self.offset(&key))));
         }
+        let key = key_at(self.table.get_ref(), span.start);
         let near = match said.starts_with("unknown") {
             true => nearest(first, quoted).map(|near| format!("; did you mean `{near}`?")),
             false => None,

@@ -55,3 +55,77 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::job::{DuplicateIds, Expand, Id, Method, Normalize, file, resolve};
+
+    #[test]
+    fn it_is_32_digits_that_stay_the_same_between_builds() {
+        // Known from the first version on: another value here means that finished outputs would be made again.
+        assert_eq!(fingerprint(&job(), &inputs()), "3969773a22a6bd497f400898140a48cd");
+    }
+
+    #[test]
+    fn whatever_can_change_a_row_changes_it() {
+        let first = fingerprint(&job(), &inputs());
+        let changes: [(&str, fn(&mut Job)); 12] = [
+            ("urls", |j| j.source.urls.push("more".into())),
+            ("id", |j| j.source.id = Id::RowNumber),
+            ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
+            ("delimiter", |j| j.source.csv.delimiter = b';'),
+            ("normalize", |j| j.shingle.normalize.push(Normalize::Nfkc)),
+            ("size", |j| j.shingle.size += 1),
+            ("seed", |j| j.minhash.seed += 1),
+            ("bands", |j| j.lsh.bands += 1),
+            ("method", |j| j.candidates.method = Method::All),
+            ("threshold", |j| j.score.threshold = 0.8000000000000002),
+            ("expand", |j| j.output.expand = Expand::Star),
+            ("max_expand", |j| j.output.max_expand += 1),
+        ];
+        for (what, change) in changes {
+            let mut job = job();
+            change(&mut job);
+            assert_ne!(fingerprint(&job, &inputs()), first, "{what}");
+        }
+        let changes: [(&str, fn(&mut Vec<InputFile>)); 4] = [
+            ("a file more", |i| i.push(InputFile { path: "c".into(), ..i[0].clone() })),
+            ("a file less", |i| i.truncate(1)),
+            ("bytes", |i| i[0].bytes += 1),
+            ("modified", |i| i[0].modified += Duration::from_nanos(1)),
+        ];
+        for (what, change) in changes {
+            let mut inputs = inputs();
+            change(&mut inputs);
+            assert_ne!(fingerprint(&job(), &inputs), first, "{what}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_does() {
+        let mut job = job();
+        let first = fingerprint(&job, &inputs());
+        job.name.push('x');
+        job.output.url.push('x');
+        job.engine.threads = 7;
+        job.engine.memory = 1;
+        job.lsh.choice = crate::job::Choice::Given;
+        let mut inputs = inputs();
+        inputs.reverse();
+        assert_eq!(fingerprint(&job, &inputs), first);
+    }
+
+    fn job() -> Job {
+        let text = "source = { format = 'reuters', url = 'in' }\noutput.url = 'out'";
+        resolve(file::read(text, "job.toml", &[]).unwrap()).unwrap()
+    }
+
+    fn inputs() -> Vec<InputFile> {
+        let file = |path: &str, modified| InputFile { path: path.into(), bytes: 7, modified };
+        let time = Duration::new(1_700_000_000, 123_456_789);
+        vec![file("a", SystemTime::UNIX_EPOCH + time), file("b", SystemTime::UNIX_EPOCH - time)]
+    }
+}

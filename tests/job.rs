@@ -1,0 +1,299 @@
+//! Job files: what is refused, and how it is said.
+
+use std::path::PathBuf;
+
+use proptest::prelude::*;
+use resemblance::error::{Error, Kind};
+use resemblance::job::{Choice, Format, Id, Job, Method, Normalize, Unit, file, resolve};
+
+/// A job with only what is required.
+const LEAST: &str = "\
+[source]
+format = \"csv\"
+url = \"in.csv\"
+text = \"body\"
+[output]
+url = \"out/\"
+";
+
+#[test]
+fn the_least_job_has_the_defaults() {
+    let job = load(LEAST, &[]).unwrap();
+    assert_eq!(job.name, "unnamed");
+    assert_eq!((job.source.urls, job.source.text), (vec!["in.csv".into()], vec!["body".into()]));
+    assert_eq!((job.source.id, job.source.id_separator.as_str()), (Id::RowNumber, ":"));
+    assert_eq!((job.source.csv.delimiter, job.source.csv.header, job.source.csv.quote), (b',', true, b'"'));
+    assert_eq!(job.shingle.normalize, [Normalize::Lowercase, Normalize::CollapseWhitespace]);
+    assert_eq!((job.shingle.unit, job.shingle.size, job.shingle.min_words), (Unit::Word, 5, 0));
+    assert_eq!((job.minhash.permutations, job.minhash.seed), (128, 42));
+    assert_eq!((job.lsh.bands, job.lsh.rows, job.lsh.choice), (16, 6, Choice::TargetRecall(0.99)));
+    assert_eq!((job.score.threshold, job.score.prefilter), (0.8, false));
+    assert_eq!((job.output.url.as_str(), job.output.max_expand), ("out/", 1000));
+    assert_eq!((job.engine.memory, job.engine.threads, job.engine.spill), (4 << 30, 0, None));
+}
+
+#[test]
+fn ids_and_texts_depend_on_the_format() {
+    let columns = |names: &[&str]| Id::Columns(names.iter().map(|&name| name.into()).collect());
+    for (lines, id, text) in [
+        ("format = 'reuters'", columns(&["oldid"]), vec!["body"]),
+        ("format = 'text'", Id::Path, vec!["text"]),
+        ("format = 'text'\nid = 'row_number'", Id::RowNumber, vec!["text"]),
+        ("format = 'jsonl'\ntext = ['a.b', 'c']", Id::RowNumber, vec!["a.b", "c"]),
+        ("format = 'parquet'\ntext = 't'\nid = 'key'", columns(&["key"]), vec!["t"]),
+        ("format = 'parquet'\ntext = 't'\nid = ['x', 'y']", columns(&["x", "y"]), vec!["t"]),
+        ("format = 'parquet'\ntext = 't'\nid = ['path']", columns(&["path"]), vec!["t"]),
+    ] {
+        let job = load(&format!("[source]\nurl = 'in/'\n{lines}\n[output]\nurl = 'out/'"), &[]).unwrap();
+        assert_eq!(
+            (job.source.id, job.source.text),
+            (id, text.into_iter().map(String::from).collect()),
+            "{lines}"
+        );
+    }
+}
+
+#[test]
+fn characters_come_nine_at_a_time() {
+    assert_eq!(load(LEAST, &["shingle.unit=char"]).unwrap().shingle.size, 9);
+    assert_eq!(load(LEAST, &["shingle.unit=char", "shingle.size=10"]).unwrap().shingle.size, 10);
+}
+
+#[test]
+fn overrides_are_toml_or_plain_strings() {
+    let job = load(
+        LEAST,
+        &[
+            "name=a name",
+            "source.url=../data/x.csv",
+            "source.format=jsonl",
+            "source.text=[\"a\", \"b\"]",
+            "score.threshold=0.5",
+            "lsh.bands=8",
+            "lsh.rows=16",
+            "output.url=\"quoted/\"",
+            "name=the last one = wins",
+        ],
+    )
+    .unwrap();
+    assert_eq!(job.name, "the last one = wins");
+    assert_eq!((job.source.format, job.source.urls), (Format::Jsonl, vec!["../data/x.csv".into()]));
+    assert_eq!((job.source.text.len(), job.score.threshold), (2, 0.5));
+    assert_eq!((job.lsh.bands, job.lsh.rows, job.lsh.choice), (8, 16, Choice::Given));
+    assert_eq!(job.output.url, "quoted/");
+}
+
+#[test]
+fn rules_find_bands_and_rows() {
+    for (set, bands, rows, choice) in [
+        ("lsh.choose=nearest", 8, 16, Choice::Nearest),
+        ("lsh.choose=balanced", 9, 13, Choice::Balanced),
+        ("lsh.choose=recall", 16, 8, Choice::Recall),
+        ("lsh.choose=precision", 8, 16, Choice::Precision),
+        ("lsh.target_recall=0.5", 10, 12, Choice::TargetRecall(0.5)),
+    ] {
+        let lsh = load(LEAST, &[set]).unwrap().lsh;
+        assert_eq!((lsh.bands, lsh.rows, lsh.choice), (bands, rows, choice), "{set}");
+    }
+}
+
+#[test]
+fn looking_at_all_pairs_needs_no_recall() {
+    let job = load(LEAST, &["score.threshold=0.001", "candidates.method=all"]).unwrap();
+    assert_eq!((job.candidates.method, job.lsh.bands, job.lsh.rows), (Method::All, 128, 1));
+}
+
+/// Each override, put over the least job, and what the message must say.
+#[test]
+fn bad_values_are_refused_by_key_with_what_is_allowed() {
+    for (set, hints) in [
+        // Keys and types.
+        ("shingle.sise=5", &["`shingle.sise`", "unknown key", "`size`", "did you mean `size`?"] as &[_]),
+        ("shingel.size=5", &["`shingel`", "did you mean `shingle`?"]),
+        ("shingle.size=five", &["`shingle.size`", "\"five\"", "a whole number"]),
+        ("shingle.size=-1", &["`shingle.size`", "-1", "0 or more"]),
+        ("shingle.normalize=lowercase", &["`shingle.normalize`", "a list"]),
+        ("shingle.normalize=[1]", &["`shingle.normalize`", "1", "a string"]),
+        ("score.threshold=high", &["`score.threshold`", "a number"]),
+        ("source.header=1", &["`source.header`", "true or false"]),
+        ("source.url=1", &["`source.url`", "a string or a list of strings"]),
+        ("source=1", &["`source`", "1"]),
+        ("source.url.deep=1", &["`url` is a string, not a section"]),
+        ("no-equals-sign", &["expected KEY=VALUE"]),
+        ("=1", &["score.threshold"]),
+        // Words that are not known, or not yet.
+        (
+            "source.format=sgml",
+            &["`source.format`", "`sgml`", "`reuters`", "`csv`", "`parquet`", "`jsonl`", "`text`"],
+        ),
+        ("shingle.hash=sha256-31", &["`shingle.hash`", "`xxh3`", "`crc32`"]),
+        ("shingle.unit=line", &["`shingle.unit`", "`word`", "`char`"]),
+        ("minhash.family=linear", &["`minhash.family`", "`multiply-shift`"]),
+        ("lsh.choose=best", &["`lsh.choose`", "`nearest`", "`balanced`", "`recall`", "`precision`"]),
+        ("candidates.method=prefix", &["`candidates.method`", "`lsh`", "`all`"]),
+        ("score.by=cosine", &["`score.by`", "`shingles`", "`signature`"]),
+        ("output.expand=none", &["`output.expand`", "`all`", "`star`"]),
+        ("engine.mode=cluster", &["`engine.mode`", "`local`"]),
+        (
+            "shingle.normalize=[\"lowercas\"]",
+            &["`shingle.normalize`", "letters-only", "did you mean \"lowercase\""],
+        ),
+        ("shingle.normalize=[\"stop-words:xx\"]", &["`shingle.normalize`", "\"xx\"", "de, ", "en, "]),
+        // Numbers out of range.
+        ("score.threshold=0", &["`score.threshold`", "over 0 and at most 1"]),
+        ("score.threshold=1.5", &["`score.threshold`", "1.5", "over 0 and at most 1"]),
+        ("score.threshold=-0.5", &["`score.threshold`", "over 0 and at most 1"]),
+        ("score.threshold=nan", &["`score.threshold`", "NaN", "over 0 and at most 1"]),
+        ("score.threshold=inf", &["`score.threshold`", "over 0 and at most 1"]),
+        ("shingle.size=0", &["`shingle.size`", "1 or more"]),
+        ("minhash.permutations=0", &["`minhash.permutations`", "1 to 65535"]),
+        ("minhash.permutations=65536", &["`minhash.permutations`", "1 to 65535"]),
+        ("lsh={bands=32, rows=5}", &["`lsh.bands`", "32 * 5", "128", "minhash.permutations"]),
+        ("lsh={bands=9000000000000000000, rows=9}", &["`lsh.bands`", "at most the 128"]),
+        ("lsh={bands=0, rows=5}", &["`lsh.bands`", "1 or more"]),
+        ("lsh={bands=5, rows=0}", &["`lsh.rows`", "1 or more"]),
+        ("lsh.bands=5", &["`lsh.bands`", "without `lsh.rows`", "target_recall"]),
+        ("lsh.rows=5", &["`lsh.rows`", "without `lsh.bands`"]),
+        ("lsh={bands=4, rows=4, choose=\"recall\"}", &["`lsh.choose`", "beside"]),
+        ("lsh={bands=4, rows=4, target_recall=0.9}", &["`lsh.target_recall`", "beside"]),
+        ("lsh={choose=\"recall\", target_recall=0.9}", &["`lsh.target_recall`", "beside `lsh.choose`"]),
+        ("lsh.target_recall=1", &["`lsh.target_recall`", "over 0 and under 1"]),
+        ("lsh.target_recall=nan", &["`lsh.target_recall`", "over 0 and under 1"]),
+        ("score.threshold=0.02", &["`lsh.target_recall`", "0.9247", "minhash.permutations"]),
+        ("output.max_expand=0", &["`output.max_expand`", "1 or more", "star"]),
+        ("engine.memory=lots", &["`engine.memory`", "\"lots\"", "GiB"]),
+        ("engine.memory=0GiB", &["`engine.memory`", "over 0"]),
+        ("engine.threads=-1", &["`engine.threads`", "0 or more"]),
+        // Names.
+        ("source.url=", &["`source.url`", "file, folder, glob or URL"]),
+        ("source.url=[]", &["`source.url`", "empty"]),
+        ("source.text=[]", &["`source.text`", "column"]),
+        ("source.id=path", &["`source.id`", "text", "row_number"]),
+        ("source={format=\"text\", url=\"in\", id=\"key\"}", &["`source.id`", "\"path\" or \"row_number\""]),
+        ("source={format=\"text\", url=\"in\", text=\"key\"}", &["`source.text`", "leave the key out"]),
+        ("source={format=\"csv\", url=\"in\"}", &["`source.text`", "required"]),
+        ("source={format=\"csv\", text=\"x\"}", &["`source.url`", "required"]),
+        ("source={url=\"in\", text=\"x\"}", &["`source.format`", "required"]),
+        ("source.delimiter=;;", &["`source.delimiter`", "one ASCII character"]),
+        ("source.delimiter=é", &["`source.delimiter`", "one ASCII character"]),
+        ("source.quote=\",\"", &["`source.quote`", "`source.delimiter`"]),
+        ("output.url=", &["`output.url`", "folder"]),
+        ("output.url=in.csv/", &["`output.url`", "in.csv", "apart"]),
+        ("engine.spill=", &["`engine.spill`", "folder"]),
+    ] {
+        let said = message(load(LEAST, &[set]));
+        for hint in hints {
+            assert!(said.contains(hint), "{set}: {hint} is not in: {said}");
+        }
+    }
+}
+
+#[test]
+fn messages_name_the_file_and_the_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.toml");
+    for (text, line, hint) in [
+        (LEAST.replace("csv\"\nurl", "csv\"\nuri"), 3, "`source.uri`"),
+        (LEAST.replace("text", "id"), 1, "`source.text` is required"),
+        (format!("{LEAST}[score]\n\nthreshold = 1.5\n"), 9, "`score.threshold`"),
+        (format!("{LEAST}[shingle]\nnormalize = [\n  'x',\n]\n"), 8, "`shingle.normalize`"),
+        (format!("{LEAST}[engine]\nthreads = 'all'\n"), 8, "`engine.threads`"),
+        (format!("{LEAST}max_expand = \n"), 7, "not TOML"),
+        (format!("{LEAST}url = 'again'\n"), 7, "duplicate key"),
+        (LEAST.replace("url = \"out/\"\n", ""), 5, "`output.url` is required"),
+    ] {
+        std::fs::write(&path, &text).unwrap();
+        let said = message(Job::load(&path, &[]));
+        let place = format!("bad.toml:{line}: ");
+        assert!(said.contains(&place) && said.contains(hint), "{place}{hint} is not in: {said}");
+    }
+    std::fs::write(&path, LEAST).unwrap();
+    let said = message(Job::load(&path, &["score.threshold=2".into()]));
+    assert!(said.starts_with("--set score.threshold=2: `score.threshold` is 2"), "{said}");
+}
+
+#[test]
+fn sections_that_are_missing_are_named() {
+    for (text, key) in [
+        ("", "`source`"),
+        ("[source]\nformat='text'\nurl='x'", "`output`"),
+        ("[output]\nurl='x'", "`source`"),
+    ] {
+        let said = message(load(text, &[]));
+        assert!(said.contains(key) && said.contains("required"), "{text}: {said}");
+    }
+}
+
+#[test]
+fn a_job_file_that_is_not_there_is_named() {
+    let said = message(Job::load("no/such/job.toml", &[]));
+    assert!(said.contains("no/such/job.toml"), "{said}");
+}
+
+#[test]
+fn a_folder_that_is_walked_does_not_hold_the_output() {
+    let job = |format: &str, url: &str, output: &str| {
+        let text = format!("[source]\nformat='{format}'\nurl='{url}'\ntext='text'\n[output]\nurl='{output}'");
+        load(&text, &[])
+    };
+    for (format, url, output, fine) in [
+        ("parquet", "data", "data/out", false),
+        ("text", "data/", "data/out/", false),
+        ("csv", "data", "data/out", true),
+        ("parquet", "data", "data-out", true),
+        ("parquet", "data/*.parquet", "data/out", true),
+    ] {
+        assert_eq!(job(format, url, output).is_ok(), fine, "{format} {url} {output}");
+    }
+}
+
+/// The templates are what a user copies: every one must load as it stands.
+#[test]
+fn every_job_in_the_repository_loads() {
+    let jobs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("jobs");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(&jobs).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "toml") {
+            let job = Job::load(&path, &[]).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+            assert_eq!(path.file_stem().unwrap(), job.name.as_str());
+            assert!(job.output.url.starts_with("out/"), "{}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 4, "{seen} jobs");
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "\\PC*", set in "\\PC*") {
+        let _ = file::read(&text, "job.toml", &[]);
+        let _ = load(LEAST, &[&set]);
+    }
+
+    #[test]
+    fn what_resolves_can_be_run(
+        permutations in 1usize..600, threshold in 0.001..=1.0f64, target in 0.01..0.999f64,
+    ) {
+        let sets = [
+            format!("minhash.permutations={permutations}"),
+            format!("score.threshold={threshold:?}"),
+            format!("lsh.target_recall={target:?}"),
+        ];
+        if let Ok(job) = load(LEAST, &[&sets[0], &sets[1], &sets[2]]) {
+            prop_assert!(job.lsh.bands >= 1 && job.lsh.rows >= 1);
+            prop_assert!(job.lsh.bands * job.lsh.rows <= permutations);
+        }
+    }
+}
+
+fn load(text: &str, sets: &[&str]) -> Result<Job, Error> {
+    let sets: Vec<String> = sets.iter().map(|&set| set.into()).collect();
+    resolve(file::read(text, "job.toml", &sets)?)
+}
+
+fn message(result: Result<Job, Error>) -> String {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), Kind::Job);
+    error.to_string()
+}
