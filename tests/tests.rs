@@ -1,1 +1,1 @@
-#[test] fn t(){}
+mod udf;
