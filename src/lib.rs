@@ -1,2 +1,52 @@
+//! Finds every pair of similar documents in a Parquet dataset, and says how similar they are.
+//!
+//! The flow, which is also the order of the modules; each imports only from those above it:
+//!
+//! ```text
+//! documents -> shingles -> signatures -> bands -> candidates -> pairs -> clusters
+//! ```
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`error`] | one error type; its kinds say who must act |
+//! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
+//! | [`schema`] | the contracts of the public tables |
+//! | [`udf`] | the kernels, and the SQL functions around them |
+//! | [`source`] | files of any format -> documents |
+//! | [`operator`] | physical operators that the engine lacks |
+//! | [`stage`] | one stage per file, frame to frame |
+//! | [`clusters`] | connected components |
+//! | [`sink`] | the layout of an output, Parquet writing, manifests |
+//! | [`engine`] | the one session, and what runs plans |
+//! | [`pipeline`] | the sentence, as code: run a step or take it over |
+//! | [`query`] | what is asked of finished outputs |
+//! | [`cli`] | one file per command |
+//!
+//! # Words
+//!
+//! - **shingle**: `k` words or characters in a row; a document is the set of its shingles.
+//! - **permutation**: a hash function on shingles, taken as a random order of them.
+//! - **signature**: the least value of a document's shingles under each permutation. The share of equal values in
+//!   two signatures estimates the Jaccard similarity of the two sets.
+//! - **band**, **row**: a signature is cut into `b` bands of `r` rows.
+//! - **bucket**: the hash of a band. Two documents that share a bucket are a **candidate**.
+//! - **pair**: two documents whose similarity reaches the threshold.
+//! - **cluster**: documents that hang together through pairs.
+//!
+//! # As a library
+//!
+//! The SQL functions work in any DataFusion session: see [`udf::register_all`].
+
+pub mod cli;
+pub mod clusters;
+pub mod engine;
 pub mod error;
 pub mod job;
+pub mod operator;
+pub mod pipeline;
+pub mod query;
+pub mod schema;
+pub mod sink;
+pub mod source;
+pub mod stage;
+pub mod udf;

@@ -30,7 +30,7 @@ use tokio::sync::OnceCell;
 
 use crate::job::{Score, ScoreBy};
 use crate::udf::jaccard::{shared, shared_at_least};
-use crate::udf::minhash_similarity::similarity;
+use crate::udf::minhash_similarity::minhash_similarity;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
@@ -317,6 +317,11 @@ impl Sketches {
     }
 }
 
+/// The share of equal values; a run's signatures all have one length.
+fn estimate(a: &[u32], b: &[u32]) -> f64 {
+    minhash_similarity(a, b).unwrap_or(0.0)
+}
+
 fn slice<'a, T>(offsets: &OffsetBuffer<i32>, values: &'a [T], row: u32) -> &'a [T] {
     let row = row as usize;
     // Arrow keeps list offsets at 0 or above and in order.
@@ -379,7 +384,7 @@ impl Scorer {
         let (signature_a, signature_b) = (self.sketches.signature(at_a), self.sketches.signature(at_b));
         let Score { threshold, by, prefilter } = self.scoring.score;
         let by_estimate = prefilter || by == ScoreBy::Signature;
-        if by_estimate && similarity(signature_a, signature_b) < threshold {
+        if by_estimate && estimate(signature_a, signature_b) < threshold {
             return;
         }
         let shared = match by {
@@ -392,7 +397,7 @@ impl Scorer {
         found.shared.append_value(shared);
         found.shingles_a.append_value(set_a.len() as u64);
         found.shingles_b.append_value(set_b.len() as u64);
-        found.estimate.append_value(similarity(signature_a, signature_b));
+        found.estimate.append_value(estimate(signature_a, signature_b));
         found.shared_bands.append_value(self.shared_bands(signature_a, signature_b));
     }
 

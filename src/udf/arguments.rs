@@ -1,0 +1,269 @@
+//! What the functions share of Arrow: literal settings, lists in, lists out.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::builder::NullBufferBuilder;
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, Float64Array, ListArray, PrimitiveArray,
+};
+use datafusion::arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, internal_datafusion_err, plan_err};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+/// A list of `item`, as the functions return it.
+pub fn list_of(item: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(item, true)))
+}
+
+/// The field that a function returns; any of them may return NULL.
+pub fn field(function: &str, data_type: DataType) -> Result<FieldRef> {
+    Ok(Arc::new(Field::new(function, data_type, true)))
+}
+
+/// The type that a list argument is read as: a list of `item`. Every kind of list of integers can be cast to it.
+pub fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
+    let of = match given {
+        DataType::Null => return Ok(list_of(item.clone())),
+        DataType::List(of) if of.data_type() == item => return Ok(given.clone()),
+        DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => of.data_type(),
+        other => return plan_err!("{function} takes lists of {item}, and got {other}"),
+    };
+    if of.is_integer() || of.is_null() {
+        Ok(list_of(item.clone()))
+    } else {
+        plan_err!("{function} takes lists of {item}, and got a list of {of}")
+    }
+}
+
+/// An argument as it came: not given, given and not a literal, or a literal.
+pub type Literal<'a> = Option<Option<&'a ScalarValue>>;
+
+/// The literals among the arguments of a call.
+pub fn scalars(args: &[ColumnarValue]) -> Vec<Option<&ScalarValue>> {
+    args.iter()
+        .map(|arg| match arg {
+            ColumnarValue::Scalar(scalar) => Some(scalar),
+            ColumnarValue::Array(_) => None,
+        })
+        .collect()
+}
+
+/// A setting that is a string.
+pub fn string<'a>(function: &str, name: &str, literal: Literal<'a>, default: &'a str) -> Result<&'a str> {
+    match literal {
+        None => Ok(default),
+        Some(Some(scalar)) => match scalar.try_as_str() {
+            Some(Some(text)) => Ok(text),
+            _ => plan_err!("{function}: {name} must be a string, and is {scalar}"),
+        },
+        Some(None) => plan_err!("{function}: {name} must be a literal string, the same for every row"),
+    }
+}
+
+/// A setting that is a whole number of at least `least`.
+pub fn number(
+    function: &str,
+    name: &str,
+    literal: Literal,
+    least: u64,
+    default: Option<u64>,
+) -> Result<usize> {
+    let number = integer(function, name, literal, least, default)?;
+    match usize::try_from(number) {
+        Ok(number) => Ok(number),
+        Err(_) => plan_err!("{function}: {name} {number} is more than this machine can count"),
+    }
+}
+
+/// A setting that is a whole number in `least..2^64`.
+pub fn integer(
+    function: &str,
+    name: &str,
+    literal: Literal,
+    least: u64,
+    default: Option<u64>,
+) -> Result<u64> {
+    let scalar = match (literal, default) {
+        (None, Some(default)) => return Ok(default),
+        (Some(Some(scalar)), _) => scalar,
+        _ => return plan_err!("{function}: {name} must be a literal whole number, the same for every row"),
+    };
+    match whole(scalar).map(u64::try_from) {
+        Some(Ok(number)) if number >= least => Ok(number),
+        _ => plan_err!("{function}: {name} must be a whole number of at least {least}, and is {scalar}"),
+    }
+}
+
+fn whole(scalar: &ScalarValue) -> Option<i128> {
+    match *scalar {
+        ScalarValue::Int8(n) => n.map(i128::from),
+        ScalarValue::Int16(n) => n.map(i128::from),
+        ScalarValue::Int32(n) => n.map(i128::from),
+        ScalarValue::Int64(n) => n.map(i128::from),
+        ScalarValue::UInt8(n) => n.map(i128::from),
+        ScalarValue::UInt16(n) => n.map(i128::from),
+        ScalarValue::UInt32(n) => n.map(i128::from),
+        ScalarValue::UInt64(n) => n.map(i128::from),
+        // SQL reads whole numbers past 64 bits as these.
+        ScalarValue::Decimal128(n, _, 0) => n,
+        _ => None,
+    }
+}
+
+/// The array as the type that it was coerced to.
+pub fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
+    array
+        .as_any()
+        .downcast_ref()
+        .ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
+}
+
+/// Applies `f` to the first argument, all others being settings. A literal gives a literal.
+pub fn map_first(
+    args: &ScalarFunctionArgs,
+    f: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    match args.args.first() {
+        Some(ColumnarValue::Array(array)) => f(array).map(ColumnarValue::Array),
+        Some(ColumnarValue::Scalar(scalar)) => {
+            let one = f(&scalar.to_array()?)?;
+            ScalarValue::try_from_array(&one, 0).map(ColumnarValue::Scalar)
+        }
+        None => Err(internal_datafusion_err!("a function was called without arguments")),
+    }
+}
+
+/// A number for each row of two list arguments; NULL where a list is NULL or `f` gives none.
+pub fn map_two<T: ArrowPrimitiveType>(
+    function: &str,
+    args: &ScalarFunctionArgs,
+    mut f: impl FnMut(&[T::Native], &[T::Native]) -> Result<Option<f64>>,
+) -> Result<ColumnarValue> {
+    let [a, b] = args.args.as_slice() else {
+        return Err(internal_datafusion_err!("{function} was called with {} arguments", args.args.len()));
+    };
+    let literals = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+    // A literal list stays one list; it is not repeated for every row.
+    let (a, b) = (as_array(a)?, as_array(b)?);
+    let (a, b) = (Rows::<T>::new(function, &a.0, a.1)?, Rows::<T>::new(function, &b.0, b.1)?);
+    let rows = if literals { 1 } else { args.number_rows };
+    let numbers = (0..rows)
+        .map(|row| match (a.row(row), b.row(row)) {
+            (Some(a), Some(b)) => f(a, b),
+            _ => Ok(None),
+        })
+        .collect::<Result<Float64Array>>()?;
+    if literals {
+        ScalarValue::try_from_array(&numbers, 0).map(ColumnarValue::Scalar)
+    } else {
+        Ok(ColumnarValue::Array(Arc::new(numbers)))
+    }
+}
+
+/// The argument as an array, and whether its one row stands for every row.
+fn as_array(arg: &ColumnarValue) -> Result<(ArrayRef, bool)> {
+    match arg {
+        ColumnarValue::Array(array) => Ok((Arc::clone(array), false)),
+        ColumnarValue::Scalar(scalar) => Ok((scalar.to_array()?, true)),
+    }
+}
+
+/// The rows of a list array, as slices.
+pub struct Rows<'a, T: ArrowPrimitiveType> {
+    list: &'a ListArray,
+    values: &'a [T::Native],
+    repeated: bool,
+}
+
+impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
+    /// The rows of `array`, which is a list of `T`; with `repeated` its first row stands for every row.
+    ///
+    /// # Errors
+    /// If a list has a null among its elements.
+    pub fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self> {
+        let list: &ListArray = downcast(array)?;
+        let values: &PrimitiveArray<T> = downcast(list.values())?;
+        if values.null_count() > 0 {
+            // Nulls outside of every list are allowed, and so are those that a null list lies over.
+            let holes = |row: &usize| {
+                let (start, end) = bounds(list, *row);
+                list.is_valid(*row) && values.slice(start, end - start).null_count() > 0
+            };
+            if let Some(row) = (0..list.len()).find(holes) {
+                return Err(exec_datafusion_err!(
+                    "{function}: the list in row {row} of the batch has a null among its elements; \
+                     sets and signatures have none"
+                ));
+            }
+        }
+        Ok(Self { list, values: values.values(), repeated })
+    }
+
+    /// Rows in the array.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The elements of a row's list, or `None` if it is null.
+    pub fn row(&self, row: usize) -> Option<&'a [T::Native]> {
+        let row = if self.repeated { 0 } else { row };
+        self.list.is_valid(row).then(|| {
+            let (start, end) = bounds(self.list, row);
+            &self.values[start..end]
+        })
+    }
+}
+
+fn bounds(list: &ListArray, row: usize) -> (usize, usize) {
+    let offsets = list.value_offsets();
+    (offsets[row] as usize, offsets[row + 1] as usize)
+}
+
+/// Lists being built, one a row; the elements of the row at hand are appended to `values`.
+pub struct Lists<T: ArrowPrimitiveType> {
+    /// The elements of all lists so far.
+    pub values: Vec<T::Native>,
+    function: &'static str,
+    offsets: Vec<i32>,
+    nulls: NullBufferBuilder,
+}
+
+impl<T: ArrowPrimitiveType> Lists<T> {
+    /// No lists yet, and room for `rows`.
+    pub fn with_capacity(function: &'static str, rows: usize) -> Self {
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.push(0);
+        Self { values: Vec::new(), function, offsets, nulls: NullBufferBuilder::new(rows) }
+    }
+
+    /// Ends a row: what was appended since the last row is its list.
+    ///
+    /// # Errors
+    /// If the lists have 2^31 elements or more together, more than Arrow's 32-bit offsets reach.
+    pub fn end_row(&mut self) -> Result<()> {
+        let end = i32::try_from(self.values.len()).map_err(|_| {
+            exec_datafusion_err!(
+                "{}: the lists of one batch have 2^31 elements or more; lower datafusion.execution.batch_size",
+                self.function
+            )
+        })?;
+        self.offsets.push(end);
+        self.nulls.append_non_null();
+        Ok(())
+    }
+
+    /// A row without a list.
+    pub fn push_null(&mut self) {
+        self.offsets.push(self.offsets.last().copied().unwrap_or(0));
+        self.nulls.append_null();
+    }
+
+    /// The lists, as an array.
+    pub fn finish(mut self) -> Result<ArrayRef> {
+        let values = PrimitiveArray::<T>::new(self.values.into(), None);
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
+        let item = Arc::new(Field::new_list_field(T::DATA_TYPE, true));
+        Ok(Arc::new(ListArray::try_new(item, offsets, Arc::new(values), self.nulls.finish())?))
+    }
+}

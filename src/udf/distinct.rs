@@ -1,0 +1,114 @@
+//! Sorting hashes and dropping repeats: a shingle set is a sorted list without repeats.
+
+/// Up to here a copy for the scatter is cheap and its buckets fit the cache.
+const SCATTER_UP_TO: usize = 1 << 20;
+/// Fewer values than this are sorted as they are.
+const SCATTER_FROM: usize = 64;
+/// Values in a bucket, on average, at most.
+const BUCKET: usize = 4;
+
+/// Sorts `values[from..]` ascending and drops its repeats; what stands before `from` stays.
+///
+/// `scratch` is room that is reused from call to call.
+pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut Scratch) {
+    let tail = &mut values[from..];
+    if (SCATTER_FROM..=SCATTER_UP_TO).contains(&tail.len()) {
+        scatter_sort(tail, scratch);
+    } else {
+        tail.sort_unstable();
+    }
+    let kept = dedup_sorted(tail);
+    values.truncate(from + kept);
+}
+
+/// Room for [`sort_distinct`].
+#[derive(Debug, Default)]
+pub struct Scratch {
+    copy: Vec<u64>,
+    ends: Vec<u32>,
+}
+
+/// One pass of bucket sort on the leading bits, which spreads hashes evenly, then a sort within each bucket. Half
+/// the time of a comparison sort on hashes; on values that are no hashes it falls back on the comparison sort.
+fn scatter_sort(values: &mut [u64], scratch: &mut Scratch) {
+    let used = values.iter().fold(0, |all, value| all | value);
+    let bits = (values.len() / BUCKET).ilog2() + 1;
+    let shift = (u64::BITS - used.leading_zeros()).saturating_sub(bits);
+    let Scratch { copy, ends } = scratch;
+
+    ends.clear();
+    ends.resize((1 << bits) + 1, 0);
+    for value in values.iter() {
+        ends[(value >> shift) as usize + 1] += 1;
+    }
+    // Now the starts of the buckets; the scatter moves each to its end.
+    for bucket in 1..ends.len() {
+        ends[bucket] += ends[bucket - 1];
+    }
+    copy.clear();
+    copy.extend_from_slice(values);
+    for &value in copy.iter() {
+        let at = &mut ends[(value >> shift) as usize];
+        values[*at as usize] = value;
+        *at += 1;
+    }
+    let mut start = 0;
+    for &end in &ends[..1 << bits] {
+        let end = end as usize;
+        // The standard sort is an insertion sort on so few, and stays fast on a bucket that a repeat has filled.
+        if end - start > 1 {
+            values[start..end].sort_unstable();
+        }
+        start = end;
+    }
+}
+
+/// Moves the distinct values of a sorted slice to its front and says how many they are. Without branches: whether
+/// two neighbours are equal is as good as random in some texts.
+fn dedup_sorted(values: &mut [u64]) -> usize {
+    let Some(&first) = values.first() else { return 0 };
+    let (mut kept, mut last) = (1, first);
+    for at in 1..values.len() {
+        let value = values[at];
+        values[kept] = value;
+        kept += usize::from(value != last);
+        last = value;
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn is_a_set(
+            before in proptest::collection::vec(any::<u64>(), 0..3),
+            tail in prop_oneof![
+                proptest::collection::vec(any::<u64>(), 0..2000),
+                proptest::collection::vec(any::<u32>().prop_map(u64::from), 0..2000),
+                proptest::collection::vec(0u64..9, 0..2000),
+                proptest::collection::vec(prop_oneof![Just(u64::MAX), 0u64..9], 0..2000),
+            ],
+        ) {
+            let mut values = before.clone();
+            values.extend(&tail);
+            sort_distinct(&mut values, before.len(), &mut Scratch::default());
+            let mut expected = before;
+            expected.extend(tail.into_iter().collect::<BTreeSet<_>>());
+            prop_assert_eq!(values, expected);
+        }
+    }
+
+    #[test]
+    fn more_than_the_scatter_takes() {
+        let mut values: Vec<u64> = (0..3 * SCATTER_UP_TO as u64 / 2).rev().map(|v| v / 2).collect();
+        sort_distinct(&mut values, 0, &mut Scratch::default());
+        assert_eq!(values, (0..3 * SCATTER_UP_TO as u64 / 4).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,110 @@
+//! `minhash_similarity(a, b)`: the Jaccard similarity of two sets, estimated from their signatures.
+
+use std::sync::LazyLock;
+
+use datafusion::arrow::datatypes::{DataType, UInt32Type};
+use datafusion::common::utils::take_function_args;
+use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::arguments;
+
+/// The share, in [0, 1], of equal values at equal index (Broder 1997; *Mining of Massive Datasets*, section 3.3.3). Its
+/// standard deviation around the Jaccard similarity J is `sqrt(J (1 - J) / n)`.
+///
+/// `None` if the signatures differ in length or are empty: then they cannot be compared.
+pub fn minhash_similarity(a: &[u32], b: &[u32]) -> Option<f64> {
+    if a.len() != b.len() || a.is_empty() {
+        return None;
+    }
+    let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
+    Some(equal as f64 / a.len() as f64)
+}
+
+/// The SQL function `minhash_similarity`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct MinhashSimilarity {
+    signature: Signature,
+}
+
+impl Default for MinhashSimilarity {
+    fn default() -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for MinhashSimilarity {
+    fn name(&self) -> &str {
+        "minhash_similarity"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Float64)
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let [_, _] = take_function_args(self.name(), types)?;
+        types.iter().map(|given| arguments::list_type(self.name(), given, &DataType::UInt32)).collect()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        arguments::map_two::<UInt32Type>(self.name(), &args, |a, b| {
+            if a.len() != b.len() {
+                return exec_err!(
+                    "minhash_similarity takes signatures of equal length, and got {} and {} values",
+                    a.len(),
+                    b.len()
+                );
+            }
+            Ok(minhash_similarity(a, b))
+        })
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
+            Documentation::builder(
+                super::DOC_SECTION,
+                "Returns the estimated Jaccard similarity of two sets, from their MinHash signatures: the share of equal \
+                 values at equal index. Returns NULL if either signature is NULL or both are empty. Signatures of \
+                 different lengths are an error. Signatures of different seeds are not, though they mean nothing \
+                 together.",
+                "minhash_similarity(a, b)",
+            )
+            .with_sql_example(
+                "```sql\n\
+                 > select minhash_similarity([4, 5, 6, 7], [4, 5, 6, 8]);\n\
+                 0.75\n\
+                 ```",
+            )
+            .with_argument("a", "A signature: a list of UInt32, as `minhash` returns it.")
+            .with_argument("b", "A signature of the same length and the same seed.")
+            .with_related_udf("minhash")
+            .with_related_udf("jaccard")
+            .build()
+        });
+        Some(&DOCUMENTATION)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_of_equal_values() {
+        assert_eq!(minhash_similarity(&[1, 2, 3, 4], &[1, 9, 3, 8]), Some(0.5));
+        assert_eq!(minhash_similarity(&[1, 2], &[2, 1]), Some(0.0));
+    }
+
+    #[test]
+    fn what_cannot_be_compared() {
+        assert_eq!(minhash_similarity(&[], &[]), None);
+        assert_eq!(minhash_similarity(&[1], &[1, 2]), None);
+    }
+}

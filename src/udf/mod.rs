@@ -1,0 +1,144 @@
+//! The SQL functions, one a file: a plain function on slices that does the work, and a thin shell that adapts it to
+//! Arrow.
+//!
+//! | function | from | to |
+//! |---|---|---|
+//! | [`shingles`](mod@shingles) | text | the sorted distinct hashes of its shingles |
+//! | [`minhash`](mod@minhash) | shingle set | its signature: the least hash under each permutation |
+//! | [`minhash_similarity`](mod@minhash_similarity) | two signatures | an estimate of the sets' Jaccard similarity |
+//! | [`lsh_bands`](mod@lsh_bands) | signature | its bucket in each band |
+//! | [`jaccard`] | two shingle sets | their Jaccard similarity, exact |
+//! | [`containment`] | two shingle sets | the share of the first that is in the second |
+//!
+//! The functions hold no settings: sizes and seeds are literal arguments, so that a plan names them in full wherever it
+//! is executed. Sets are sorted lists of `UInt64` without repeats, signatures lists of `UInt32`.
+
+mod arguments;
+pub mod containment;
+mod distinct;
+pub mod document_key;
+pub mod jaccard;
+pub mod lsh_bands;
+pub mod minhash;
+pub mod minhash_similarity;
+pub mod normalize;
+pub mod set_hash;
+pub mod shingles;
+mod words;
+
+use std::sync::Arc;
+
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::{DocSection, ScalarUDF};
+use datafusion::prelude::SessionContext;
+
+use crate::error::Result;
+
+/// Where the functions stand in generated documentation.
+const DOC_SECTION: DocSection = DocSection {
+    include: true,
+    label: "Resemblance Functions",
+    description: Some("Functions that tell how similar documents are."),
+};
+
+/// Every function, in the order in which a document travels through them.
+pub fn all() -> Vec<Arc<ScalarUDF>> {
+    vec![
+        Arc::new(ScalarUDF::from(shingles::Shingles::default())),
+        Arc::new(ScalarUDF::from(minhash::Minhash::default())),
+        Arc::new(ScalarUDF::from(minhash_similarity::MinhashSimilarity::default())),
+        Arc::new(ScalarUDF::from(lsh_bands::LshBands::default())),
+        Arc::new(ScalarUDF::from(jaccard::Jaccard::default())),
+        Arc::new(ScalarUDF::from(containment::Containment::default())),
+    ]
+}
+
+/// Makes every function known to a session by its SQL name.
+///
+/// # Errors
+/// If the session refuses a function.
+pub fn register_all(ctx: &SessionContext) -> Result<()> {
+    // A clone is the same session, and registering through it needs no exclusive access.
+    register_in(&mut ctx.clone())
+}
+
+/// Makes every function known to a registry, such as a session's state or a task's context.
+///
+/// # Errors
+/// If the registry refuses a function, as those do that are read-only.
+pub fn register_in(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    for udf in all() {
+        registry.register_udf(udf)?;
+    }
+    Ok(())
+}
+
+/// The functions as builders of expressions.
+pub mod expr_fn {
+    use datafusion::logical_expr::{Expr, ScalarUDF, ScalarUDFImpl};
+    use datafusion::prelude::lit;
+
+    use super::{containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, set_hash, shingles};
+    use crate::job::{Shingle, ShingleHash, Unit};
+
+    fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {
+        ScalarUDF::from(function).call(args)
+    }
+
+    /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says.
+    pub fn shingles(text: Expr, by: &Shingle) -> Expr {
+        let unit = match by.unit {
+            Unit::Word => "word",
+            Unit::Char => "char",
+        };
+        let hash = match by.hash {
+            ShingleHash::Xxh3 => "xxh3",
+            ShingleHash::Crc32 => "crc32",
+        };
+        let normalize: Vec<_> = by.normalize.iter().map(ToString::to_string).collect();
+        let args = vec![
+            text,
+            lit(unit),
+            lit(by.size as u64),
+            lit(hash),
+            lit(normalize.join(",")),
+            lit(by.min_words as u64),
+        ];
+        call(shingles::Shingles::default(), args)
+    }
+
+    /// `minhash(shingles, permutations, seed)`: a list of `permutations` UInt32.
+    pub fn minhash(shingles: Expr, permutations: usize, seed: u64) -> Expr {
+        call(minhash::Minhash::default(), vec![shingles, lit(permutations as u64), lit(seed)])
+    }
+
+    /// `minhash_similarity(a, b)`: a Float64 in [0, 1].
+    pub fn minhash_similarity(a: Expr, b: Expr) -> Expr {
+        call(minhash_similarity::MinhashSimilarity::default(), vec![a, b])
+    }
+
+    /// `lsh_bands(signature, bands, rows)`: a list of `bands` UInt64.
+    pub fn lsh_bands(signature: Expr, bands: usize, rows: usize) -> Expr {
+        call(lsh_bands::LshBands::default(), vec![signature, lit(bands as u64), lit(rows as u64)])
+    }
+
+    /// `jaccard(a, b)`: a Float64 in [0, 1].
+    pub fn jaccard(a: Expr, b: Expr) -> Expr {
+        call(jaccard::Jaccard::default(), vec![a, b])
+    }
+
+    /// `document_key(id)`: a UInt64.
+    pub fn document_key(id: Expr) -> Expr {
+        call(document_key::DocumentKey::default(), vec![id])
+    }
+
+    /// `set_hash(shingles, half)`: a UInt64.
+    pub fn set_hash(shingles: Expr, half: u64) -> Expr {
+        call(set_hash::SetHash::default(), vec![shingles, lit(half)])
+    }
+
+    /// `containment(a, b)`: a Float64 in [0, 1].
+    pub fn containment(a: Expr, b: Expr) -> Expr {
+        call(containment::Containment::default(), vec![a, b])
+    }
+}

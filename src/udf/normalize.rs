@@ -1,0 +1,490 @@
+//! Text normalisation: the ordered steps that a text goes through before it is cut into shingles.
+
+use std::collections::HashSet;
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+
+use super::words::{each_word, is_white};
+use crate::error::{Error, Result};
+use crate::job::Normalize;
+
+/// The steps in a list separated by commas; spaces around a name do not count, and an empty text is no steps.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) on an unknown step or language; the message lists what is allowed.
+pub fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
+    if names.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    names.split(',').map(|name| name.trim().parse()).collect()
+}
+
+/// The stop words of a language by its ISO 639-1 code, which has two letters.
+fn stop_words(language: &str) -> Result<&'static [&'static str]> {
+    let iso = |code: &str| code.len() == 2;
+    stop_words::lookup(language).filter(|_| iso(language)).ok_or_else(|| {
+        let known: Vec<_> =
+            stop_words::available_languages().iter().copied().filter(|code| iso(code)).collect();
+        Error::job(format!("no stop words for language `{language}`; allowed are {}", known.join(", ")))
+    })
+}
+
+/// Applies steps to texts, reusing its buffers.
+///
+/// A text may be given whole, or in consecutive pieces between two calls of [`begin`](Self::begin). Pieces must be cut
+/// between ASCII white space and an ASCII letter, and no step that works on words may follow
+/// `spaces-to-underscores`; then the results, joined, are the result for the whole.
+#[derive(Debug, Default)]
+pub struct Normalizer {
+    names: Vec<Normalize>,
+    steps: Vec<Step>,
+    /// Only the words of the result matter, not the white space between them.
+    for_words: bool,
+    text: String,
+    next: String,
+}
+
+#[derive(Debug)]
+enum Step {
+    Lowercase,
+    LettersOnly(Gap),
+    CollapseWhitespace(Collapse),
+    DigitsOut,
+    StopWords(StopWords),
+    SpacesToUnderscores,
+    Nfkc,
+}
+
+impl Normalizer {
+    /// A normaliser for these steps.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) on a language without stop words.
+    pub fn new(steps: &[Normalize]) -> Result<Self> {
+        let mut normalizer = Self { names: steps.to_vec(), ..Self::default() };
+        for step in steps {
+            normalizer.steps.push(match step {
+                Normalize::Lowercase => Step::Lowercase,
+                Normalize::LettersOnly => Step::LettersOnly(Gap::default()),
+                Normalize::CollapseWhitespace => Step::CollapseWhitespace(Collapse::default()),
+                Normalize::DigitsOut => Step::DigitsOut,
+                Normalize::StopWords(language) => Step::StopWords(StopWords::new(language)?),
+                Normalize::SpacesToUnderscores => Step::SpacesToUnderscores,
+                Normalize::Nfkc => Step::Nfkc,
+            });
+        }
+        Ok(normalizer)
+    }
+
+    /// The same, where only the *words* of the result are used: the white space between them may come out longer than
+    /// the steps say, which lets ASCII take one pass. Steps with `spaces-to-underscores` are followed to the letter.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn for_words(steps: &[Normalize]) -> Result<Self> {
+        let for_words = !steps.contains(&Normalize::SpacesToUnderscores);
+        Ok(Self { for_words, ..Self::new(steps)? })
+    }
+
+    /// The steps that this normaliser was made for.
+    pub fn steps(&self) -> &[Normalize] {
+        &self.names
+    }
+
+    /// Starts a new text.
+    pub fn begin(&mut self) {
+        for step in &mut self.steps {
+            match step {
+                Step::LettersOnly(gap) => *gap = Gap::default(),
+                Step::CollapseWhitespace(collapse) => *collapse = Collapse::default(),
+                _ => {}
+            }
+        }
+    }
+
+    /// The next piece of the text, normalised.
+    pub fn piece<'a>(&'a mut self, piece: &'a str) -> &'a str {
+        if self.steps.is_empty() {
+            return piece;
+        }
+        self.text.clear();
+        if self.for_words && piece.is_ascii() && self.fused(piece) {
+            return &self.text;
+        }
+        let mut steps = self.steps.iter_mut();
+        if let Some(step) = steps.next() {
+            step.apply(piece, &mut self.text);
+        }
+        for step in steps {
+            self.next.clear();
+            step.apply(&self.text, &mut self.next);
+            std::mem::swap(&mut self.text, &mut self.next);
+        }
+        &self.text
+    }
+
+    /// The steps that on ASCII look at one byte at a time, in one pass that the compiler turns into SIMD code. `false`
+    /// if there is another step among them.
+    ///
+    /// The state between pieces is left alone: it could only put white space in front of the next piece or keep it
+    /// out, and that one starts with a letter which none of these steps takes away.
+    fn fused(&mut self, piece: &str) -> bool {
+        let (mut lower, mut letters) = (false, false);
+        for step in &self.steps {
+            match step {
+                Step::Lowercase => lower = true,
+                Step::LettersOnly(_) => letters = true,
+                Step::CollapseWhitespace(_) | Step::Nfkc => {}
+                Step::DigitsOut | Step::StopWords(_) | Step::SpacesToUnderscores => return false,
+            }
+        }
+        map_ascii(piece, &mut self.text, |byte| {
+            let low = byte | 0x20;
+            let letter = low.is_ascii_lowercase();
+            if letter {
+                if lower { low } else { byte }
+            } else if letters {
+                b' '
+            } else {
+                byte
+            }
+        });
+        true
+    }
+}
+
+impl Step {
+    /// Appends what the step makes of `text`.
+    fn apply(&mut self, text: &str, out: &mut String) {
+        match self {
+            Step::Lowercase => lowercase(text, out),
+            Step::LettersOnly(gap) => gap.letters_only(text, out),
+            Step::CollapseWhitespace(collapse) => collapse.collapse(text, out),
+            Step::DigitsOut => without(text, out, |word| word.chars().all(char::is_numeric)),
+            Step::StopWords(words) => {
+                let mut lower = std::mem::take(&mut words.lower);
+                without(text, out, |word| words.has(word, &mut lower));
+                words.lower = lower;
+            }
+            Step::SpacesToUnderscores => underscores(text, out),
+            Step::Nfkc => nfkc(text, out),
+        }
+    }
+}
+
+/// Appends `f` of each byte of `text`; both are ASCII.
+fn map_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8) {
+    let mut bytes = std::mem::take(out).into_bytes();
+    bytes.extend(text.bytes().map(f));
+    restore(out, bytes);
+}
+
+/// Makes text of bytes again. The check costs less than a tenth of the pass that wrote them.
+fn restore(out: &mut String, bytes: Vec<u8>) {
+    match String::from_utf8(bytes) {
+        Ok(text) => *out = text,
+        Err(error) => *out = String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    }
+}
+
+/// [`str::to_lowercase`], into a buffer.
+fn lowercase(text: &str, out: &mut String) {
+    if text.is_ascii() {
+        let from = out.len();
+        out.push_str(text);
+        out[from..].make_ascii_lowercase();
+    } else if text.contains('Σ') {
+        // Its lower case depends on where in the word it stands.
+        out.push_str(&text.to_lowercase());
+    } else {
+        out.extend(text.chars().flat_map(char::to_lowercase));
+    }
+}
+
+/// Whether the text so far ends in characters that are not alphabetic.
+#[derive(Debug, Default)]
+struct Gap(bool);
+
+impl Gap {
+    /// Every run of characters that are not alphabetic becomes one space.
+    fn letters_only(&mut self, text: &str, out: &mut String) {
+        if text.is_ascii() {
+            return compact_ascii(text, out, |byte| {
+                let letter = byte.is_ascii_alphabetic();
+                let keep = letter | !self.0;
+                self.0 = !letter;
+                (if letter { byte } else { b' ' }, keep)
+            });
+        }
+        for c in text.chars() {
+            if c.is_alphabetic() {
+                out.push(c);
+                self.0 = false;
+            } else if !self.0 {
+                out.push(' ');
+                self.0 = true;
+            }
+        }
+    }
+}
+
+/// Appends the bytes that `f` makes and wants kept; ASCII in, ASCII out. Every byte is written and the next one lies
+/// over it unless it was kept: no branch to mispredict.
+fn compact_ascii(text: &str, out: &mut String, mut f: impl FnMut(u8) -> (u8, bool)) {
+    let mut bytes = std::mem::take(out).into_bytes();
+    let mut end = bytes.len();
+    bytes.resize(end + text.len(), 0);
+    for byte in text.bytes() {
+        let (byte, keep) = f(byte);
+        bytes[end] = byte;
+        end += usize::from(keep);
+    }
+    bytes.truncate(end);
+    restore(out, bytes);
+}
+
+#[derive(Debug, Default)]
+struct Collapse {
+    /// Something that is not white space was written.
+    begun: bool,
+    /// White space was read since.
+    pending: bool,
+}
+
+impl Collapse {
+    /// Every run of white space becomes one space, none at the ends.
+    fn collapse(&mut self, text: &str, out: &mut String) {
+        for c in text.chars() {
+            if c.is_whitespace() {
+                self.pending = true;
+            } else {
+                if self.pending && self.begun {
+                    out.push(' ');
+                }
+                out.push(c);
+                self.begun = true;
+                self.pending = false;
+            }
+        }
+    }
+}
+
+/// Appends `text` without the words that `leaves` says; what stands around them stays.
+fn without(text: &str, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
+    let mut copied = 0;
+    each_word(text, |word| {
+        if leaves(&text[word.clone()]) {
+            out.push_str(&text[copied..word.start]);
+            copied = word.end;
+        }
+    });
+    out.push_str(&text[copied..]);
+}
+
+#[derive(Debug)]
+struct StopWords {
+    words: HashSet<String>,
+    /// Bytes of the longest: a longer word need not be looked up.
+    longest: usize,
+    lower: String,
+}
+
+impl StopWords {
+    fn new(language: &str) -> Result<Self> {
+        let words: HashSet<_> = stop_words(language)?.iter().map(|word| word.to_lowercase()).collect();
+        let longest = words.iter().map(String::len).max().unwrap_or(0);
+        Ok(Self { words, longest, lower: String::new() })
+    }
+
+    fn has(&self, word: &str, lower: &mut String) -> bool {
+        lower.clear();
+        // Lower case may be shorter than the word: at most to a third, as the Kelvin sign (3 bytes) to `k`.
+        if word.len() > 3 * self.longest {
+            return false;
+        }
+        lowercase(word, lower);
+        lower.len() <= self.longest && self.words.contains(lower.as_str())
+    }
+}
+
+fn underscores(text: &str, out: &mut String) {
+    if text.is_ascii() {
+        map_ascii(text, out, |byte| if is_white(byte) { b'_' } else { byte });
+    } else {
+        out.extend(text.chars().map(|c| if c.is_whitespace() { '_' } else { c }));
+    }
+}
+
+fn nfkc(text: &str, out: &mut String) {
+    // The quick check may answer "maybe", and then the long way decides.
+    if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
+        out.push_str(text);
+    } else {
+        out.extend(text.nfkc());
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    use unicode_segmentation::UnicodeSegmentation;
+
+    use super::*;
+    use crate::udf::words::next_cut;
+
+    /// Each step as its definition has it, one text after the other.
+    pub(crate) fn by_definition(text: &str, steps: &[Normalize]) -> String {
+        let drop_words = |text: &str, leaves: &dyn Fn(&str) -> bool| -> String {
+            text.split_word_bounds()
+                .filter(|part| !(part.chars().any(|c| c.is_alphanumeric()) && leaves(part)))
+                .collect()
+        };
+        steps.iter().fold(text.to_owned(), |text, step| match step {
+            Normalize::Lowercase => text.to_lowercase(),
+            Normalize::LettersOnly => {
+                let mut out = String::new();
+                for c in text.chars() {
+                    if c.is_alphabetic() {
+                        out.push(c);
+                    } else if out.is_empty() || !out.ends_with(' ') {
+                        out.push(' ');
+                    }
+                }
+                out
+            }
+            Normalize::CollapseWhitespace => text.split_whitespace().collect::<Vec<_>>().join(" "),
+            Normalize::DigitsOut => drop_words(&text, &|word| word.chars().all(char::is_numeric)),
+            Normalize::StopWords(language) => {
+                let stop = stop_words(language).unwrap();
+                drop_words(&text, &|word| stop.iter().any(|s| s.to_lowercase() == word.to_lowercase()))
+            }
+            Normalize::SpacesToUnderscores => text.replace(char::is_whitespace, "_"),
+            Normalize::Nfkc => text.nfkc().collect(),
+        })
+    }
+
+    pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Normalize>> {
+        let step = select(vec![
+            Normalize::Lowercase,
+            Normalize::LettersOnly,
+            Normalize::CollapseWhitespace,
+            Normalize::DigitsOut,
+            Normalize::StopWords("en".into()),
+            Normalize::SpacesToUnderscores,
+            Normalize::Nfkc,
+        ]);
+        proptest::collection::vec(step, 0..5)
+    }
+
+    /// Texts in which the rules meet: stop words, digits, white space of every kind, marks, sigmas, joined words.
+    pub(crate) fn any_text() -> impl Strategy<Value = String> {
+        let part = select(vec![
+            "the",
+            "The",
+            "AND",
+            "a",
+            "dog",
+            "ΣΑΣ",
+            "Σ",
+            "éA",
+            "12",
+            "3.5",
+            "x1",
+            " ",
+            "  ",
+            "\t",
+            "\n",
+            "\r\n",
+            "\u{b}",
+            "\u{a0}",
+            "\u{3000}",
+            ".",
+            "'",
+            "_",
+            "-",
+            "\u{301}",
+            "\u{93e}",
+            "ﬁ",
+            "中文",
+            "カ",
+            "½",
+            "İ",
+            "\u{200d}",
+            "\u{1f469}",
+        ]);
+        prop_oneof![
+            proptest::collection::vec(part, 0..30).prop_map(|parts| parts.concat()),
+            "[ -~\t\n]{0,40}",
+            any::<String>(),
+        ]
+    }
+
+    fn normalized(text: &str, steps: &str) -> String {
+        let steps = parse_steps(steps).unwrap();
+        Normalizer::new(&steps).unwrap().piece(text).to_owned()
+    }
+
+    #[test]
+    fn each_step_by_example() {
+        assert_eq!(normalized("ÀB ΣΑΣ", "lowercase"), "àb σας");
+        assert_eq!(normalized("don't  stop--42 née", "letters-only"), "don t stop née");
+        assert_eq!(normalized("  a \t\n b\u{3000}c ", "collapse-whitespace"), "a b c");
+        assert_eq!(normalized("in 1987 x1 3.5 42.", "digits-out"), "in  x1 3.5 .");
+        assert_eq!(normalized("The dog isn't on THE mat", "stop-words:en"), " dog    mat");
+        assert_eq!(normalized("a b\tc\u{a0}d", "spaces-to-underscores"), "a_b_c_d");
+        assert_eq!(normalized("ﬁn ａ", "nfkc"), "fin a");
+        assert_eq!(normalized(" As is ", ""), " As is ");
+    }
+
+    #[test]
+    fn steps_go_in_the_order_given() {
+        assert_eq!(normalized("a 1 b", "digits-out, collapse-whitespace"), "a b");
+        assert_eq!(normalized("a 1 b", "collapse-whitespace,digits-out"), "a  b");
+    }
+
+    #[test]
+    fn names_go_there_and_back() {
+        let names =
+            "lowercase,letters-only,collapse-whitespace,digits-out,stop-words:de,spaces-to-underscores,nfkc";
+        let steps = parse_steps(names).unwrap();
+        assert_eq!(steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(","), names);
+    }
+
+    #[test]
+    fn unknown_names_say_what_is_allowed() {
+        let said = "upper".parse::<Normalize>().unwrap_err().to_string();
+        assert!(said.contains("`upper`") && said.contains("letters-only"), "{said}");
+        let said = parse_steps("lowercase,stop-words:xx").unwrap_err().to_string();
+        assert!(said.contains("`xx`") && said.contains("de, ") && said.contains("en, "), "{said}");
+        assert!(parse_steps("lowercase,,nfkc").is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(3000))]
+
+        #[test]
+        fn steps_are_their_definitions(text in any_text(), steps in any_steps()) {
+            let mut normalizer = Normalizer::new(&steps).unwrap();
+            normalizer.piece("something else before");
+            normalizer.begin();
+            prop_assert_eq!(normalizer.piece(&text), by_definition(&text, &steps));
+        }
+
+        #[test]
+        fn pieces_join_to_the_whole(text in any_text(), steps in any_steps()) {
+            let underscores = steps.iter().position(|s| *s == Normalize::SpacesToUnderscores).unwrap_or(steps.len());
+            prop_assume!(
+                !steps[underscores..].iter().any(|s| matches!(s, Normalize::DigitsOut | Normalize::StopWords(_)))
+            );
+            let mut normalizer = Normalizer::new(&steps).unwrap();
+            let (mut joined, mut rest) = (String::new(), text.as_str());
+            while !rest.is_empty() {
+                let (piece, more) = rest.split_at(next_cut(rest.as_bytes(), 1));
+                joined.push_str(normalizer.piece(piece));
+                rest = more;
+            }
+            prop_assert_eq!(joined, by_definition(&text, &steps));
+        }
+    }
+}

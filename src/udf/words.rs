@@ -1,0 +1,184 @@
+//! Words of a text by Unicode word boundaries, and the places where a text may be cut without changing them.
+
+use std::ops::Range;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Calls `found` with the byte range of each word of `text`, in order.
+///
+/// Words are those of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word
+/// boundaries that hold a letter or a number. Stretches of ASCII take a path of their own, also in texts that are not
+/// ASCII throughout.
+pub fn each_word(text: &str, mut found: impl FnMut(Range<usize>)) {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let foreign = first_non_ascii(bytes, at);
+        let plain = if foreign == bytes.len() { foreign } else { last_cut(bytes, at, foreign) };
+        ascii_words(bytes, at..plain, &mut found);
+        if plain == bytes.len() {
+            return;
+        }
+        let end = next_cut(bytes, foreign);
+        for (start, word) in text[plain..end].unicode_word_indices() {
+            found(plain + start..plain + start + word.len());
+        }
+        at = end;
+    }
+}
+
+/// Whether `bytes` may be cut before `at` without changing the words on either side.
+///
+/// True between ASCII white space and an ASCII letter. White space ends every rule of UAX #29 that looks ahead, and a
+/// letter takes no part in the one that looks back past white space (marks that extend it, WB4). The same holds for
+/// lower case (final sigma) and for Unicode composition.
+fn is_cut(bytes: &[u8], at: usize) -> bool {
+    at > 0 && is_white(bytes[at - 1]) && bytes[at].is_ascii_alphabetic()
+}
+
+/// The first cut at or after `from`, or the end.
+pub(super) fn next_cut(bytes: &[u8], from: usize) -> usize {
+    (from..bytes.len()).find(|&at| is_cut(bytes, at)).unwrap_or(bytes.len())
+}
+
+/// The last cut in `from..to`, or `from`.
+fn last_cut(bytes: &[u8], from: usize, to: usize) -> usize {
+    (from + 1..to).rev().find(|&at| is_cut(bytes, at)).unwrap_or(from)
+}
+
+/// ASCII white space as [`char::is_whitespace`] has it: the vertical tab is among it, unlike in
+/// [`u8::is_ascii_whitespace`].
+pub(super) fn is_white(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+fn first_non_ascii(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    for block in bytes[from..].chunks(64) {
+        if !block.is_ascii() {
+            return at + block.iter().position(|b| !b.is_ascii()).unwrap_or(0);
+        }
+        at += block.len();
+    }
+    bytes.len()
+}
+
+/// What a byte is to the word rules.
+const CORE: u8 = 1;
+const LETTER: u8 = 2;
+const DIGIT: u8 = 4;
+/// Joins the letters on its two sides (WB6, WB7).
+const MID_LETTER: u8 = 8;
+/// Joins the digits on its two sides (WB11, WB12).
+const MID_NUMBER: u8 = 16;
+
+/// The class of each ASCII byte, after the table in UAX #29, section 4.1.
+const CLASS: [u8; 256] = {
+    let mut class = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        let b = byte as u8;
+        class[byte] = if b.is_ascii_alphabetic() {
+            CORE | LETTER
+        } else if b.is_ascii_digit() {
+            CORE | DIGIT
+        } else {
+            match b {
+                b'_' => CORE,
+                b':' => MID_LETTER,
+                b',' | b';' => MID_NUMBER,
+                b'.' | b'\'' => MID_LETTER | MID_NUMBER,
+                _ => 0,
+            }
+        };
+        byte += 1;
+    }
+    class
+};
+
+/// The words of `bytes[range]`, which is ASCII.
+fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<usize>)) {
+    let bytes = &bytes[..range.end];
+    let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
+    let mut at = range.start;
+    loop {
+        while at < bytes.len() && class(at) & CORE == 0 {
+            at += 1;
+        }
+        if at >= bytes.len() {
+            return;
+        }
+        let start = at;
+        let mut seen = 0;
+        loop {
+            while class(at) & CORE != 0 {
+                seen |= class(at);
+                at += 1;
+            }
+            if !joins(class(at - 1), class(at), class(at + 1)) {
+                break;
+            }
+            at += 1;
+        }
+        // Underscores alone join words but are none.
+        if seen & (LETTER | DIGIT) != 0 {
+            found(start..at);
+        }
+    }
+}
+
+fn joins(before: u8, middle: u8, after: u8) -> bool {
+    middle & MID_LETTER != 0 && before & after & LETTER != 0
+        || middle & MID_NUMBER != 0 && before & after & DIGIT != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(text: &str) -> Vec<&str> {
+        let mut words = Vec::new();
+        each_word(text, |word| words.push(&text[word]));
+        words
+    }
+
+    #[test]
+    fn words_of_a_sentence() {
+        assert_eq!(
+            words("The quick (\"brown\") fox can't jump 32.3 feet, right? a:b __ _x 1,000;2"),
+            [
+                "The", "quick", "brown", "fox", "can't", "jump", "32.3", "feet", "right", "a:b", "_x",
+                "1,000;2"
+            ]
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn ascii_is_as_unicode_has_it(text in "[\\x00-\\x7f]{0,60}") {
+            prop_assert_eq!(words(&text), text.unicode_words().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn dense_ascii_is_as_unicode_has_it(text in "[ab1 ._',:;\"\r\n-]{0,30}") {
+            // A character that is not ASCII, far behind, sends the reference down the general path.
+            let padded = format!("{text} z \u{e9}");
+            prop_assert_eq!(words(&text), text.unicode_words().collect::<Vec<_>>());
+            prop_assert_eq!(words(&padded), padded.unicode_words().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn mixed_text_is_as_unicode_has_it(text in "([ab1 ._'\t\n]|[éΣσ中かカ\u{301}\u{93e}\u{200d}\u{1f600}א\"]){0,40}") {
+            prop_assert_eq!(words(&text), text.unicode_words().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn any_text_is_as_unicode_has_it(text in any::<String>()) {
+            prop_assert_eq!(words(&text), text.unicode_words().collect::<Vec<_>>());
+        }
+    }
+}

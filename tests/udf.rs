@@ -1,0 +1,134 @@
+//! The SQL functions as a session sees them: `tests/udf/*.slt`, one file a function.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::error::DataFusionError;
+use datafusion::prelude::{SessionContext, col};
+use resemblance::job::{Normalize, Shingle, ShingleHash, Unit};
+use resemblance::udf::{all, expr_fn, register_all};
+use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
+
+#[test]
+fn every_function_has_a_file_and_every_file_holds() {
+    let functions: BTreeSet<_> = all().iter().map(|udf| udf.name().to_owned()).collect();
+    let files: BTreeSet<_> =
+        slt_files().map(|path| path.file_stem().unwrap().display().to_string()).collect();
+    assert_eq!(functions, files);
+    for file in slt_files() {
+        let mut runner = Runner::new(|| async { Ok::<_, DataFusionError>(Session::new()) });
+        runtime()
+            .block_on(runner.run_file_async(&file))
+            .unwrap_or_else(|error| panic!("{}", error.display(false)));
+    }
+}
+
+/// The example in each function's documentation is a call of it, and gives what it says.
+#[test]
+fn documented_examples_hold() {
+    let ctx = session();
+    for udf in all() {
+        let documentation = udf.documentation().unwrap_or_else(|| panic!("{} is documented", udf.name()));
+        assert!(documentation.syntax_example.starts_with(udf.name()));
+        for other in documentation.related_udfs.iter().flatten() {
+            assert!(all().iter().any(|known| known.name() == other), "{other} is registered");
+        }
+        let example = documentation.sql_example.as_deref().unwrap();
+        let lines: Vec<_> = example.lines().collect();
+        let ["```sql", sql, answer, "```"] = lines[..] else { panic!("{example}") };
+        let sql = sql.strip_prefix("> ").unwrap();
+        assert!(sql.contains(&format!("{}(", udf.name())), "{sql}");
+        let rows = runtime().block_on(rows_of(&ctx, sql)).unwrap();
+        assert_eq!(rows, [[answer]], "{sql}");
+    }
+}
+
+#[test]
+fn expressions_are_the_functions() {
+    let ctx = session();
+    let by = Shingle {
+        normalize: vec![Normalize::Lowercase, Normalize::StopWords("en".into())],
+        unit: Unit::Word,
+        size: 1,
+        hash: ShingleHash::Crc32,
+        min_words: 2,
+    };
+    let rows = runtime().block_on(async {
+        let texts = ctx.sql("select 'The Quick fox' as a, 'quick dog' as b").await.unwrap();
+        let sets = texts.select([
+            expr_fn::shingles(col("a"), &by).alias("a"),
+            expr_fn::shingles(col("b"), &by).alias("b"),
+        ]);
+        let signed = sets.unwrap().with_column("sa", expr_fn::minhash(col("a"), 6, u64::MAX)).unwrap();
+        let signed = signed.with_column("sb", expr_fn::minhash(col("b"), 6, u64::MAX)).unwrap();
+        let scored = signed.select([
+            expr_fn::jaccard(col("a"), col("b")),
+            expr_fn::containment(col("a"), col("b")),
+            expr_fn::minhash_similarity(col("sa"), col("sa")),
+            datafusion::functions_nested::expr_fn::array_length(expr_fn::lsh_bands(col("sb"), 3, 2)),
+        ]);
+        cells(scored.unwrap()).await.unwrap()
+    });
+    // "the" leaves; "quick" and "fox" meet "quick" and "dog".
+    assert_eq!(rows, [["0.3333333333333333", "0.5", "1.0", "3"]]);
+}
+
+struct Session {
+    ctx: SessionContext,
+}
+
+impl Session {
+    fn new() -> Self {
+        Self { ctx: session() }
+    }
+}
+
+#[async_trait::async_trait]
+impl AsyncDB for Session {
+    type Error = DataFusionError;
+    type ColumnType = DefaultColumnType;
+
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, DataFusionError> {
+        let rows = rows_of(&self.ctx, sql).await?;
+        let columns = rows.first().map_or(0, Vec::len);
+        Ok(DBOutput::Rows { types: vec![DefaultColumnType::Any; columns], rows })
+    }
+
+    async fn shutdown(&mut self) {}
+}
+
+fn session() -> SessionContext {
+    let ctx = SessionContext::new();
+    register_all(&ctx).unwrap();
+    ctx
+}
+
+async fn rows_of(ctx: &SessionContext, sql: &str) -> Result<Vec<Vec<String>>, DataFusionError> {
+    cells(ctx.sql(sql).await?).await
+}
+
+async fn cells(frame: datafusion::prelude::DataFrame) -> Result<Vec<Vec<String>>, DataFusionError> {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in frame.collect().await? {
+        let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        rows.extend(
+            (0..batch.num_rows()).map(|row| columns.iter().map(|c| c.value(row).to_string()).collect()),
+        );
+    }
+    Ok(rows)
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn slt_files() -> impl Iterator<Item = PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/udf");
+    std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|p| p.extension().is_some_and(|e| e == "slt"))
+}
