@@ -1,0 +1,311 @@
+//! The main job in this process, held against plain loops over the same documents.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use proptest::prelude::*;
+use resemblance::error::Kind;
+use tempfile::tempdir;
+
+use crate::support::*;
+
+#[test]
+fn all_pairs_are_exactly_those_of_plain_loops() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(1, 300, 40);
+    write_parquet(&folder.path().join("in.parquet"), &documents, 64);
+    let output = folder.path().join("out");
+    run(&job(&folder.path().join("in.parquet"), &output, &["candidates.method=all"])).unwrap();
+    assert_eq!(pairs(&output), exact_pairs(&documents, 3, 0.5));
+}
+
+#[test]
+fn lsh_finds_a_subset_with_exact_scores_and_misses_what_its_curve_says() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(2, 600, 40);
+    write_parquet(&folder.path().join("in.parquet"), &documents, 64);
+    let output = folder.path().join("out");
+    run(&job(&folder.path().join("in.parquet"), &output, &[])).unwrap();
+    let (found, exact) = (pairs(&output), exact_pairs(&documents, 3, 0.5));
+    for (pair, jaccard) in &found {
+        assert_eq!(exact.get(pair), Some(jaccard), "{pair:?}");
+    }
+    assert!(exact.len() > 300);
+    // Recall is at least 0.99 at the threshold, and higher for every pair over it.
+    assert!(found.len() as f64 >= 0.985 * exact.len() as f64, "{} of {}", found.len(), exact.len());
+}
+
+#[test]
+fn every_column_of_a_pair_follows_from_the_two_sets() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(3, 120, 30);
+    write_parquet(&folder.path().join("in.parquet"), &documents, 1_000);
+    let output = folder.path().join("out");
+    run(&job(&folder.path().join("in.parquet"), &output, &[])).unwrap();
+    let sets: BTreeMap<_, _> = documents.iter().map(|(id, text)| (id.clone(), shingles(text, 3))).collect();
+    let table = table(&output, "pairs");
+    let (ids_a, ids_b) = (strings(&table, "id_a"), strings(&table, "id_b"));
+    assert!(!ids_a.is_empty());
+    for row in 0..table.num_rows() {
+        let (a, b) = (&sets[&ids_a[row]], &sets[&ids_b[row]]);
+        let shared = a.intersection(b).count();
+        assert_eq!(numbers(&table, "shared")[row], shared as u64);
+        assert_eq!(numbers(&table, "shingles_a")[row], a.len() as u64);
+        assert_eq!(numbers(&table, "shingles_b")[row], b.len() as u64);
+        assert_eq!(floats(&table, "jaccard")[row], shared as f64 / (a.len() + b.len() - shared) as f64);
+        assert_eq!(floats(&table, "containment_a")[row], shared as f64 / a.len() as f64);
+        assert_eq!(floats(&table, "containment_b")[row], shared as f64 / b.len() as f64);
+        assert!((floats(&table, "estimate")[row] - floats(&table, "jaccard")[row]).abs() < 0.25);
+    }
+}
+
+#[test]
+fn clusters_are_the_components_of_the_pairs() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(4, 250, 30);
+    write_parquet(&folder.path().join("in.parquet"), &documents, 1_000);
+    let output = folder.path().join("out");
+    run(&job(&folder.path().join("in.parquet"), &output, &[])).unwrap();
+
+    // Repeated relabelling, which is slow and plain.
+    let pairs = pairs(&output);
+    let mut label: BTreeMap<String, String> =
+        pairs.keys().flat_map(|(a, b)| [a, b]).map(|id| (id.clone(), id.clone())).collect();
+    loop {
+        let before = label.clone();
+        for (a, b) in pairs.keys() {
+            let least = label[a].clone().min(label[b].clone());
+            label.insert(a.clone(), least.clone());
+            label.insert(b.clone(), least);
+        }
+        if label == before {
+            break;
+        }
+    }
+    let table = table(&output, "clusters");
+    let ids = strings(&table, "id");
+    let clusters: BTreeMap<String, String> = ids.iter().cloned().zip(strings(&table, "cluster_id")).collect();
+    assert_eq!(clusters, label);
+    let sizes = numbers(&table, "size");
+    let representative = table.column_by_name("representative").unwrap();
+    let representative =
+        representative.as_any().downcast_ref::<datafusion::arrow::array::BooleanArray>().unwrap();
+    let count_of = |cluster: &str| label.values().filter(|l| *l == cluster).count() as u64;
+    let texts: BTreeMap<_, _> = documents.iter().cloned().collect();
+    for cluster in label.values().collect::<BTreeSet<_>>() {
+        let members: Vec<usize> = (0..ids.len()).filter(|&i| &label[&ids[i]] == cluster).collect();
+        assert!(members.iter().all(|&i| sizes[i] == count_of(cluster)));
+        let chosen: Vec<_> = members.iter().filter(|&&i| representative.value(i)).map(|&i| &ids[i]).collect();
+        let longest = members.iter().map(|&i| &ids[i]).min_by_key(|id| {
+            (std::cmp::Reverse(shingles(&texts[*id], 3).len()), (*id).clone())
+        });
+        assert_eq!(chosen, [longest.unwrap()]);
+    }
+}
+
+#[test]
+fn the_same_rows_for_any_partitions_batches_order_and_budget() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(5, 400, 30);
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &documents, 50);
+    let undisturbed = folder.path().join("undisturbed");
+    run(&job(&source, &undisturbed, &[])).unwrap();
+    let expected = tables(&undisturbed);
+
+    for (i, (partitions, batch)) in [(1, 8192), (2, 7), (7, 64), (3, 1)].into_iter().enumerate() {
+        let output = folder.path().join(format!("out{i}"));
+        run_with(&job(&source, &output, &[]), |config| {
+            config.with_target_partitions(partitions).with_batch_size(batch)
+        })
+        .unwrap();
+        assert_eq!(tables(&output), expected, "{partitions} partitions, batches of {batch}");
+    }
+
+    let reversed: Vec<_> = documents.iter().rev().cloned().collect();
+    let (left, right) = reversed.split_at(170);
+    let sources = folder.path().join("parts");
+    std::fs::create_dir(&sources).unwrap();
+    write_parquet(&sources.join("b.parquet"), left, 30);
+    write_parquet(&sources.join("a.parquet"), right, 1_000);
+    let output = folder.path().join("reversed");
+    run(&job(&sources, &output, &["engine.memory=64MiB"])).unwrap();
+    assert_eq!(tables(&output), expected, "another order, in two files, with a small budget");
+}
+
+#[test]
+fn a_small_budget_cuts_scoring_into_blocks_of_the_same_pairs() {
+    let folder = tempdir().unwrap();
+    // Few documents of many shingles: their sketches are far larger than the budget's share for scoring.
+    let documents = corpus(6, 150, 20_000);
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &documents, 20);
+    let mut found = Vec::new();
+    for (name, sets) in [
+        ("wide", vec![]),
+        ("narrow", vec!["engine.memory=48MiB", "engine.threads=1"]),
+        ("all", vec!["candidates.method=all", "engine.memory=48MiB", "engine.threads=1"]),
+    ] {
+        let output = folder.path().join(name);
+        run(&job(&source, &output, &sets)).unwrap();
+        found.push(pairs(&output));
+    }
+    assert_eq!(found[0], found[1]);
+    assert_eq!(found[2], exact_pairs(&documents, 3, 0.5));
+}
+
+/// Copies of one document, and one near copy of it.
+fn copies(count: usize) -> Vec<Document> {
+    let text: Vec<String> = (0..40).map(|i| format!("w{i}")).collect();
+    let mut documents: Vec<_> = (0..count).map(|i| (format!("c{i:03}"), text.join(" "))).collect();
+    let mut near = text.clone();
+    near[39] = "other".into();
+    documents.push(("near".into(), near.join(" ")));
+    documents
+}
+
+#[test]
+fn a_large_group_of_copies_becomes_a_star_and_says_what_that_leaves_out() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &copies(20), 1_000);
+    for (name, sets, pairs_written, left_out) in [
+        ("all", vec![], 190 + 20, 0),
+        ("star", vec!["output.expand=star"], 19 + 1, 171 + 19),
+        ("limit", vec!["output.max_expand=19"], 19 + 1, 171 + 19),
+        ("under", vec!["output.max_expand=20"], 190 + 20, 0),
+    ] {
+        let output = folder.path().join(name);
+        run(&job(&source, &output, &sets)).unwrap();
+        let found = pairs(&output);
+        assert_eq!(found.len(), pairs_written, "{name}");
+        assert_eq!(manifest(&output).counts["pairs_left_out"], left_out, "{name}");
+        assert_eq!(manifest(&output).counts["clusters"], 1, "{name}");
+        assert_eq!(manifest(&output).counts["clustered_documents"], 21, "{name}");
+        if pairs_written == 20 {
+            assert!(found.keys().all(|(a, _)| a == "c000"), "{name}");
+        }
+    }
+}
+
+#[test]
+fn ids_that_come_twice_are_named() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    let mut documents = corpus(7, 50, 30);
+    documents[40].0 = documents[3].0.clone();
+    write_parquet(&source, &documents, 1_000);
+    let error = run(&job(&source, &folder.path().join("error"), &[])).unwrap_err();
+    assert_eq!(error.kind(), Kind::Input);
+    assert!(error.to_string().contains("`d00003`"), "{error}");
+    assert!(error.to_string().contains("duplicate_ids"), "{error}");
+
+    let output = folder.path().join("reject");
+    run(&job(&source, &output, &["source.duplicate_ids=reject"])).unwrap();
+    let rejects = table(&output, "rejects");
+    assert_eq!(strings(&rejects, "id"), ["d00003"]);
+    assert_eq!(strings(&rejects, "reason"), ["duplicate_id"]);
+    assert_eq!(numbers(&rejects, "position"), [40]);
+    assert_eq!(table(&output, "documents").num_rows(), 49);
+}
+
+#[test]
+fn what_cannot_be_compared_is_rejected_with_its_reason() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.jsonl");
+    let lines = [
+        r#"{"id": "a", "text": "one two three four"}"#,
+        r#"{"id": "b", "text": null}"#,
+        r#"{"id": "c", "text": "  \n"}"#,
+        r#"{"id": "d", "text": "one two"}"#,
+        r#"{"id": null, "text": "one two three four"}"#,
+        r#"{"id": "f", "text": "one two three four"}"#,
+    ];
+    std::fs::write(&source, lines.join("\n")).unwrap();
+    let output = folder.path().join("out");
+    run(&job(&source, &output, &["source.format=jsonl"])).unwrap();
+    let rejects = table(&output, "rejects");
+    let reasons: BTreeMap<u64, String> =
+        numbers(&rejects, "position").into_iter().zip(strings(&rejects, "reason")).collect();
+    let expected = [(1, "missing_text"), (2, "empty_text"), (3, "too_short"), (4, "missing_id")];
+    assert_eq!(reasons, expected.map(|(row, reason)| (row, reason.to_owned())).into());
+    assert_eq!(pairs(&output), [(("a".into(), "f".into()), 1.0)].into());
+    assert_eq!(manifest(&output).rejects["too_short"], 1);
+}
+
+#[test]
+fn an_empty_source_gives_empty_tables() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &[], 10);
+    let output = folder.path().join("out");
+    run(&job(&source, &output, &[])).unwrap();
+    for batch in tables(&output) {
+        assert_eq!(batch.num_rows(), 0);
+        assert!(batch.num_columns() > 3);
+    }
+}
+
+#[test]
+fn a_finished_output_is_left_alone_and_another_job_is_refused() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &corpus(8, 30, 20), 10);
+    let output = folder.path().join("out");
+    let first = run(&job(&source, &output, &[])).unwrap();
+    assert!(!first.already_finished);
+    let again = run(&job(&source, &output, &["engine.threads=1", "name=other"])).unwrap();
+    assert!(again.already_finished, "neither threads nor the name change a row");
+    assert_eq!(again.manifest, first.manifest);
+    let other = run(&job(&source, &output, &["score.threshold=0.6"])).unwrap_err();
+    assert_eq!(other.kind(), Kind::Job);
+    assert!(other.to_string().contains("--overwrite"), "{other}");
+    write_parquet(&source, &corpus(9, 31, 20), 10);
+    assert_eq!(run(&job(&source, &output, &[])).unwrap_err().kind(), Kind::Job, "the input changed");
+}
+
+#[test]
+fn scoring_by_signature_keeps_what_the_signatures_say() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    let documents = corpus(10, 200, 30);
+    write_parquet(&source, &documents, 100);
+    let output = folder.path().join("out");
+    run(&job(&source, &output, &["score.by=signature", "candidates.method=all"])).unwrap();
+    let batch = table(&output, "pairs");
+    assert!(floats(&batch, "estimate").iter().all(|&e| e >= 0.5));
+    let exact = exact_pairs(&documents, 3, 0.0);
+    for (pair, jaccard) in pairs(&output) {
+        assert_eq!(exact[&pair], jaccard);
+    }
+    let prefiltered = folder.path().join("prefiltered");
+    run(&job(&source, &prefiltered, &["score.prefilter=true", "candidates.method=all"])).unwrap();
+    let both: BTreeSet<_> = pairs(&output).into_iter().filter(|(_, j)| *j >= 0.5).map(|(p, _)| p).collect();
+    assert_eq!(pairs(&prefiltered).into_keys().collect::<BTreeSet<_>>(), both);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Whatever the documents, bands and partitions are: with one row to a band and many bands nothing is missed.
+    #[test]
+    fn any_corpus_gives_its_exact_pairs(
+        texts in prop::collection::vec(prop::collection::vec(0_u8..6, 3..12), 1..25),
+        partitions in 1_usize..5,
+        batch in 1_usize..40,
+    ) {
+        let documents: Vec<Document> = texts
+            .iter()
+            .enumerate()
+            .map(|(i, words)| (format!("{i}"), words.iter().map(|w| format!("w{w} ")).collect::<String>()))
+            .collect();
+        let folder = tempdir().unwrap();
+        let source = folder.path().join("in.parquet");
+        write_parquet(&source, &documents, 5);
+        let output = folder.path().join("out");
+        let sets = ["lsh.bands=128", "lsh.rows=1"];
+        run_with(&job(&source, &output, &sets), |config| {
+            config.with_target_partitions(partitions).with_batch_size(batch)
+        }).unwrap();
+        prop_assert_eq!(pairs(&output), exact_pairs(&documents, 3, 0.5));
+    }
+}

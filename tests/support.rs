@@ -1,0 +1,205 @@
+//! What the tests share: corpora, runs in this process and as commands, tables read back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use assert_cmd::Command;
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use datafusion::arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use resemblance::engine::{Local, Watch, session};
+use resemblance::job::{self, Job};
+use resemblance::pipeline::{self, Existing, Outcome};
+use resemblance::sink::manifest::Run;
+
+/// A document of a test corpus.
+pub type Document = (String, String);
+
+/// The command under test.
+pub fn resemblance() -> Command {
+    let mut command = Command::cargo_bin("resemblance").expect("the binary is built with the tests");
+    command.env_remove("RESEMBLANCE_LOG").env("NO_COLOR", "1");
+    command
+}
+
+/// A path inside the repository.
+pub fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// A folder of real data that is not part of the repository; none, said loudly, where it is missing.
+pub fn real_data(folder: &str) -> Option<PathBuf> {
+    let path = repository("../shared/data").join(folder);
+    if path.is_dir() {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: {} is not there, so nothing was tested on real data", path.display());
+    None
+}
+
+/// Random numbers from a seed: splitmix64.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+/// `count` documents of `words` words: a third are copies of an earlier one, a third have some words replaced.
+pub fn corpus(seed: u64, count: usize, words: usize) -> Vec<Document> {
+    let mut random = Random(seed);
+    let mut texts: Vec<Vec<String>> = Vec::new();
+    for _ in 0..count {
+        let kind = if texts.is_empty() { 0 } else { random.below(3) };
+        let mut text = match kind {
+            0 => (0..words).map(|_| format!("w{}", random.below(5_000))).collect(),
+            _ => texts[random.below(texts.len())].clone(),
+        };
+        if kind == 1 {
+            for _ in 0..1 + random.below(1 + words / 10) {
+                let at = random.below(text.len());
+                text[at] = format!("w{}", random.below(5_000));
+            }
+        }
+        texts.push(text);
+    }
+    texts.into_iter().enumerate().map(|(i, text)| (format!("d{i:05}"), text.join(" "))).collect()
+}
+
+/// Writes documents as Parquet with the columns `id` and `text`.
+pub fn write_parquet(path: &Path, documents: &[Document], row_group: usize) {
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
+        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = datafusion::parquet::file::properties::WriterProperties::builder()
+        .set_max_row_group_row_count(Some(row_group))
+        .build();
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// A job over Parquet files with columns `id` and `text`: 3-word shingles, threshold 0.5, and what `sets` says.
+pub fn job(source: &Path, output: &Path, sets: &[&str]) -> Job {
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
+         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n"
+    );
+    let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
+    job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()
+}
+
+/// Runs a job in this process.
+pub fn run(job: &Job) -> resemblance::error::Result<Outcome> {
+    run_with(job, |config| config)
+}
+
+/// Runs a job in this process, on a session whose settings `change` alters.
+pub fn run_with(
+    job: &Job,
+    change: impl Fn(datafusion::prelude::SessionConfig) -> datafusion::prelude::SessionConfig,
+) -> resemblance::error::Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let context = session::session(&job.engine)?;
+        let state = context.state();
+        let config = change(state.config().clone());
+        let state =
+            datafusion::execution::SessionStateBuilder::new_from_existing(state).with_config(config).build();
+        let engine = Local::new(datafusion::prelude::SessionContext::new_with_state(state));
+        pipeline::run(job, &engine, &Watch::nobody(), Existing::Keep).await
+    })
+}
+
+/// The manifest of an output.
+pub fn manifest(output: &Path) -> Run {
+    serde_json::from_slice(&std::fs::read(output.join("manifest.json")).unwrap()).unwrap()
+}
+
+/// All rows of a table of an output, sorted by every column: what must not change between runs.
+pub fn table(output: &Path, name: &str) -> RecordBatch {
+    let files = &manifest(output).tables[name].files;
+    let mut batches = Vec::new();
+    for file in files {
+        let file = std::fs::File::open(output.join(&file.path)).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+        batches.extend(reader.map(Result::unwrap));
+    }
+    let schema = batches.first().map(RecordBatch::schema).expect("a table has a file");
+    let all = concat_batches(&schema, &batches).unwrap();
+    let sortable = all.columns().iter().filter(|c| !c.data_type().is_nested());
+    let keys: Vec<_> = sortable.map(|c| SortColumn { values: Arc::clone(c), options: None }).collect();
+    let order = lexsort_to_indices(&keys, None).unwrap();
+    take_record_batch(&all, &order).unwrap()
+}
+
+/// The four tables of an output.
+pub fn tables(output: &Path) -> Vec<RecordBatch> {
+    ["documents", "rejects", "pairs", "clusters"].iter().map(|name| table(output, name)).collect()
+}
+
+/// A column of strings.
+pub fn strings(batch: &RecordBatch, column: &str) -> Vec<String> {
+    let array = batch.column_by_name(column).unwrap().as_any().downcast_ref::<StringArray>().unwrap();
+    array.iter().map(|s| s.unwrap_or("<null>").to_owned()).collect()
+}
+
+/// A column of floats.
+pub fn floats(batch: &RecordBatch, column: &str) -> Vec<f64> {
+    let array = batch.column_by_name(column).unwrap();
+    array.as_any().downcast_ref::<datafusion::arrow::array::Float64Array>().unwrap().values().to_vec()
+}
+
+/// A column of unsigned numbers.
+pub fn numbers(batch: &RecordBatch, column: &str) -> Vec<u64> {
+    let array = batch.column_by_name(column).unwrap();
+    array.as_any().downcast_ref::<datafusion::arrow::array::UInt64Array>().unwrap().values().to_vec()
+}
+
+/// The pairs of an output: (id_a, id_b) -> jaccard.
+pub fn pairs(output: &Path) -> BTreeMap<(String, String), f64> {
+    let batch = table(output, "pairs");
+    let ids = strings(&batch, "id_a").into_iter().zip(strings(&batch, "id_b"));
+    ids.zip(floats(&batch, "jaccard")).collect()
+}
+
+/// The shingles of a text by plain means: lower case, words between white space, `size` in a row.
+///
+/// Good for texts without punctuation, which is what the corpora here are made of.
+pub fn shingles(text: &str, size: usize) -> BTreeSet<String> {
+    let text = text.to_lowercase();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.windows(size).map(|window| window.join(" ")).collect()
+}
+
+/// Every pair of a corpus whose Jaccard similarity is `threshold` or more, by comparing all with all.
+pub fn exact_pairs(documents: &[Document], size: usize, threshold: f64) -> BTreeMap<(String, String), f64> {
+    let sets: Vec<_> = documents.iter().map(|(id, text)| (id, shingles(text, size))).collect();
+    let mut pairs = BTreeMap::new();
+    for (i, (id_a, a)) in sets.iter().enumerate() {
+        for (id_b, b) in &sets[i + 1..] {
+            let shared = a.intersection(b).count();
+            let union = a.len() + b.len() - shared;
+            let jaccard = shared as f64 / union as f64;
+            if union > 0 && jaccard >= threshold {
+                let key = if id_a < id_b { (id_a, id_b) } else { (id_b, id_a) };
+                pairs.insert((key.0.to_string(), key.1.to_string()), jaccard);
+            }
+        }
+    }
+    pairs
+}
