@@ -83,7 +83,8 @@ impl<'a> Document<'a> {
         if said.starts_with("missing field") {
             // The span is that of the section; without a section there is no better place than the file.
             let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
-            let key = section.map_or_else(|| first.to_owned(), |(name, _)| format!("{}.{first}", name.get_ref()));
+            let key =
+                section.map_or_else(|| first.to_owned(), |(name, _)| format!("{}.{first}", name.get_ref()));
             return Error::job(format!("{}: `{key}` is required and missing", self.place(self.offset(&key))));
         }
         let key = key_at(self.table.get_ref(), span.start);

@@ -3,7 +3,6 @@
 //! Stages are lazy; this is where they are cut into *steps* that run, are published and can be taken up again.
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
-mod check;
 mod steps;
 mod tables;
 
@@ -19,11 +18,11 @@ use futures::TryStreamExt;
 use crate::clusters::Components;
 use crate::engine::{Engine, Watch};
 use crate::error::{Error, Result};
-use crate::job::{DuplicateIds, InputFile, Job, Method, fingerprint};
+use crate::job::{DuplicateIds, FORMAT_VERSION, InputFile, Job, Method, fingerprint};
 use crate::sink::manifest::{Input, Run, StageTime, Table};
-use crate::sink::{Layout, layout, write::Rows};
+use crate::sink::{Layout, write::Rows};
 use crate::stage::scores::Block;
-use crate::{source, stage};
+use crate::{schema, source, stage};
 use steps::Steps;
 
 /// How a run ended.
@@ -264,11 +263,11 @@ async fn components(steps: &Steps<'_>) -> Result<DataFrame> {
 
 /// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
 async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint: &str) -> Result<Outcome> {
-    for table in layout::PUBLIC_TABLES {
-        check::contract(&steps, table).await?;
+    for table in schema::Table::ALL {
+        check(&steps, table).await?;
     }
     let mut counts = BTreeMap::new();
-    for table in layout::PUBLIC_TABLES {
+    for table in schema::Table::ALL.map(schema::Table::name) {
         counts.insert(table.to_owned(), steps.rows(table));
     }
     if job.candidates.method == Method::Lsh {
@@ -283,15 +282,18 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
     let left_out = stage::pairs::left_out(steps.table("members")?, steps.table("scores")?, &job.output)?;
     let left_out = one_number(left_out).await?;
     counts.insert("pairs_left_out".into(), left_out);
+    let mut warnings = Vec::new();
     if left_out > 0 {
-        tracing::warn!(
-            pairs = left_out,
-            "large groups of identical documents are written as stars, which leaves pairs out; output.max_expand sets from which size"
-        );
+        warnings.push(format!(
+            "large groups of identical documents are written as stars, which leaves {left_out} pairs out; output.expand and output.max_expand say from which size on"
+        ));
+    }
+    for warning in &warnings {
+        tracing::warn!("{warning}");
     }
 
-    let files = |table: &str| steps.files(table).to_vec();
     let manifest = Run {
+        format_version: u64::from(FORMAT_VERSION),
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         name: job.name.clone(),
         fingerprint: fingerprint.to_owned(),
@@ -302,15 +304,17 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
         stages: steps
             .done()
             .map(|s| StageTime {
-                stage: s.stage.clone(),
+                name: s.stage.clone(),
                 seconds: s.seconds,
                 rows: s.files.iter().map(|f| f.rows).sum(),
             })
             .collect(),
-        tables: layout::PUBLIC_TABLES
-            .iter()
-            .map(|&table| (table.to_owned(), Table { rows: steps.rows(table), files: files(table) }))
+        tables: schema::Table::ALL
+            .map(schema::Table::name)
+            .into_iter()
+            .map(|table| (table.to_owned(), Table { rows: steps.rows(table), files: steps.files(table) }))
             .collect(),
+        warnings,
     };
     let steps_reused = steps.reused();
     let output = steps.into_output();
@@ -327,6 +331,18 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
         manifest.tables.values().flat_map(|t| &t.files).map(|f| f.path.as_str()).collect();
     output.sweep(&keep).await?;
     Ok(Outcome { manifest, already_finished: false, steps_reused })
+}
+
+/// Holds what was written against its contract: the columns, every rule on every row, and the number of rows.
+async fn check(steps: &Steps<'_>, table: schema::Table) -> Result<()> {
+    let contract = schema::contract(table);
+    let written = steps.table(table.name())?;
+    let rows = written.clone().count().await? as u64;
+    if rows != steps.rows(table.name()) {
+        let said = steps.rows(table.name());
+        return Err(Error::bug(format!("{table} was written with {said} rows and reads back with {rows}")));
+    }
+    contract.verdict(&contract.audit(written)?.collect().await?)
 }
 
 /// Rejected documents by reason.

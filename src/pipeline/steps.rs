@@ -138,10 +138,6 @@ impl<'a> Steps<'a> {
     pub(super) fn table(&self, table: &str) -> Result<DataFrame> {
         read::frame(self.engine.session(), self.output, &self.files(table), tables::schema(table))
     }
-
-    pub(super) fn output(&self) -> &'a Layout {
-        self.output
-    }
 }
 
 fn rows_of(stage: &Stage) -> u64 {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use crate::error::{Error, Result};
-use crate::schema;
+use crate::schema::{Table, contract};
 use crate::sink::manifest::Run;
-use crate::sink::{Layout, layout, read};
+use crate::sink::{Layout, read};
 
 /// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`.
 pub struct Finished {
@@ -27,13 +27,12 @@ impl Finished {
                 "{url} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job to its end"
             )));
         };
-        for table in layout::PUBLIC_TABLES {
-            let (Some(public), Some(written)) = (schema::Table::named(table), manifest.tables.get(table)) else {
+        for table in Table::ALL {
+            let Some(written) = manifest.tables.get(table.name()) else {
                 return Err(Error::input(format!("the manifest of {url} does not name the table {table}")));
             };
-            let contract = schema::contract(public);
-            let provider = read::provider(&output, &written.files, contract.arrow_schema())?;
-            session.register_table(table, Arc::new(provider))?;
+            let provider = read::provider(&output, &written.files, contract(table).arrow_schema())?;
+            session.register_table(table.name(), Arc::new(provider))?;
         }
         Ok(Self { session: session.clone(), manifest })
     }

@@ -14,9 +14,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::error::{Context, Error, Result};
-
-/// The public tables, in the order of the flow.
-pub const PUBLIC_TABLES: [&str; 4] = ["documents", "rejects", "pairs", "clusters"];
+use crate::schema::Table;
 
 const WORK: &str = "_work";
 
@@ -80,7 +78,10 @@ impl Layout {
 
     /// The folder of a table, inside the output.
     pub fn table(table: &str) -> String {
-        if PUBLIC_TABLES.contains(&table) { table.to_owned() } else { format!("{WORK}/{table}") }
+        match Table::named(table) {
+            Some(_) => table.to_owned(),
+            None => format!("{WORK}/{table}"),
+        }
     }
 
     /// The manifest of a stage, inside the output.
@@ -139,7 +140,7 @@ impl Layout {
     /// When the store refuses.
     pub async fn clear(&self) -> Result<()> {
         self.remove(vec![self.path("manifest.json")]).await?;
-        for folder in PUBLIC_TABLES.into_iter().chain([WORK]) {
+        for folder in Table::ALL.map(Table::name).into_iter().chain([WORK]) {
             self.remove_under(folder, |_| true).await?;
         }
         Ok(())
@@ -151,7 +152,7 @@ impl Layout {
     /// When the store refuses.
     pub async fn sweep(&self, keep: &std::collections::BTreeSet<&str>) -> Result<()> {
         let kept: std::collections::BTreeSet<Path> = keep.iter().map(|inside| self.path(inside)).collect();
-        for table in PUBLIC_TABLES {
+        for table in Table::ALL.map(Table::name) {
             self.remove_under(table, |path| is_part(path) && !kept.contains(path)).await?;
         }
         self.remove_under(WORK, |_| true).await

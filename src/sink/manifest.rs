@@ -95,9 +95,11 @@ impl Stage {
     }
 }
 
-/// A finished run: `manifest.json`.
+/// A finished run: `manifest.json`, as `schemas/manifest.toml` declares it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
+    /// Version of the tables' meaning: see [`crate::job::FORMAT_VERSION`].
+    pub format_version: u64,
     /// The version of this program.
     pub resemblance: String,
     /// The job's name.
@@ -116,6 +118,8 @@ pub struct Run {
     pub stages: Vec<StageTime>,
     /// The public tables.
     pub tables: BTreeMap<String, Table>,
+    /// What a reader should know, as sentences.
+    pub warnings: Vec<String>,
 }
 
 /// A file that was read.
@@ -131,7 +135,7 @@ pub struct Input {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageTime {
     /// Its name.
-    pub stage: String,
+    pub name: String,
     /// Wall-clock seconds.
     pub seconds: f64,
     /// Rows that it wrote, over all its tables.

@@ -1,0 +1,11 @@
+//! The contracts of the tables: what each row stands for, its columns, and what is true of every row.
+//!
+//! They are the files `schemas/*.toml`, compiled in. What is written is checked against them: the schema by
+//! [`Contract::check_schema`], the rows by [`Contract::audit`] and [`Contract::verdict`].
+
+mod audit;
+mod contract;
+mod manifest;
+
+pub use self::contract::{Column, Contract, Reason, Table, Type, contract};
+pub use self::manifest::check_manifest;

@@ -1,0 +1,121 @@
+//! The contracts: their examples keep them, and other tables do not.
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::prelude::{DataFrame, SessionContext};
+use resemblance::error::{Kind, Result};
+use resemblance::schema::{Column, Contract, Table, Type, contract};
+
+#[tokio::test]
+async fn the_examples_keep_the_rules() {
+    for table in Table::ALL {
+        let contract = contract(table);
+        let rows = example(contract).await;
+        contract.check_schema(rows.schema().as_arrow()).unwrap();
+        judge(contract, rows).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_empty_table_keeps_the_rules() {
+    for table in Table::ALL {
+        let contract = contract(table);
+        let none = example(contract).await.limit(0, Some(0)).unwrap();
+        judge(contract, none).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn rows_that_break_a_rule_are_counted() {
+    for (table, column, value, hint) in [
+        (Table::Pairs, "id_b", "id_a", "`id_a < id_b` in 3 rows"),
+        (Table::Pairs, "jaccard", "jaccard * 0.999", "abs(jaccard"),
+        (Table::Pairs, "jaccard", "'NaN'::double", "jaccard BETWEEN 0 AND 1"),
+        (Table::Pairs, "containment_a", "containment_b", "abs(containment_a"),
+        (Table::Pairs, "id_a", "NULL::varchar", "`id_a IS NOT NULL` in 3 rows"),
+        (Table::Clusters, "size", "1::bigint unsigned", "`size >= 2` in 2 rows"),
+        (Table::Clusters, "cluster_id", "'z'", "cluster_id <= id"),
+        (Table::Documents, "shingle_count", "9::bigint unsigned", "array_length(shingles) = shingle_count"),
+        (Table::Documents, "signature", "NULL::int unsigned[]", "signature IS NOT NULL"),
+        (Table::Rejects, "reason", "'boring'", "reason IN ("),
+        (Table::Rejects, "id", "NULL::varchar", "duplicate_id"),
+    ] {
+        let contract = contract(table);
+        let rows = example(contract).await;
+        let value = rows.parse_sql_expr(value).unwrap();
+        let error = judge(contract, rows.with_column(column, value).unwrap()).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Bug);
+        assert!(error.to_string().contains(hint), "{hint} is not in: {error}");
+    }
+}
+
+#[test]
+fn other_schemas_are_refused_by_column() {
+    let clusters = contract(Table::Clusters);
+    let right = ["id", "cluster_id", "size", "representative"];
+    let types = [DataType::Utf8, DataType::Utf8View, DataType::UInt64, DataType::Boolean];
+    let schema = |names: [&str; 4], types: [DataType; 4]| {
+        Schema::new(names.iter().zip(types).map(|(&n, t)| Field::new(n, t, true)).collect::<Vec<_>>())
+    };
+    clusters.check_schema(&schema(right, types.clone())).unwrap();
+    for (names, types, hints) in [
+        (["id", "cluster", "size", "representative"], types.clone(), ["no column `cluster_id`", "Utf8"]),
+        (["cluster_id", "id", "size", "representative"], types.clone(), ["`cluster_id` as column 1", "`id`"]),
+        (
+            right,
+            [DataType::Utf8, DataType::Utf8, DataType::Int64, DataType::Boolean],
+            ["`size` as Int64", "UInt64"],
+        ),
+        (
+            right,
+            [DataType::Binary, DataType::Utf8, DataType::UInt64, DataType::Boolean],
+            ["`id` as Binary", "Utf8"],
+        ),
+    ] {
+        let said = clusters.check_schema(&schema(names, types)).unwrap_err().to_string();
+        assert!(hints.iter().all(|hint| said.contains(hint)) && said.contains("clusters"), "{said}");
+    }
+    let mut more = clusters.arrow_schema().fields().to_vec();
+    more.push(Field::new("text", DataType::Utf8, true).into());
+    let said = clusters.check_schema(&Schema::new(more)).unwrap_err().to_string();
+    assert!(said.contains("`text` (Utf8), which the contract does not have"), "{said}");
+}
+
+#[test]
+fn the_reasons_are_those_of_the_rule() {
+    let rejects = contract(Table::Rejects);
+    let listed: Vec<_> = rejects.reasons.iter().map(|r| format!("'{}'", r.name)).collect();
+    assert!(rejects.rules.contains(&format!("reason IN ({})", listed.join(", "))));
+}
+
+async fn judge(contract: &Contract, rows: DataFrame) -> Result<()> {
+    contract.verdict(&contract.audit(rows)?.collect().await?)
+}
+
+/// The contract's example as a table.
+async fn example(contract: &Contract) -> DataFrame {
+    let rows: Vec<String> = contract
+        .example
+        .iter()
+        .map(|row| {
+            assert!(row.keys().all(|key| contract.columns.iter().any(|c| c.name == *key)), "{row}");
+            let cells: Vec<_> = contract.columns.iter().map(|c| cell(c, row.get(&c.name))).collect();
+            format!("SELECT {}", cells.join(", "))
+        })
+        .collect();
+    SessionContext::new().sql(&rows.join(" UNION ALL ")).await.unwrap()
+}
+
+fn cell(column: &Column, value: Option<&toml::Value>) -> String {
+    let value = match value {
+        None => "NULL".into(),
+        Some(toml::Value::String(text)) => format!("'{text}'"),
+        Some(toml::Value::Float(number)) => format!("{number:?}"),
+        Some(other) => other.to_string(),
+    };
+    let kind = match column.kind {
+        Type::ListUInt32 => "List(UInt32)".into(),
+        Type::ListUInt64 => "List(UInt64)".into(),
+        plain => plain.arrow().to_string(),
+    };
+    format!("arrow_cast({value}, '{kind}') AS {}", column.name)
+}
