@@ -1,0 +1,60 @@
+//! The main job on Reuters-21578, held against an exact all-pairs join made elsewhere. Needs `../shared/data`.
+
+use std::path::PathBuf;
+
+use resemblance::job::Job;
+use tempfile::tempdir;
+
+use crate::support::*;
+
+fn reuters(data: &std::path::Path, output: &std::path::Path, sets: &[&str]) -> Job {
+    let mut all = vec![format!("source.url={}/", data.display()), format!("output.url={}", output.display())];
+    all.extend(sets.iter().map(|s| s.to_string()));
+    Job::load(repository("jobs/reuters.toml"), &all).unwrap()
+}
+
+fn data() -> Option<PathBuf> {
+    real_data("reuters21578")
+}
+
+#[test]
+fn finds_the_known_pairs_with_any_threads_and_budget() {
+    let Some(data) = data() else { return };
+    let folder = tempdir().unwrap();
+    let mut results = Vec::new();
+    for (name, sets) in [
+        ("two", vec!["engine.threads=2"]),
+        ("one", vec!["engine.threads=1"]),
+        ("small", vec!["engine.memory=256MiB"]),
+    ] {
+        let output = folder.path().join(name);
+        run(&reuters(&data, &output, &sets)).unwrap();
+        results.push(tables(&output));
+    }
+    assert!(results.windows(2).all(|w| w[0] == w[1]));
+    let output = folder.path().join("two");
+    let found = pairs(&output);
+    assert!(found.values().all(|&j| j >= 0.8));
+    assert!(found.len() <= 2_929 && found.len() as f64 >= 0.99 * 2_929.0, "{} of 2,929", found.len());
+    assert_eq!(found.values().filter(|&&j| j == 1.0).count(), 2_617);
+    let rows = |name: &str| manifest(&output).tables[name].rows;
+    assert_eq!(rows("documents"), 19_018);
+    assert_eq!(rows("documents") + rows("rejects"), 21_578);
+}
+
+/// The counts of the exact join, by threshold.
+#[test]
+fn all_pairs_give_the_known_counts_to_the_digit() {
+    let Some(data) = data() else { return };
+    let folder = tempdir().unwrap();
+    for (size, counts) in
+        [(3, [22_327, 10_506, 5_490, 3_572, 2_764, 2_622]), (5, [10_123, 5_235, 3_724, 2_929, 2_672, 2_617])]
+    {
+        let output = folder.path().join(format!("{size}"));
+        let size = format!("shingle.size={size}");
+        run(&reuters(&data, &output, &["candidates.method=all", "score.threshold=0.5", &size])).unwrap();
+        let found = pairs(&output);
+        let at = |threshold: f64| found.values().filter(|&&j| j >= threshold).count();
+        assert_eq!([0.5, 0.6, 0.7, 0.8, 0.9, 1.0].map(at), counts, "{size}");
+    }
+}
