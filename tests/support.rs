@@ -134,12 +134,14 @@ pub fn manifest(output: &Path) -> Run {
 pub fn table(output: &Path, name: &str) -> RecordBatch {
     let files = &manifest(output).tables[name].files;
     let mut batches = Vec::new();
+    let mut schema = None;
     for file in files {
         let file = std::fs::File::open(output.join(&file.path)).unwrap();
-        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
-        batches.extend(reader.map(Result::unwrap));
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        schema = Some(Arc::clone(reader.schema()));
+        batches.extend(reader.build().unwrap().map(Result::unwrap));
     }
-    let schema = batches.first().map(RecordBatch::schema).expect("a table has a file");
+    let schema = schema.expect("a table has a file");
     let all = concat_batches(&schema, &batches).unwrap();
     let sortable = all.columns().iter().filter(|c| !c.data_type().is_nested());
     let keys: Vec<_> = sortable.map(|c| SortColumn { values: Arc::clone(c), options: None }).collect();
