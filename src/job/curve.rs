@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn the_threshold_is_where_the_book_says() {
         for (b, r, expected) in
-            [(20, 5, 0.5492802716530588), (16, 8, 0.7071067811865476), (4, 2, 0.5), (1, 9, 1.0)]
+            [(20, 5, 0.5492802716530588), (25, 4, 0.4472135954999579), (4, 2, 0.5), (1, 9, 1.0)]
         {
             assert!((threshold(b, r) - expected).abs() < 1e-15, "{b} {r}");
         }

@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [(&str, fn(&mut Job)); 12] = [
+        let changes: [Change<Job>; 12] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -91,7 +91,7 @@ mod tests {
             change(&mut job);
             assert_ne!(fingerprint(&job, &inputs()), first, "{what}");
         }
-        let changes: [(&str, fn(&mut Vec<InputFile>)); 4] = [
+        let changes: [Change<Vec<InputFile>>; 4] = [
             ("a file more", |i| i.push(InputFile { path: "c".into(), ..i[0].clone() })),
             ("a file less", |i| i.truncate(1)),
             ("bytes", |i| i[0].bytes += 1),
@@ -117,6 +117,8 @@ mod tests {
         inputs.reverse();
         assert_eq!(fingerprint(&job, &inputs), first);
     }
+
+    type Change<T> = (&'static str, fn(&mut T));
 
     fn job() -> Job {
         let text = "source = { format = 'reuters', url = 'in' }\noutput.url = 'out'";

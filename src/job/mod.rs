@@ -1,6 +1,6 @@
 //! The job: what is read, how it is cut, hashed, banded and scored, and where the tables go.
 //!
-//! [`file`] is the TOML file and nothing else; [`resolve()`] makes of it a [`Job`] that cannot be invalid.
+//! [`mod@file`] is the TOML file and nothing else; [`resolve()`] makes of it a [`Job`] that cannot be invalid.
 //! Stages take the section that bears their name.
 
 pub mod choose;
