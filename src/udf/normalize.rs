@@ -1,10 +1,10 @@
 //! Text normalisation: the ordered steps that a text goes through before it is cut into shingles.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::words::{each_word, is_white};
 use crate::error::{Error, Result};
@@ -303,6 +303,9 @@ struct Collapse {
 impl Collapse {
     /// Every run of white space becomes one space, none at the ends.
     fn collapse(&mut self, text: &str, out: &mut String) {
+        if text.is_ascii() {
+            return self.collapse_ascii(text, out);
+        }
         for c in text.chars() {
             if c.is_whitespace() {
                 self.pending = true;
@@ -315,6 +318,25 @@ impl Collapse {
                 self.pending = false;
             }
         }
+    }
+
+    /// Writes the space where the white space starts, and takes it back if nothing follows.
+    fn collapse_ascii(&mut self, text: &str, out: &mut String) {
+        let start = out.len();
+        if self.pending && self.begun {
+            out.push(' ');
+        }
+        let mut white = self.pending || !self.begun;
+        compact_ascii(text, out, |byte| {
+            let was_white = white;
+            white = is_white(byte);
+            (if white { b' ' } else { byte }, !(white & was_white))
+        });
+        if white && out.len() > start {
+            out.pop();
+        }
+        self.pending = white;
+        self.begun |= out.len() > start;
     }
 }
 
@@ -330,9 +352,12 @@ fn without(text: &str, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
     out.push_str(&text[copied..]);
 }
 
+/// A table of stop words with linear probing: every word of a text is looked up, and the standard table's hash takes
+/// longer than all else.
 #[derive(Debug)]
 struct StopWords {
-    words: HashSet<String>,
+    /// A power of two, less than half of them taken; free ones are empty.
+    slots: Vec<String>,
     /// Bytes of the longest: a longer word need not be looked up.
     longest: usize,
     lower: String,
@@ -340,19 +365,35 @@ struct StopWords {
 
 impl StopWords {
     fn new(language: &str) -> Result<Self> {
-        let words: HashSet<_> = stop_words(language)?.iter().map(|word| word.to_lowercase()).collect();
-        let longest = words.iter().map(String::len).max().unwrap_or(0);
-        Ok(Self { words, longest, lower: String::new() })
+        let words = stop_words(language)?;
+        let slots = vec![String::new(); (2 * words.len() + 1).next_power_of_two()];
+        let mut table = Self { slots, longest: 0, lower: String::new() };
+        for word in words.iter().map(|word| word.to_lowercase()).filter(|word| !word.is_empty()) {
+            table.longest = table.longest.max(word.len());
+            let slot = table.slot(&word);
+            table.slots[slot] = word;
+        }
+        Ok(table)
+    }
+
+    /// Where the word is, or else where it would go.
+    fn slot(&self, word: &str) -> usize {
+        let last = self.slots.len() - 1;
+        let mut slot = xxh3_64(word.as_bytes()) as usize & last;
+        while !self.slots[slot].is_empty() && self.slots[slot] != word {
+            slot = (slot + 1) & last;
+        }
+        slot
     }
 
     fn has(&self, word: &str, lower: &mut String) -> bool {
-        lower.clear();
         // Lower case may be shorter than the word: at most to a third, as the Kelvin sign (3 bytes) to `k`.
         if word.len() > 3 * self.longest {
             return false;
         }
+        lower.clear();
         lowercase(word, lower);
-        lower.len() <= self.longest && self.words.contains(lower.as_str())
+        lower.len() <= self.longest && !self.slots[self.slot(lower)].is_empty()
     }
 }
 
