@@ -30,8 +30,8 @@ pub struct Scratch {
     ends: Vec<u32>,
 }
 
-/// One pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort. Half
-/// the time of a comparison sort on hashes; on values that are no hashes it falls back on the comparison sort.
+/// One pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort: on hashes a third to
+/// a half faster than the standard sort, which takes over where values turn out not to be spread.
 fn scatter_sort(values: &mut [u64], scratch: &mut Scratch) {
     let used = values.iter().fold(0, |all, value| all | value);
     let bits = (values.len() / BUCKET).ilog2() + 1;

@@ -258,12 +258,9 @@ impl Gap {
     /// Every run of characters that are not alphabetic becomes one space.
     fn letters_only(&mut self, text: &str, out: &mut String) {
         if text.is_ascii() {
-            return compact_ascii(text, out, |byte| {
-                let letter = byte.is_ascii_alphabetic();
-                let keep = letter | !self.0;
-                self.0 = !letter;
-                (if letter { byte } else { b' ' }, keep)
-            });
+            let letter = |byte: u8| if byte.is_ascii_alphabetic() { byte } else { b' ' };
+            self.0 = squeeze_ascii(text, out, letter, self.0);
+            return;
         }
         for c in text.chars() {
             if c.is_alphabetic() {
@@ -277,19 +274,40 @@ impl Gap {
     }
 }
 
-/// Appends the bytes that `f` makes and wants kept; ASCII in, ASCII out. Every byte is written and the next one lies
-/// over it unless it was kept: no branch to mispredict.
-fn compact_ascii(text: &str, out: &mut String, mut f: impl FnMut(u8) -> (u8, bool)) {
+/// Appends `f` of each byte of `text`, and of each run of spaces among them only the first; none of a run at the start
+/// if `after_space`. ASCII in, ASCII out. Whether a space came last.
+///
+/// Most stretches have no two spaces in a row and are moved as they are: deciding byte by byte takes twice as long.
+fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_space: bool) -> bool {
+    const STRETCH: usize = 16;
     let mut bytes = std::mem::take(out).into_bytes();
     let mut end = bytes.len();
-    bytes.resize(end + text.len(), 0);
-    for byte in text.bytes() {
-        let (byte, keep) = f(byte);
-        bytes[end] = byte;
-        end += usize::from(keep);
+    let mut at = end;
+    bytes.extend(text.bytes().map(f));
+    while at < bytes.len() {
+        let next = bytes.len().min(at + STRETCH);
+        if !(after_space && bytes[at] == b' ') && !has_two_spaces(&bytes[at..next]) {
+            after_space = bytes[next - 1] == b' ';
+            bytes.copy_within(at..next, end);
+            end += next - at;
+        } else {
+            for at in at..next {
+                let byte = bytes[at];
+                bytes[end] = byte;
+                end += usize::from(!(after_space && byte == b' '));
+                after_space = byte == b' ';
+            }
+        }
+        at = next;
     }
     bytes.truncate(end);
     restore(out, bytes);
+    after_space
+}
+
+/// Without an early end, so that the compiler makes SIMD code of it.
+fn has_two_spaces(bytes: &[u8]) -> bool {
+    bytes.iter().zip(&bytes[1..]).fold(false, |found, (&a, &b)| found | (a == b' ') & (b == b' '))
 }
 
 #[derive(Debug, Default)]
@@ -326,12 +344,8 @@ impl Collapse {
         if self.pending && self.begun {
             out.push(' ');
         }
-        let mut white = self.pending || !self.begun;
-        compact_ascii(text, out, |byte| {
-            let was_white = white;
-            white = is_white(byte);
-            (if white { b' ' } else { byte }, !(white & was_white))
-        });
+        let space = |byte| if is_white(byte) { b' ' } else { byte };
+        let white = squeeze_ascii(text, out, space, self.pending || !self.begun);
         if white && out.len() > start {
             out.pop();
         }
