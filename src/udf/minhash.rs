@@ -25,7 +25,7 @@ use std::sync::LazyLock;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
 use datafusion::common::utils::take_function_args;
-use datafusion::common::{Result as DfResult, ScalarValue};
+use datafusion::common::{Result as DfResult, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
@@ -151,6 +151,10 @@ fn padded(values: &[u64]) -> [u64; LANES] {
     block
 }
 
+/// What SQL may ask for. The estimate's error is far under any use of it by then, and a slip of the hand ends in an
+/// error instead of in all memory.
+const MOST_PERMUTATIONS: usize = 1 << 20;
+
 /// The SQL function `minhash`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Minhash {
@@ -211,7 +215,7 @@ impl ScalarUDFImpl for Minhash {
                  ```",
             )
             .with_argument("shingles", "The set: a list of UInt64 without nulls. Order and repeats do not matter.")
-            .with_argument("permutations", "The signature's length, a literal of at least 1.")
+            .with_argument("permutations", "The signature's length, a literal from 1 to 1048576.")
             .with_argument("seed", "What the hash functions are drawn from, a literal of at least 0.")
             .with_related_udf("minhash_similarity")
             .with_related_udf("lsh_bands")
@@ -222,10 +226,11 @@ impl ScalarUDFImpl for Minhash {
 }
 
 fn settings(permutations: Option<&ScalarValue>, seed: Option<&ScalarValue>) -> DfResult<(usize, u64)> {
-    Ok((
-        arguments::number("minhash", "permutations", Some(permutations), 1, None)?,
-        arguments::integer("minhash", "seed", Some(seed), 0, None)?,
-    ))
+    let count = arguments::number("minhash", "permutations", Some(permutations), 1, None)?;
+    if count > MOST_PERMUTATIONS {
+        return plan_err!("minhash: permutations must be at most {MOST_PERMUTATIONS}, and is {count}");
+    }
+    Ok((count, arguments::integer("minhash", "seed", Some(seed), 0, None)?))
 }
 
 fn minhash_rows(sets: &ArrayRef, permutations: &Permutations) -> DfResult<ArrayRef> {
@@ -345,7 +350,7 @@ mod tests {
             let permutations = Permutations::new(count, seed);
             let expected: Vec<u32> = permutations.a.iter().zip(&permutations.b)
                 .filter_map(|(&a, &b)| {
-                    let hash = |x: u64| (u128::from(a) * u128::from(x) + u128::from(b)) % (1 << 64) >> 32;
+                    let hash = |x: u64| ((u128::from(a) * u128::from(x) + u128::from(b)) % (1 << 64)) >> 32;
                     shingles.iter().map(|&x| hash(x) as u32).min()
                 })
                 .collect();

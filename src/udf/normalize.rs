@@ -286,7 +286,8 @@ fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_s
     bytes.extend(text.bytes().map(f));
     while at < bytes.len() {
         let next = bytes.len().min(at + STRETCH);
-        if !(after_space && bytes[at] == b' ') && !has_two_spaces(&bytes[at..next]) {
+        let doubled = after_space && bytes[at] == b' ' || has_two_spaces(&bytes[at..next]);
+        if !doubled {
             after_space = bytes[next - 1] == b' ';
             bytes.copy_within(at..next, end);
             end += next - at;
