@@ -29,7 +29,8 @@ pub fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<Da
         DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => of.data_type(),
         other => return plan_err!("{function} takes lists of {item}, and got {other}"),
     };
-    if of.is_integer() || of.is_null() {
+    // SQL reads a list of numbers on both sides of 2^63 as decimals.
+    if of.is_integer() || of.is_null() || matches!(of, DataType::Decimal128(_, 0)) {
         Ok(list_of(item.clone()))
     } else {
         plan_err!("{function} takes lists of {item}, and got a list of {of}")

@@ -1,8 +1,7 @@
 //! Text normalisation: the ordered steps that a text goes through before it is cut into shingles.
 
-use std::collections::HashSet;
-
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::words::{each_word, is_white};
 use crate::error::{Error, Result};
@@ -209,12 +208,9 @@ impl Gap {
     /// Every run of characters that are not alphabetic becomes one space.
     fn letters_only(&mut self, text: &str, out: &mut String) {
         if text.is_ascii() {
-            return compact_ascii(text, out, |byte| {
-                let letter = byte.is_ascii_alphabetic();
-                let keep = letter | !self.0;
-                self.0 = !letter;
-                (if letter { byte } else { b' ' }, keep)
-            });
+            let letter = |byte: u8| if byte.is_ascii_alphabetic() { byte } else { b' ' };
+            self.0 = squeeze_ascii(text, out, letter, self.0);
+            return;
         }
         for c in text.chars() {
             if c.is_alphabetic() {
@@ -228,19 +224,41 @@ impl Gap {
     }
 }
 
-/// Appends the bytes that `f` makes and wants kept; ASCII in, ASCII out. Every byte is written and the next one lies
-/// over it unless it was kept: no branch to mispredict.
-fn compact_ascii(text: &str, out: &mut String, mut f: impl FnMut(u8) -> (u8, bool)) {
+/// Appends `f` of each byte of `text`, and of each run of spaces among them only the first; none of a run at the start
+/// if `after_space`. ASCII in, ASCII out. Whether a space came last.
+///
+/// Most stretches have no two spaces in a row and are moved as they are: deciding byte by byte takes twice as long.
+fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_space: bool) -> bool {
+    const STRETCH: usize = 16;
     let mut bytes = std::mem::take(out).into_bytes();
     let mut end = bytes.len();
-    bytes.resize(end + text.len(), 0);
-    for byte in text.bytes() {
-        let (byte, keep) = f(byte);
-        bytes[end] = byte;
-        end += usize::from(keep);
+    let mut at = end;
+    bytes.extend(text.bytes().map(f));
+    while at < bytes.len() {
+        let next = bytes.len().min(at + STRETCH);
+        let doubled = after_space && bytes[at] == b' ' || has_two_spaces(&bytes[at..next]);
+        if !doubled {
+            after_space = bytes[next - 1] == b' ';
+            bytes.copy_within(at..next, end);
+            end += next - at;
+        } else {
+            for at in at..next {
+                let byte = bytes[at];
+                bytes[end] = byte;
+                end += usize::from(!(after_space && byte == b' '));
+                after_space = byte == b' ';
+            }
+        }
+        at = next;
     }
     bytes.truncate(end);
     restore(out, bytes);
+    after_space
+}
+
+/// Without an early end, so that the compiler makes SIMD code of it.
+fn has_two_spaces(bytes: &[u8]) -> bool {
+    bytes.iter().zip(&bytes[1..]).fold(false, |found, (&a, &b)| found | (a == b' ') & (b == b' '))
 }
 
 #[derive(Debug, Default)]
@@ -254,6 +272,9 @@ struct Collapse {
 impl Collapse {
     /// Every run of white space becomes one space, none at the ends.
     fn collapse(&mut self, text: &str, out: &mut String) {
+        if text.is_ascii() {
+            return self.collapse_ascii(text, out);
+        }
         for c in text.chars() {
             if c.is_whitespace() {
                 self.pending = true;
@@ -266,6 +287,21 @@ impl Collapse {
                 self.pending = false;
             }
         }
+    }
+
+    /// Writes the space where the white space starts, and takes it back if nothing follows.
+    fn collapse_ascii(&mut self, text: &str, out: &mut String) {
+        let start = out.len();
+        if self.pending && self.begun {
+            out.push(' ');
+        }
+        let space = |byte| if is_white(byte) { b' ' } else { byte };
+        let white = squeeze_ascii(text, out, space, self.pending || !self.begun);
+        if white && out.len() > start {
+            out.pop();
+        }
+        self.pending = white;
+        self.begun |= out.len() > start;
     }
 }
 
@@ -281,9 +317,12 @@ fn without(text: &str, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
     out.push_str(&text[copied..]);
 }
 
+/// A table of stop words with linear probing: every word of a text is looked up, and the standard table's hash takes
+/// longer than all else.
 #[derive(Debug)]
 struct StopWords {
-    words: HashSet<String>,
+    /// A power of two, less than half of them taken; free ones are empty.
+    slots: Vec<String>,
     /// Bytes of the longest: a longer word need not be looked up.
     longest: usize,
     lower: String,
@@ -291,19 +330,35 @@ struct StopWords {
 
 impl StopWords {
     fn new(language: &str) -> Result<Self> {
-        let words: HashSet<_> = stop_words(language)?.iter().map(|word| word.to_lowercase()).collect();
-        let longest = words.iter().map(String::len).max().unwrap_or(0);
-        Ok(Self { words, longest, lower: String::new() })
+        let words = stop_words(language)?;
+        let slots = vec![String::new(); (2 * words.len() + 1).next_power_of_two()];
+        let mut table = Self { slots, longest: 0, lower: String::new() };
+        for word in words.iter().map(|word| word.to_lowercase()).filter(|word| !word.is_empty()) {
+            table.longest = table.longest.max(word.len());
+            let slot = table.slot(&word);
+            table.slots[slot] = word;
+        }
+        Ok(table)
+    }
+
+    /// Where the word is, or else where it would go.
+    fn slot(&self, word: &str) -> usize {
+        let last = self.slots.len() - 1;
+        let mut slot = xxh3_64(word.as_bytes()) as usize & last;
+        while !self.slots[slot].is_empty() && self.slots[slot] != word {
+            slot = (slot + 1) & last;
+        }
+        slot
     }
 
     fn has(&self, word: &str, lower: &mut String) -> bool {
-        lower.clear();
         // Lower case may be shorter than the word: at most to a third, as the Kelvin sign (3 bytes) to `k`.
         if word.len() > 3 * self.longest {
             return false;
         }
+        lower.clear();
         lowercase(word, lower);
-        lower.len() <= self.longest && self.words.contains(lower.as_str())
+        lower.len() <= self.longest && !self.slots[self.slot(lower)].is_empty()
     }
 }
 

@@ -332,7 +332,7 @@ impl ScalarUDFImpl for Shingles {
             .with_sql_example(
                 "```sql\n\
                  > select shingles('the quick brown fox', 'word', 3, 'crc32');\n\
-                 [709202338, 1897471436]\n\
+                 [1272230570, 1834140213]\n\
                  ```",
             )
             .with_argument("text", "The text; any string type.")
