@@ -1,2 +1,3 @@
 pub mod error;
 pub mod job;
+pub mod source;
