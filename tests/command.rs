@@ -9,10 +9,8 @@ use crate::support::*;
 
 /// A small job over JSON lines, as a file; returns its path.
 fn job_file(folder: &Path, documents: &[Document], more: &str) -> std::path::PathBuf {
-    let lines: Vec<String> = documents
-        .iter()
-        .map(|(id, text)| serde_json::json!({"id": id, "text": text}).to_string())
-        .collect();
+    let lines: Vec<String> =
+        documents.iter().map(|(id, text)| serde_json::json!({"id": id, "text": text}).to_string()).collect();
     std::fs::write(folder.join("in.jsonl"), lines.join("\n")).unwrap();
     let path = folder.join("job.toml");
     let text = format!(
@@ -34,7 +32,9 @@ fn run_prints_a_summary_and_json_the_whole_record() {
         .arg(&job)
         .assert()
         .success()
-        .stdout(predicate::str::contains("60 documents compared").and(predicate::str::contains("most similar")))
+        .stdout(
+            predicate::str::contains("60 documents compared").and(predicate::str::contains("most similar")),
+        )
         .stderr(predicate::str::contains("step=\"pairs\""));
 
     let again = resemblance().arg("run").arg(&job).arg("--json").assert().success();
@@ -84,9 +84,17 @@ fn every_kind_of_wrong_input_has_its_exit_code_and_says_what_to_do() {
         let assert = resemblance().arg("run").arg(&job).args(*sets).assert().code(*code);
         assert.stderr(predicate::str::contains(*said)).stdout("");
     }
-    resemblance().args(["run", "no-such-job.toml"]).assert().code(2).stderr(predicate::str::contains("no-such-job"));
+    resemblance()
+        .args(["run", "no-such-job.toml"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("no-such-job"));
     resemblance().arg("run").assert().code(2);
-    resemblance().args(["sql", "no-such-output"]).assert().code(3).stderr(predicate::str::contains("no-such-output"));
+    resemblance()
+        .args(["sql", "no-such-output"])
+        .assert()
+        .code(3)
+        .stderr(predicate::str::contains("no-such-output"));
 }
 
 /// The bytes of a file that is not what it says it is: exit code 3, and the file's name.
@@ -203,7 +211,10 @@ fn find_prints_which_file_is_similar_to_which() {
     let text = "The quick brown fox jumps over the lazy dog while the sun goes down behind the hills.";
     write("one.txt", text);
     write("two.txt", &text.replace("fox", "cat"));
-    write("three.txt", "Nothing of the kind is written here, as anybody can see who looks at it for long enough.");
+    write(
+        "three.txt",
+        "Nothing of the kind is written here, as anybody can see who looks at it for long enough.",
+    );
     write("bytes.bin", "");
     resemblance()
         .arg("find")
@@ -212,13 +223,23 @@ fn find_prints_which_file_is_similar_to_which() {
         .assert()
         .success()
         .stdout(predicate::str::contains("one.txt").and(predicate::str::contains("three.txt").not()));
-    let json =
-        resemblance().arg("find").arg(folder.path()).args(["-t", "0.5", "--json", "--all"]).assert().success();
+    let json = resemblance()
+        .arg("find")
+        .arg(folder.path())
+        .args(["-t", "0.5", "--json", "--all"])
+        .assert()
+        .success();
     let pair: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
     assert!(pair["id_a"].as_str().unwrap().ends_with("one.txt"));
     assert!(pair["id_b"].as_str().unwrap().ends_with("two.txt"));
     for bad in [["-t", "0"], ["-t", "1.5"], ["-k", "0"]] {
-        resemblance().arg("find").arg(folder.path()).args(bad).assert().code(2).stderr(predicate::str::is_empty().not());
+        resemblance()
+            .arg("find")
+            .arg(folder.path())
+            .args(bad)
+            .assert()
+            .code(2)
+            .stderr(predicate::str::is_empty().not());
     }
 }
 
@@ -235,9 +256,13 @@ fn sql_answers_queries_with_the_functions() {
     let row: serde_json::Value = serde_json::from_slice(&answer.get_output().stdout).unwrap();
     assert_eq!(row["n"], pairs(&out).len());
     assert_eq!((row["low"].as_f64(), row["high"].as_f64()), (Some(0.0), Some(0.0)));
-    resemblance().arg("sql").arg(&out).arg("SELECT nonsense FROM pairs").assert().code(2).stderr(
-        predicate::str::contains("nonsense"),
-    );
+    resemblance()
+        .arg("sql")
+        .arg(&out)
+        .arg("SELECT nonsense FROM pairs")
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("nonsense"));
     resemblance()
         .arg("sql")
         .arg(&out)

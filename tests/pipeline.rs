@@ -95,9 +95,10 @@ fn clusters_are_the_components_of_the_pairs() {
         let members: Vec<usize> = (0..ids.len()).filter(|&i| &label[&ids[i]] == cluster).collect();
         assert!(members.iter().all(|&i| sizes[i] == count_of(cluster)));
         let chosen: Vec<_> = members.iter().filter(|&&i| representative.value(i)).map(|&i| &ids[i]).collect();
-        let longest = members.iter().map(|&i| &ids[i]).min_by_key(|id| {
-            (std::cmp::Reverse(shingles(&texts[*id], 3).len()), (*id).clone())
-        });
+        let longest = members
+            .iter()
+            .map(|&i| &ids[i])
+            .min_by_key(|id| (std::cmp::Reverse(shingles(&texts[*id], 3).len()), (*id).clone()));
         assert_eq!(chosen, [longest.unwrap()]);
     }
 }

@@ -13,5 +13,6 @@ mod kill;
 mod pipeline;
 mod reuters;
 mod schema;
+mod source;
 mod support;
 mod udf;

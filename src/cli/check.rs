@@ -45,7 +45,8 @@ fn as_json(job: &Job) -> Result<String> {
         .into_iter()
         .map(|s| serde_json::json!({"similarity": s, "candidate": curve::probability(s, job.lsh.bands, job.lsh.rows)}))
         .collect();
-    let job_value = serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?;
+    let job_value =
+        serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?;
     let checked = serde_json::json!({
         "job": job_value,
         "bands": job.lsh.bands,

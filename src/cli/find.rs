@@ -49,8 +49,13 @@ impl Find {
         let cells = rows::cells(&pairs)?;
         let manifest = &outcome.manifest;
         let counted = |name: &str| print::count(manifest.counts.get(name).copied().unwrap_or(0));
-        let rejected: Vec<String> = manifest.rejects.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
-        let rejected = if rejected.is_empty() { String::new() } else { format!("; not compared: {}", rejected.join(", ")) };
+        let rejected: Vec<String> =
+            manifest.rejects.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+        let rejected = if rejected.is_empty() {
+            String::new()
+        } else {
+            format!("; not compared: {}", rejected.join(", "))
+        };
         let summary = format!(
             "{} pairs of similarity {} or more among {} files{rejected}\n",
             counted("pairs"),
@@ -59,7 +64,9 @@ impl Find {
         );
         let table = match cells.is_empty() {
             true => String::new(),
-            false => print::table(&["file", "similar to", "jaccard", "share of file", "share of other"], &cells),
+            false => {
+                print::table(&["file", "similar to", "jaccard", "share of file", "share of other"], &cells)
+            }
         };
         print::result(&format!("{table}{summary}"))
     }
@@ -80,11 +87,14 @@ impl Find {
         section("source", vec![("format", quoted("text")), ("url", toml::Value::Array(urls))]);
         let size = i64::try_from(self.size).map_err(|e| Error::job("-k is too large").because(e))?;
         let steps = ["lowercase", "collapse-whitespace"].map(quoted).to_vec();
-        section("shingle", vec![
-            ("normalize", toml::Value::Array(steps)),
-            ("unit", quoted(unit)),
-            ("size", toml::Value::Integer(size)),
-        ]);
+        section(
+            "shingle",
+            vec![
+                ("normalize", toml::Value::Array(steps)),
+                ("unit", quoted(unit)),
+                ("size", toml::Value::Integer(size)),
+            ],
+        );
         section("candidates", vec![("method", quoted(if self.all { "all" } else { "lsh" }))]);
         section("score", vec![("threshold", toml::Value::Float(self.threshold))]);
         section("output", vec![("url", quoted(output))]);

@@ -144,7 +144,8 @@ async fn stop_on_signal(stop: CancellationToken) {
 #[cfg(unix)]
 async fn signalled() -> bool {
     use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+    let (Ok(mut interrupt), Ok(mut terminate)) =
+        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {
         return false;
     };

@@ -39,7 +39,8 @@ impl Screen {
         };
         let filter = EnvFilter::try_from_env("RESEMBLANCE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(self.clone()).with_target(false);
+        let log =
+            tracing_subscriber::fmt().with_env_filter(filter).with_writer(self.clone()).with_target(false);
         // The only failure is a log that somebody else in this process started, which then stays.
         let _ = match json {
             true => log.json().with_ansi(false).try_init(),

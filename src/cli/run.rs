@@ -42,7 +42,12 @@ impl Run {
 pub(super) type Pairs = Vec<datafusion::arrow::array::RecordBatch>;
 
 /// Runs a job and reads back its `top` most similar pairs.
-pub(super) fn run_job(job: &Job, screen: &Screen, existing: Existing, top: usize) -> Result<(Outcome, Pairs)> {
+pub(super) fn run_job(
+    job: &Job,
+    screen: &Screen,
+    existing: Existing,
+    top: usize,
+) -> Result<(Outcome, Pairs)> {
     let (runtime, stop) = runtime(&job.engine)?;
     let work = async {
         let session = session::session(&job.engine)?;
@@ -88,7 +93,11 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let number = |name: &str| print::count(counted(name));
     let mut text = String::new();
     if outcome.already_finished {
-        let _ = writeln!(text, "{} is finished already; nothing was run (--overwrite runs it again)", job.output.url);
+        let _ = writeln!(
+            text,
+            "{} is finished already; nothing was run (--overwrite runs it again)",
+            job.output.url
+        );
     }
     let _ = writeln!(text, "{:>12} documents compared", number("documents"));
     let reasons: Vec<String> =
@@ -102,15 +111,18 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let left_out = counted("pairs_left_out");
     let left_out = match left_out {
         0 => String::new(),
-        n => format!(" ({} more within large groups of identical documents are not written)", print::count(n)),
+        n => {
+            format!(" ({} more within large groups of identical documents are not written)", print::count(n))
+        }
     };
-    let _ = writeln!(text, "{:>12} pairs of similarity {} or more{left_out}", number("pairs"), job.score.threshold);
     let _ = writeln!(
         text,
-        "{:>12} clusters of {} documents",
-        number("clusters"),
-        number("clustered_documents")
+        "{:>12} pairs of similarity {} or more{left_out}",
+        number("pairs"),
+        job.score.threshold
     );
+    let _ =
+        writeln!(text, "{:>12} clusters of {} documents", number("clusters"), number("clustered_documents"));
     let seconds: f64 = manifest.stages.iter().map(|s| s.seconds).sum();
     let _ = writeln!(text, "{seconds:>12.2} seconds");
     let cells = rows::cells(pairs)?;

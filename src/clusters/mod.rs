@@ -36,7 +36,8 @@ impl Components {
         for (&set, &node) in set_of.iter().zip(&self.nodes) {
             least[set] = least[set].min(node);
         }
-        let mut roots: Vec<_> = set_of.iter().zip(&self.nodes).map(|(&set, &node)| (node, least[set])).collect();
+        let mut roots: Vec<_> =
+            set_of.iter().zip(&self.nodes).map(|(&set, &node)| (node, least[set])).collect();
         roots.sort_unstable();
         roots
     }

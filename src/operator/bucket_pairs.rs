@@ -21,8 +21,8 @@ use datafusion::physical_expr::{
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
+    ExecutionPlanProperties, InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::{StreamExt, TryStreamExt};
 
@@ -143,7 +143,8 @@ impl ExecutionPlan for BucketPairsExec {
         let stream = futures::stream::try_unfold(pairs, async |mut pairs| {
             Ok(pairs.next_batch().await?.map(|batch| (batch, pairs)))
         });
-        let stream = stream.inspect_ok(move |batch: &RecordBatch| metrics.record_output(batch.num_rows())).boxed();
+        let stream =
+            stream.inspect_ok(move |batch: &RecordBatch| metrics.record_output(batch.num_rows())).boxed();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema(), stream)))
     }
 }

@@ -9,7 +9,9 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{ArrayBuilder, ArrayRef, Float64Builder, RecordBatch, UInt16Builder, UInt64Builder};
+use datafusion::arrow::array::{
+    ArrayBuilder, ArrayRef, Float64Builder, RecordBatch, UInt16Builder, UInt64Builder,
+};
 use datafusion::arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::{as_list_array, as_uint32_array, as_uint64_array};
@@ -21,8 +23,9 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
-    InputDistributionRequirements, Partitioning, PlanProperties, ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
+    ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
+    ReplaceChildrenOptions,
 };
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -199,9 +202,7 @@ impl ExecutionPlan for ScoreExec {
         let batch_size = context.session_config().batch_size();
         let stream = futures::stream::once(async move {
             let built = built
-                .get_or_init(async || {
-                    Sketches::read(sketches, context).await.map(Arc::new).map_err(Arc::new)
-                })
+                .get_or_init(async || Sketches::read(sketches, context).await.map(Arc::new).map_err(Arc::new))
                 .await;
             let sketches = built.clone().map_err(DataFusionError::Shared)?;
             let scorer = Scorer { sketches, scoring, batch_size };
@@ -209,7 +210,8 @@ impl ExecutionPlan for ScoreExec {
         })
         .try_flatten();
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let stream = stream.inspect_ok(move |batch: &RecordBatch| metrics.record_output(batch.num_rows())).boxed();
+        let stream =
+            stream.inspect_ok(move |batch: &RecordBatch| metrics.record_output(batch.num_rows())).boxed();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema(), stream)))
     }
 }

@@ -213,7 +213,8 @@ async fn blocks(steps: &Steps<'_>, job: &Job) -> Result<Vec<Block>> {
         )?,
     };
     let per_document = 8 + 48 + 4 * job.minhash.permutations as u64;
-    let bytes = asked.aggregate(vec![], vec![sum(col("shingle_count") * lit(8_u64) + lit(per_document)).alias("n")])?;
+    let bytes = asked
+        .aggregate(vec![], vec![sum(col("shingle_count") * lit(8_u64) + lit(per_document)).alias("n")])?;
     let bytes = one_number(bytes).await? as f64;
     let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
     tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");
@@ -243,8 +244,7 @@ async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
 
 /// The components of the scored representatives, as a frame (doc, root).
 async fn components(steps: &Steps<'_>) -> Result<DataFrame> {
-    let mut edges =
-        steps.table("scores")?.select(vec![col("a"), col("b")])?.execute_stream().await?;
+    let mut edges = steps.table("scores")?.select(vec![col("a"), col("b")])?.execute_stream().await?;
     let mut components = Components::default();
     while let Some(batch) = edges.try_next().await? {
         if steps.stopped() {
@@ -324,7 +324,10 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
             Some(other) if other.fingerprint == manifest.fingerprint => {
                 Ok(Outcome { manifest: other, already_finished: true, steps_reused })
             }
-            _ => Err(Error::input(format!("{} was finished by a run of another job meanwhile", output.shown()))),
+            _ => Err(Error::input(format!(
+                "{} was finished by a run of another job meanwhile",
+                output.shown()
+            ))),
         };
     }
     let keep: BTreeSet<&str> =

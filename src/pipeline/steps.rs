@@ -73,7 +73,12 @@ impl<'a> Steps<'a> {
     }
 
     /// Runs `frames` one after the other, each into all of `targets`, and publishes what they wrote.
-    pub(super) async fn run(&mut self, name: &str, targets: Vec<Target>, frames: Vec<DataFrame>) -> Result<()> {
+    pub(super) async fn run(
+        &mut self,
+        name: &str,
+        targets: Vec<Target>,
+        frames: Vec<DataFrame>,
+    ) -> Result<()> {
         let progress = &self.watch.progress;
         progress.stage_begins(name, self.done.len() + 1, self.total);
         if let Some(stage) = self.find(name).await? {
@@ -97,7 +102,8 @@ impl<'a> Steps<'a> {
             files.extend(self.engine.run(plan, self.watch).await?);
         }
         let seconds = began.elapsed().as_secs_f64();
-        let stage = Stage { stage: name.to_owned(), fingerprint: self.fingerprint.to_owned(), seconds, files };
+        let stage =
+            Stage { stage: name.to_owned(), fingerprint: self.fingerprint.to_owned(), seconds, files };
         let stage = self.publish(stage).await?;
         self.watch.progress.stage_ends(name, rows_of(&stage), seconds, false);
         self.done.push(stage);

@@ -18,7 +18,8 @@ pub(super) fn schema(table: &str) -> SchemaRef {
     if let Some(public) = schema::Table::named(table) {
         return schema::contract(public).arrow_schema();
     }
-    let u64s = |names: &[&str]| names.iter().map(|n| Field::new(*n, DataType::UInt64, false)).collect::<Vec<_>>();
+    let u64s =
+        |names: &[&str]| names.iter().map(|n| Field::new(*n, DataType::UInt64, false)).collect::<Vec<_>>();
     let fields = match table {
         "duplicates" => vec![
             Field::new("source", DataType::Utf8, false),

@@ -20,7 +20,9 @@ pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
         let columns = batch
             .columns()
             .iter()
-            .map(|column| ArrayFormatter::try_new(column, &options).map(|f| (f, column.data_type().is_floating())))
+            .map(|column| {
+                ArrayFormatter::try_new(column, &options).map(|f| (f, column.data_type().is_floating()))
+            })
             .collect::<std::result::Result<Vec<_>, _>>()?;
         for row in 0..batch.num_rows() {
             let cell = |(column, floating): &(ArrayFormatter<'_>, bool)| {

@@ -39,13 +39,14 @@ impl Layout {
         let (parsed, folder) = match Url::parse(url) {
             Ok(parsed) if parsed.scheme() != "file" => (parsed, None),
             Ok(parsed) => {
-                let folder = parsed.to_file_path().map_err(|()| Error::job(format!("{url} is no local path")))?;
+                let folder =
+                    parsed.to_file_path().map_err(|()| Error::job(format!("{url} is no local path")))?;
                 (parsed, Some(folder))
             }
             Err(_) => {
                 let folder = std::path::absolute(url)?;
-                let parsed =
-                    Url::from_directory_path(&folder).map_err(|()| Error::job(format!("{url} is no path")))?;
+                let parsed = Url::from_directory_path(&folder)
+                    .map_err(|()| Error::job(format!("{url} is no path")))?;
                 (parsed, Some(folder))
             }
         };
@@ -124,10 +125,11 @@ impl Layout {
     /// # Errors
     /// When the store refuses.
     pub async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
-        let mut json =
-            serde_json::to_vec_pretty(value).map_err(|e| Error::bug("a manifest cannot be written").because(e))?;
+        let mut json = serde_json::to_vec_pretty(value)
+            .map_err(|e| Error::bug("a manifest cannot be written").because(e))?;
         json.push(b'\n');
-        match self.store.put_opts(&self.path(inside), Bytes::from(json).into(), PutMode::Create.into()).await {
+        match self.store.put_opts(&self.path(inside), Bytes::from(json).into(), PutMode::Create.into()).await
+        {
             Ok(_) => Ok(true),
             Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
             Err(e) => Err(e).context(|| format!("cannot write {}/{inside}", self.shown)),
@@ -202,7 +204,8 @@ fn remove_staged(folder: &FsPath) -> Result<()> {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if name.starts_with("part-") && name.contains(".parquet#") {
-            std::fs::remove_file(entry.path()).context(|| format!("cannot remove {}", entry.path().display()))?;
+            std::fs::remove_file(entry.path())
+                .context(|| format!("cannot remove {}", entry.path().display()))?;
         } else if entry.file_type().is_ok_and(|t| t.is_dir()) {
             remove_staged(&entry.path())?;
         }

@@ -15,7 +15,12 @@ use crate::error::Result;
 ///
 /// # Errors
 /// When a path makes no URL.
-pub fn frame(session: &SessionContext, layout: &Layout, files: &[File], schema: SchemaRef) -> Result<DataFrame> {
+pub fn frame(
+    session: &SessionContext,
+    layout: &Layout,
+    files: &[File],
+    schema: SchemaRef,
+) -> Result<DataFrame> {
     let table = provider(layout, files, schema)?;
     Ok(session.read_table(Arc::new(table))?)
 }
@@ -30,6 +35,7 @@ pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<Li
         urls.push(ListingTableUrl::try_new(layout.url(&file.path)?, None)?);
     }
     let options = ListingOptions::new(Arc::new(ParquetFormat::default()));
-    let config = ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
+    let config =
+        ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
     Ok(ListingTable::try_new(config)?)
 }

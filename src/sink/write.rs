@@ -25,8 +25,8 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
-    ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    Partitioning, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -197,7 +197,8 @@ struct Part {
 impl Part {
     fn new(target: Target, store: Arc<dyn ObjectStore>, root: &Path, partition: usize) -> Self {
         // Unique for each attempt: a partition that runs again never writes to a file that somebody may read.
-        let inside = format!("{}/part-{partition:05}-{}.parquet", target.folder, uuid::Uuid::new_v4().simple());
+        let inside =
+            format!("{}/part-{partition:05}-{}.parquet", target.folder, uuid::Uuid::new_v4().simple());
         let path = inside.split('/').fold(root.clone(), |path, part| path.join(part));
         Self { target, store, path, inside, writer: None, rows: 0 }
     }

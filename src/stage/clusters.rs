@@ -16,10 +16,14 @@ use crate::error::Result;
 /// # Errors
 /// When a frame lacks its columns.
 pub fn clusters(members: DataFrame, components: DataFrame) -> Result<DataFrame> {
-    let components = components.select(vec![col("doc").alias("component_doc"), col("root").alias("found")])?;
-    let rooted = components
-        .join(members, JoinType::Right, &["component_doc"], &["rep"], None)?
-        .select(vec![col("id"), col("shingle_count"), coalesce(vec![col("found"), col("rep")]).alias("root")])?;
+    let components =
+        components.select(vec![col("doc").alias("component_doc"), col("root").alias("found")])?;
+    let rooted =
+        components.join(members, JoinType::Right, &["component_doc"], &["rep"], None)?.select(vec![
+            col("id"),
+            col("shingle_count"),
+            coalesce(vec![col("found"), col("rep")]).alias("root"),
+        ])?;
     let longest = vec![col("shingle_count").sort(false, false), col("id").sort(true, false)];
     let of_root = rooted.clone().aggregate(
         vec![col("root").alias("cluster_root")],

@@ -23,16 +23,12 @@ pub fn groups(keys: DataFrame) -> Result<DataFrame> {
             col("set_hash_0").alias("rep_hash_0"),
             col("set_hash_1").alias("rep_hash_1"),
             col("rep"),
-            datafusion::prelude::cast(col("times"), datafusion::arrow::datatypes::DataType::UInt64).alias("size"),
+            datafusion::prelude::cast(col("times"), datafusion::arrow::datatypes::DataType::UInt64)
+                .alias("size"),
         ])?;
     // The groups are the side that is held: they are few where documents are many.
-    let joined = reps.join(
-        keys,
-        JoinType::Inner,
-        &["rep_hash_0", "rep_hash_1"],
-        &["set_hash_0", "set_hash_1"],
-        None,
-    )?;
+    let joined =
+        reps.join(keys, JoinType::Inner, &["rep_hash_0", "rep_hash_1"], &["set_hash_0", "set_hash_1"], None)?;
     Ok(joined.select(vec![col("rep"), col("doc"), col("size")])?)
 }
 
@@ -41,7 +37,6 @@ pub fn groups(keys: DataFrame) -> Result<DataFrame> {
 /// # Errors
 /// When a frame lacks its columns.
 pub fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<DataFrame> {
-    let copies =
-        groups.filter(col("doc").not_eq(col("rep")))?.select(vec![col("doc").alias("copy")])?;
+    let copies = groups.filter(col("doc").not_eq(col("rep")))?.select(vec![col("doc").alias("copy")])?;
     Ok(copies.join(frame, JoinType::RightAnti, &["copy"], &["doc"], None)?)
 }

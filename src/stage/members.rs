@@ -17,9 +17,10 @@ pub fn members(documents: DataFrame, groups: DataFrame, scores: DataFrame) -> Re
     let groups = groups.select(vec![col("rep"), col("doc").alias("grouped"), col("size")])?;
     let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
     let documents = documents.select(vec![col("id"), col("doc"), col("shingle_count")])?;
-    let grouped = groups.clone().join(documents.clone(), JoinType::Inner, &["grouped"], &["doc"], None)?.select(
-        vec![col("id"), col("doc"), col("shingle_count"), col("rep"), col("size")],
-    )?;
+    let grouped = groups
+        .clone()
+        .join(documents.clone(), JoinType::Inner, &["grouped"], &["doc"], None)?
+        .select(vec![col("id"), col("doc"), col("shingle_count"), col("rep"), col("size")])?;
     // What has a score and is in no group: representatives of groups are among `grouped` already.
     let singles = groups.select(vec![col("grouped")])?.join(
         scored,

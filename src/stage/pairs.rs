@@ -30,9 +30,10 @@ pub fn pairs(members: DataFrame, scores: DataFrame, output: &Output, bands: usiz
     let star = is_star(col("size"), output);
     let full = members.clone().filter(star.clone().is_not_true())?;
     let starred = members.filter(star)?;
-    let centers = starred
-        .clone()
-        .aggregate(vec![col("rep")], vec![min(col("id")).alias("id"), min(col("shingle_count")).alias("shingle_count")])?;
+    let centers = starred.clone().aggregate(
+        vec![col("rep")],
+        vec![min(col("id")).alias("id"), min(col("shingle_count")).alias("shingle_count")],
+    )?;
     let visible = full
         .clone()
         .select(vec![col("rep"), col("id")])?

@@ -24,7 +24,9 @@ impl Block {
     /// The blocks that together hold every pair, when keys are divided into `segments`.
     pub fn all(segments: u64) -> Vec<Block> {
         let segments = segments.max(1);
-        (0..segments).flat_map(|left| (left..segments).map(move |right| Block { left, right, segments })).collect()
+        (0..segments)
+            .flat_map(|left| (left..segments).map(move |right| Block { left, right, segments }))
+            .collect()
     }
 
     fn is_whole(self) -> bool {
@@ -77,7 +79,8 @@ pub fn scores(
     let candidates = block.of_candidates(candidates)?;
     let documents = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
     let documents = block.of_documents(documents)?;
-    let sketches = needed(candidates.clone())?.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?;
+    let sketches =
+        needed(candidates.clone())?.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?;
     let scoring = Scoring { score: *score, bands: lsh.bands, rows: lsh.rows, probe: Probe::Candidates };
     apply(Operator::Score(scoring), vec![sketches, candidates])
 }

@@ -78,7 +78,9 @@ pub mod expr_fn {
     use datafusion::logical_expr::{Expr, ScalarUDF, ScalarUDFImpl};
     use datafusion::prelude::lit;
 
-    use super::{containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, set_hash, shingles};
+    use super::{
+        containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, set_hash, shingles,
+    };
     use crate::job::{Shingle, ShingleHash, Unit};
 
     fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {

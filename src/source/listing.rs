@@ -1,0 +1,309 @@
+//! URLs, folders and globs -> the sorted list of files behind them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::Path as LocalPath;
+use std::time::SystemTime;
+
+use datafusion::datasource::listing::ListingTableUrl;
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use url::Url;
+
+use crate::error::{Context, Error, Result};
+use crate::job;
+
+/// One file of the input.
+#[derive(Debug, Clone)]
+pub(super) struct File {
+    /// The path as the user would write it: the URL of the job, and below it the file.
+    pub path: String,
+    /// The path relative to the folder of its URL, with `/`. No two files of a listing share it.
+    pub name: String,
+    /// The store that has it.
+    pub store: ObjectStoreUrl,
+    /// Location, size and age in that store.
+    pub meta: ObjectMeta,
+}
+
+impl File {
+    /// What the fingerprint of a run takes of this file.
+    pub fn input(&self) -> job::InputFile {
+        job::InputFile {
+            path: self.path.clone(),
+            bytes: self.meta.size,
+            modified: SystemTime::from(self.meta.last_modified),
+        }
+    }
+}
+
+/// The files of `source`, sorted by path, each once.
+///
+/// Folders are read to any depth. Names that start with `.` or `_` are passed over, and in folders everything
+/// that has not one of the format's extensions: how many is logged. A file that is named outright or matched by
+/// a glob to its last letter is taken whatever its extension.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty or a glob matches nothing.
+pub(super) async fn files(ctx: &SessionContext, source: &job::Source) -> Result<Vec<File>> {
+    let mut found = BTreeMap::new();
+    for url in &source.urls {
+        for file in under(ctx, url, source.format).await? {
+            found.entry((file.store.clone().to_string(), file.meta.location.clone())).or_insert(file);
+        }
+    }
+    let mut files: Vec<File> = found.into_values().collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    name_apart(&mut files);
+    Ok(files)
+}
+
+/// Two folders may hold files of one name, and names are parts of ids: then every file goes by its whole path.
+fn name_apart(files: &mut [File]) {
+    let distinct: HashSet<&str> = files.iter().map(|f| f.name.as_str()).collect();
+    if distinct.len() < files.len() {
+        for file in files {
+            file.name = file.path.clone();
+        }
+    }
+}
+
+/// The files behind one URL.
+async fn under(ctx: &SessionContext, url: &str, format: job::Format) -> Result<Vec<File>> {
+    let place = Place::parse(url)?;
+    let store_url = place.url.object_store();
+    let store = ctx
+        .runtime_env()
+        .object_store(&store_url)
+        .map_err(|e| Error::input(format!("no storage is set up for `{url}`")).because(e))?;
+    let prefix = place.url.prefix();
+
+    if place.glob.is_none()
+        && !place.url.is_collection()
+        && let Some(meta) = head(store.as_ref(), prefix, url).await?
+    {
+        let name = prefix.filename().unwrap_or(url).to_owned();
+        return Ok(vec![File { path: url.to_owned(), name, store: store_url, meta }]);
+    }
+
+    let mut listed: Vec<ObjectMeta> = store
+        .list(Some(prefix))
+        .try_collect()
+        .await
+        .map_err(|e| Error::input(format!("`{url}` cannot be listed")).because(e))?;
+    listed.sort_by(|a, b| a.location.cmp(&b.location));
+
+    let mut files = Vec::new();
+    let mut ignored = 0;
+    for meta in listed {
+        let Some(name) = below(prefix, &meta.location) else { continue };
+        if name.split('/').any(|part| part.starts_with(['.', '_'])) {
+            continue;
+        }
+        let named = match &place.glob {
+            Some(glob) => match matched(glob, name) {
+                Matched::Whole => true,
+                Matched::Folder => false,
+                Matched::Not => continue,
+            },
+            None => false,
+        };
+        if !named && !has_extension(name, format) {
+            ignored += 1;
+            continue;
+        }
+        let path = match place.base.as_str() {
+            "" => name.to_owned(),
+            base if base.ends_with('/') => format!("{base}{name}"),
+            base => format!("{base}/{name}"),
+        };
+        files.push(File { path, name: name.to_owned(), store: store_url.clone(), meta });
+    }
+    if ignored > 0 {
+        let extensions = extensions(format).join(", ");
+        tracing::warn!(url, ignored, "files that do not end in {extensions} are passed over");
+    }
+    if files.is_empty() {
+        return Err(nothing_at(url, &place, format, ignored));
+    }
+    Ok(files)
+}
+
+/// The file at `location`; none where there is a folder or nothing.
+async fn head(store: &dyn ObjectStore, location: &Path, url: &str) -> Result<Option<ObjectMeta>> {
+    match store.head(location).await {
+        Ok(meta) => Ok(Some(meta)),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(e) => Err(e).context(|| format!("`{url}` cannot be read")),
+    }
+}
+
+fn nothing_at(url: &str, place: &Place, format: job::Format, ignored: usize) -> Error {
+    let extensions = extensions(format).join(", ");
+    if place.glob.is_some() {
+        return Error::input(format!("no file matches `{url}`: correct the pattern in [source] url"));
+    }
+    if ignored > 0 {
+        return Error::input(format!(
+            "no file under `{url}` ends in {extensions}, and {ignored} end otherwise: set [source] format to what they are, \
+             or name them outright or by a pattern such as `{}/*`",
+            url.trim_end_matches('/')
+        ));
+    }
+    let there =
+        place.url.scheme() != "file" || place.url.get_url().to_file_path().is_ok_and(|path| path.exists());
+    if there {
+        Error::input(format!("there is no file under `{url}`: put the input there, or correct [source] url"))
+    } else {
+        Error::input(format!(
+            "there is no `{url}`: correct [source] url (relative paths start at the working directory)"
+        ))
+    }
+}
+
+/// A URL of the job taken apart.
+struct Place {
+    /// Where to list.
+    url: ListingTableUrl,
+    /// What of the listing is meant, relative to `url`.
+    glob: Option<glob::Pattern>,
+    /// What stands before a listed file's name to make its path.
+    base: String,
+}
+
+impl Place {
+    fn parse(url: &str) -> Result<Self> {
+        let wrong = |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is no path and no URL: {e}"));
+        let remote = has_scheme(url);
+        // A file whose own name holds `[` or `*` is that file and no pattern.
+        if !remote && LocalPath::new(url).exists() {
+            let mut absolute = std::path::absolute(url).map_err(|e| wrong(&e))?;
+            if absolute.is_dir() {
+                absolute.push("");
+            }
+            let exact = Url::from_file_path(&absolute).map_err(|()| wrong(&"it cannot be made absolute"))?;
+            let listing = ListingTableUrl::try_new(exact, None).map_err(|e| wrong(&e))?;
+            return Ok(Self { url: listing, glob: None, base: url.to_owned() });
+        }
+        let (base, pattern) = split_glob(url);
+        let glob = pattern.map(glob::Pattern::new).transpose().map_err(|e| wrong(&e))?;
+        let place = if base.is_empty() { "./" } else { base };
+        let listing = ListingTableUrl::parse(place).map_err(|e| wrong(&e))?;
+        Ok(Self { url: listing, glob, base: base.to_owned() })
+    }
+}
+
+fn has_scheme(url: &str) -> bool {
+    url.split_once("://").is_some_and(|(scheme, _)| {
+        !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+    })
+}
+
+/// `data/2024-*/x.csv` -> (`data/`, `2024-*/x.csv`): the folder up to the first segment with a wildcard.
+///
+/// In a URL with a scheme `?` starts a query, and `[` is legal; only `*` is a wildcard there.
+fn split_glob(url: &str) -> (&str, Option<&str>) {
+    let wild: &[char] = if has_scheme(url) { &['*'] } else { &['*', '?', '['] };
+    match url.find(wild) {
+        None => (url, None),
+        Some(at) => {
+            let start = url[..at].rfind('/').map_or(0, |slash| slash + 1);
+            (&url[..start], Some(&url[start..]))
+        }
+    }
+}
+
+enum Matched {
+    /// The pattern gives the file.
+    Whole,
+    /// The pattern gives a folder above the file.
+    Folder,
+    Not,
+}
+
+/// As in a shell: `*` stays within a segment, `**` crosses segments, and a folder stands for what is in it.
+fn matched(glob: &glob::Pattern, name: &str) -> Matched {
+    let options = glob::MatchOptions { require_literal_separator: true, ..Default::default() };
+    if glob.matches_with(name, options) {
+        return Matched::Whole;
+    }
+    let mut folder = name;
+    while let Some((above, _)) = folder.rsplit_once('/') {
+        if glob.matches_with(above, options) {
+            return Matched::Folder;
+        }
+        folder = above;
+    }
+    Matched::Not
+}
+
+/// The part of `location` below `prefix`; none where it is no descendant.
+fn below<'a>(prefix: &Path, location: &'a Path) -> Option<&'a str> {
+    let rest = location.as_ref().strip_prefix(prefix.as_ref())?;
+    let rest = if prefix.as_ref().is_empty() { rest } else { rest.strip_prefix('/')? };
+    (!rest.is_empty()).then_some(rest)
+}
+
+/// What a folder's files of `format` end in; empty is everything.
+fn extensions(format: job::Format) -> &'static [&'static str] {
+    match format {
+        job::Format::Reuters => &[".sgm", ".sgml"],
+        job::Format::Csv => {
+            &[".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".csv.zst", ".tsv.zst", ".txt.zst"]
+        }
+        job::Format::Parquet => &[".parquet"],
+        job::Format::Jsonl => &[
+            ".jsonl",
+            ".ndjson",
+            ".json",
+            ".jsonl.gz",
+            ".ndjson.gz",
+            ".json.gz",
+            ".jsonl.zst",
+            ".ndjson.zst",
+            ".json.zst",
+        ],
+        job::Format::Text => &[],
+    }
+}
+
+fn has_extension(name: &str, format: job::Format) -> bool {
+    let all = extensions(format);
+    let lower = name.to_ascii_lowercase();
+    all.is_empty() || all.iter().any(|end| lower.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_starts_at_the_first_segment_with_a_wildcard() {
+        assert_eq!(split_glob("a/b*/c.csv"), ("a/", Some("b*/c.csv")));
+        assert_eq!(split_glob("*.csv"), ("", Some("*.csv")));
+        assert_eq!(split_glob("a/b.csv"), ("a/b.csv", None));
+        assert_eq!(split_glob("s3://bucket/a/*.csv"), ("s3://bucket/a/", Some("*.csv")));
+    }
+
+    #[test]
+    fn a_star_stays_within_its_folder() {
+        let kind = |pattern: &str, name: &str| match matched(&glob::Pattern::new(pattern).unwrap(), name) {
+            Matched::Whole => "whole",
+            Matched::Folder => "folder",
+            Matched::Not => "not",
+        };
+        assert_eq!(kind("*.csv", "a.csv"), "whole");
+        assert_eq!(kind("*.csv", "sub/a.csv"), "not");
+        assert_eq!(kind("**/*.csv", "sub/deep/a.csv"), "whole");
+        assert_eq!(kind("2024-*", "2024-01/a.csv"), "folder");
+    }
+
+    #[test]
+    fn a_sibling_that_only_starts_alike_is_not_below() {
+        assert_eq!(below(&Path::from("a/b"), &Path::from("a/b/c.csv")), Some("c.csv"));
+        assert_eq!(below(&Path::from("a/b"), &Path::from("a/bc.csv")), None);
+        assert_eq!(below(&Path::from(""), &Path::from("c.csv")), Some("c.csv"));
+    }
+}

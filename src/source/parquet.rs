@@ -1,0 +1,209 @@
+//! Parquet files: footers first, then row groups.
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::can_cast_types;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::listing::FileRange;
+use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use futures::stream::{self, StreamExt, TryStreamExt};
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+
+use super::chunks::Piece;
+use super::columns::{Values, column, missing, needed};
+use super::listing::File;
+use super::number_rows::value_name;
+use super::scan::{FileTable, Reader, Scan};
+use crate::error::{Context, Error, Result};
+use crate::job;
+
+/// Footers that are read at the same time.
+const CONCURRENT_FOOTERS: usize = 32;
+/// Bytes at a file's end that are read first; a footer is seldom longer.
+const FOOTER_GUESS: usize = 64 * 1024;
+/// Bytes of values that a batch should hold.
+const BATCH_BYTES: u64 = 8 * 1024 * 1024;
+/// Rows that a batch holds at most.
+const BATCH_ROWS: u64 = 8192;
+
+struct Footer {
+    file: Arc<File>,
+    metadata: Arc<ParquetMetaData>,
+    schema: Schema,
+}
+
+/// The table of `files`, and the job's columns in it.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) for a file that is no Parquet or lacks a column that others have;
+/// [`Kind::Job`](crate::error::Kind::Job) for a column that none has or whose type is no text (id: has no text form).
+pub(super) async fn table(
+    ctx: &SessionContext,
+    source: &job::Source,
+    files: &[Arc<File>],
+) -> Result<(FileTable, Values)> {
+    let footers: Vec<Footer> = stream::iter(files.iter().cloned())
+        .map(|file| footer(ctx, file))
+        .buffered(CONCURRENT_FOOTERS)
+        .try_collect()
+        .await?;
+    let names = needed(source);
+    let schema = table_schema(source, &names, &footers)?;
+
+    let mut scans: Vec<Scan> = Vec::new();
+    for footer in &footers {
+        let pieces = pieces(footer, &names)?;
+        let rows = batch_rows(&pieces);
+        let scan = scan_of(&mut scans, &footer.file.store);
+        scan.batch_rows = scan.batch_rows.min(rows);
+        scan.pieces.extend(pieces);
+    }
+    let values =
+        names.iter().enumerate().map(|(i, name)| (name.to_string(), column(value_name(i)))).collect();
+    Ok((FileTable::new(Reader::Parquet, schema, (0..names.len()).collect(), scans), values))
+}
+
+fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan {
+    let at = scans.iter().position(|scan| &scan.store == store).unwrap_or_else(|| {
+        scans.push(Scan {
+            store: store.clone(),
+            compression: FileCompressionType::UNCOMPRESSED,
+            batch_rows: BATCH_ROWS as usize,
+            pieces: Vec::new(),
+        });
+        scans.len() - 1
+    });
+    &mut scans[at]
+}
+
+async fn footer(ctx: &SessionContext, file: Arc<File>) -> Result<Footer> {
+    let runtime = ctx.runtime_env();
+    let store = runtime.object_store(&file.store)?;
+    let unreadable = || {
+        format!(
+            "{} ({} bytes) has no readable Parquet footer: is it whole, and is it Parquet?",
+            file.path, file.meta.size
+        )
+    };
+    let metadata = DFParquetMetadata::new(store.as_ref(), &file.meta)
+        .with_metadata_size_hint(Some(FOOTER_GUESS))
+        .with_file_metadata_cache(Some(runtime.cache_manager.get_file_metadata_cache()))
+        .with_page_index_policy(Some(PageIndexPolicy::Skip))
+        .fetch_metadata()
+        .await
+        .context(unreadable)?;
+    let about = metadata.file_metadata();
+    let schema =
+        parquet_to_arrow_schema(about.schema_descr(), about.key_value_metadata()).context(unreadable)?;
+    Ok(Footer { file, metadata, schema })
+}
+
+/// The needed columns with the types in which they are read: text as views, which have no 2 GiB limit in a batch.
+fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer]) -> Result<SchemaRef> {
+    let mut fields = Vec::with_capacity(names.len());
+    for name in names {
+        let of = |footer: &Footer| footer.schema.field_with_name(name).ok().map(|f| f.data_type().clone());
+        let Some((first, data_type)) = footers.iter().find_map(|footer| Some((footer, of(footer)?))) else {
+            let place = footers.first().map_or("the input", |footer| footer.file.path.as_str());
+            let there =
+                footers.iter().take(1).flat_map(|f| f.schema.fields().iter().map(|f| f.name().clone()));
+            return Err(missing(name, place, there));
+        };
+        let is_text = source.text.iter().any(|text| text == name);
+        let mut read_as = read_as(&data_type);
+        for footer in footers {
+            let Some(data_type) = of(footer) else {
+                return Err(Error::input(format!(
+                    "{} has no column `{name}`, and {} has it: all files must have it",
+                    footer.file.path, first.file.path
+                )));
+            };
+            if is_text && !is_string(&data_type) {
+                return Err(Error::job(format!(
+                    "text column `{name}` of {} is of type {data_type}, not text",
+                    footer.file.path
+                )));
+            }
+            if !can_cast_types(&data_type, &DataType::Utf8View) {
+                return Err(Error::job(format!(
+                    "id column `{name}` of {} is of type {data_type}, which has no form as text",
+                    footer.file.path
+                )));
+            }
+            if read_as != self::read_as(&data_type) {
+                read_as = DataType::Utf8View;
+            }
+        }
+        fields.push(Field::new(*name, read_as, true));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn read_as(data_type: &DataType) -> DataType {
+    if is_string(data_type) { DataType::Utf8View } else { data_type.clone() }
+}
+
+fn is_string(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_string(values),
+        _ => false,
+    }
+}
+
+/// The row groups of a file. The engine reads those whose first page starts in a byte range.
+fn pieces(footer: &Footer, names: &[&str]) -> Result<Vec<Piece>> {
+    let groups = footer.metadata.row_groups();
+    let path = &footer.file.path;
+    let mut found: Vec<(i64, Piece)> = Vec::with_capacity(groups.len());
+    let mut first_row = 0;
+    for group in groups {
+        let rows = u64::try_from(group.num_rows())
+            .map_err(|_| Error::input(format!("{path} has a row group of {} rows", group.num_rows())))?;
+        let Some(first) = group.columns().first() else { continue };
+        let weight = group
+            .columns()
+            .iter()
+            .filter(|c| c.column_path().parts().first().is_some_and(|root| names.contains(&root.as_str())))
+            .map(|c| u64::try_from(c.uncompressed_size()).unwrap_or(0))
+            .sum();
+        if rows > 0 {
+            let start = first.dictionary_page_offset().unwrap_or_else(|| first.data_page_offset());
+            let piece =
+                Piece { file: Arc::clone(&footer.file), range: None, first_row, rows: Some(rows), weight };
+            found.push((start, piece));
+        }
+        first_row += rows;
+    }
+    if found.is_sorted_by(|a, b| a.0 < b.0) {
+        let starts: Vec<i64> = found.iter().map(|(start, _)| *start).collect();
+        let size = i64::try_from(footer.file.meta.size).unwrap_or(i64::MAX);
+        return Ok(found
+            .into_iter()
+            .enumerate()
+            .map(|(i, (start, piece))| {
+                let end = starts.get(i + 1).copied().unwrap_or(size);
+                Piece { range: Some(FileRange { start, end }), ..piece }
+            })
+            .collect());
+    }
+    // Row groups that are not laid out in their order cannot be told apart by ranges; the file stays whole.
+    let weight = found.iter().map(|(_, piece)| piece.weight).sum();
+    Ok(vec![Piece {
+        file: Arc::clone(&footer.file),
+        range: None,
+        first_row: 0,
+        rows: Some(first_row),
+        weight,
+    }])
+}
+
+/// Rows of a batch, so that the longest row group's batches hold about [`BATCH_BYTES`].
+fn batch_rows(pieces: &[Piece]) -> usize {
+    let row_bytes = pieces.iter().filter_map(|p| p.weight.checked_div(p.rows?)).max().unwrap_or(0);
+    (BATCH_BYTES / row_bytes.max(1)).clamp(1, BATCH_ROWS) as usize
+}

@@ -1,0 +1,204 @@
+//! A table over the files of a format that the engine itself can read.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::datasource::TableType;
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{
+    CsvSource, FileGroup, FileScanConfigBuilder, FileSource, JsonSource, ParquetSource,
+};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result as DfResult;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::scalar::ScalarValue;
+
+use super::chunks::{Piece, spread};
+use super::number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec, numbered_schema};
+use crate::job::Csv;
+
+/// Rows of files of one format; columns as [`NumberRowsExec`] has them.
+#[derive(Debug)]
+pub(super) struct FileTable {
+    reader: Reader,
+    /// All columns of the files, in the files' order where order matters.
+    file_schema: SchemaRef,
+    /// The columns of `file_schema` that are this table's values.
+    columns: Vec<usize>,
+    scans: Vec<Scan>,
+    schema: SchemaRef,
+}
+
+/// The engine's reader of a format.
+#[derive(Debug, Clone)]
+pub(super) enum Reader {
+    Parquet,
+    Csv(Csv),
+    Jsonl,
+}
+
+/// Files that one scan can read: of one store and one compression.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub store: ObjectStoreUrl,
+    pub compression: FileCompressionType,
+    /// Rows of a batch.
+    pub batch_rows: usize,
+    /// What there is to read, by file and row.
+    pub pieces: Vec<Piece>,
+}
+
+impl FileTable {
+    pub fn new(reader: Reader, file_schema: SchemaRef, columns: Vec<usize>, scans: Vec<Scan>) -> Self {
+        let schema = numbered_schema(columns.iter().map(|i| file_schema.field(*i).data_type()));
+        Self { reader, file_schema, columns, scans, schema }
+    }
+
+    /// One scan: the files read, and above it the numbers of the rows. `values` are the wanted ones of `columns`.
+    fn plan(&self, state: &dyn Session, scan: &Scan, values: &[usize]) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let mut chunks = Vec::new();
+        let mut groups = Vec::new();
+        for group in spread(&scan.pieces, state.config().target_partitions()) {
+            let mut files = Vec::with_capacity(group.len());
+            for piece in group {
+                let mut file = PartitionedFile::new_from_meta(piece.file.meta.clone())
+                    .with_partition_values(vec![ScalarValue::UInt32(Some(chunks.len() as u32))]);
+                file.range = piece.range;
+                files.push(file);
+                chunks.push(Chunk {
+                    source: piece.file.path.as_str().into(),
+                    name: piece.file.name.as_str().into(),
+                    first_row: piece.first_row,
+                    rows: piece.rows,
+                });
+            }
+            groups.push(FileGroup::new(files));
+        }
+        let mut projection: Vec<usize> = values.iter().map(|i| self.columns[*i]).collect();
+        projection.push(self.file_schema.fields().len());
+        let config = FileScanConfigBuilder::new(scan.store.clone(), self.source(state, scan)?)
+            .with_file_groups(groups)
+            .with_file_compression_type(scan.compression)
+            .with_batch_size(Some(scan.batch_rows))
+            // Idle partitions would otherwise take files from others, and a chunk's place in its partition
+            // is what an error is explained by.
+            .with_preserve_order(true)
+            .with_projection_indices(Some(projection))?
+            .build();
+        let input = DataSourceExec::from_data_source(config);
+        Ok(Arc::new(NumberRowsExec::try_new(input, chunks.into(), scan.batch_rows)?))
+    }
+
+    fn source(&self, state: &dyn Session, scan: &Scan) -> DfResult<Arc<dyn FileSource>> {
+        let chunk = Arc::new(Field::new(CHUNK_COLUMN, DataType::UInt32, false));
+        let schema = TableSchema::builder(Arc::clone(&self.file_schema))
+            .with_table_partition_cols(vec![chunk])
+            .build();
+        Ok(match &self.reader {
+            Reader::Parquet => {
+                let runtime = state.runtime_env();
+                let factory = CachedParquetFileReaderFactory::new(
+                    runtime.object_store(&scan.store)?,
+                    runtime.cache_manager.get_file_metadata_cache(),
+                );
+                // Without predicates page indexes are bytes read for nothing.
+                let source = ParquetSource::new(schema)
+                    .with_parquet_file_reader_factory(Arc::new(factory))
+                    .with_enable_page_index(false);
+                Arc::new(source)
+            }
+            Reader::Csv(csv) => Arc::new(CsvSource::new(schema).with_csv_options(csv_options(csv))),
+            Reader::Jsonl => Arc::new(JsonSource::new(schema)),
+        })
+    }
+}
+
+fn csv_options(csv: &Csv) -> datafusion::config::CsvOptions {
+    datafusion::config::CsvOptions {
+        has_header: Some(csv.header),
+        delimiter: csv.delimiter,
+        quote: csv.quote,
+        newlines_in_values: Some(true),
+        ..Default::default()
+    }
+}
+
+#[async_trait]
+impl TableProvider for FileTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        let wanted = match projection {
+            Some(wanted) => wanted.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let values: Vec<usize> = (0..self.columns.len()).filter(|i| wanted.contains(i)).collect();
+        let mut plans = self
+            .scans
+            .iter()
+            .filter(|scan| !scan.pieces.is_empty())
+            .map(|scan| self.plan(state, scan, &values))
+            .collect::<DfResult<Vec<_>>>()?;
+        let Some(mut plan) = plans.pop() else {
+            return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(&wanted)?))));
+        };
+        if !plans.is_empty() {
+            plans.push(plan);
+            plan = UnionExec::try_new(plans)?;
+        }
+        // The node below has the wanted values first, then its own three columns.
+        let place = |i: usize| match values.iter().position(|value| *value == i) {
+            Some(place) => place,
+            None => values.len() + (i - self.columns.len()),
+        };
+        project(plan, &self.schema, &wanted, place)
+    }
+}
+
+/// The columns `wanted` of `schema`, which are `plan`'s columns at `place`.
+pub(super) fn project(
+    plan: Arc<dyn ExecutionPlan>,
+    schema: &SchemaRef,
+    wanted: &[usize],
+    place: impl Fn(usize) -> usize,
+) -> DfResult<Arc<dyn ExecutionPlan>> {
+    let inner = plan.schema();
+    if wanted.len() == inner.fields().len() && wanted.iter().enumerate().all(|(to, from)| place(*from) == to)
+    {
+        let same = wanted.iter().zip(inner.fields()).all(|(i, f)| schema.field(*i).name() == f.name());
+        if same {
+            return Ok(plan);
+        }
+    }
+    let columns = wanted.iter().map(|i| {
+        let from = place(*i);
+        ProjectionExpr {
+            expr: Arc::new(Column::new(inner.field(from).name(), from)),
+            alias: schema.field(*i).name().clone(),
+        }
+    });
+    Ok(Arc::new(ProjectionExec::try_new(columns, plan)?))
+}

@@ -1,0 +1,765 @@
+//! Files of every format -> documents: each row once, numbered as it stands in its file, whatever the partitions.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, DictionaryArray, Int64Array, LargeStringArray, RecordBatch, StringArray,
+    StringViewArray,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Int32Type, UInt64Type};
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::file::properties::WriterProperties;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use resemblance::error::{Error, Kind, Result};
+use resemblance::job::{Csv, DuplicateIds, Format, Id, Source};
+use resemblance::source::{list, open};
+use tempfile::TempDir;
+
+// ---- every format -------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn csv_fields_hold_quotes_newlines_and_delimiters() {
+    let dir = Folder::new();
+    dir.write("a.csv", "id,text\n1,\"two\nlines, one \"\"field\"\"\"\n2,plain\n3,\n");
+    let rows = read(&dir.source(Format::Csv), 2).await.unwrap();
+    assert_eq!(rows.texts(), [Some("two\nlines, one \"field\""), Some("plain"), None]);
+    assert_eq!(rows.ids(), [Some("1"), Some("2"), Some("3")]);
+    assert_eq!(rows.places(), [("a.csv", 0), ("a.csv", 1), ("a.csv", 2)]);
+}
+
+#[tokio::test]
+async fn csv_may_have_another_delimiter_and_quote_and_no_header() {
+    let dir = Folder::new();
+    dir.write("a.tsv", "1\t'a\tb'\n2\tc\n");
+    let mut source = dir.source(Format::Csv);
+    source.csv = Csv { delimiter: b'\t', header: false, quote: b'\'' };
+    source.id = columns(&["column_1"]);
+    source.text = vec!["column_2".into()];
+    let rows = read(&source, 2).await.unwrap();
+    assert_eq!(rows.texts(), [Some("a\tb"), Some("c")]);
+    assert_eq!(rows.ids(), [Some("1"), Some("2")]);
+}
+
+#[tokio::test]
+async fn compressed_and_plain_files_are_one_source() {
+    let dir = Folder::new();
+    dir.write("a.csv", "id,text\n1,plain\n");
+    dir.gzip("b.csv.gz", "id,text\n2,gzip\n");
+    dir.zstd("c.csv.zst", "id,text\n3,zstd\n");
+    let rows = read(&dir.source(Format::Csv), 2).await.unwrap();
+    assert_eq!(rows.texts(), [Some("plain"), Some("gzip"), Some("zstd")]);
+    assert_eq!(rows.places(), [("a.csv", 0), ("b.csv.gz", 0), ("c.csv.zst", 0)]);
+
+    let dir = Folder::new();
+    dir.gzip("a.jsonl.gz", "{\"id\":1,\"text\":\"gzip\"}\n");
+    dir.zstd("b.jsonl.zst", "{\"id\":2,\"text\":\"zstd\"}\n");
+    let rows = read(&dir.source(Format::Jsonl), 2).await.unwrap();
+    assert_eq!(rows.texts(), [Some("gzip"), Some("zstd")]);
+    assert_eq!(rows.ids(), [Some("1"), Some("2")]);
+}
+
+#[tokio::test]
+async fn a_csv_may_start_with_a_byte_order_mark_and_end_its_lines_as_windows_does() {
+    let dir = Folder::new();
+    dir.write("a.csv", "\u{feff}id,text\r\n1,one\r\n2,two\r\n");
+    let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
+    assert_eq!(rows.texts(), [Some("one"), Some("two")]);
+    assert_eq!(rows.ids(), [Some("1"), Some("2")]);
+}
+
+#[tokio::test]
+async fn columns_may_be_called_what_ours_are_called() {
+    let dir = Folder::new();
+    dir.write("a.csv", "source,position,name,__resemblance_chunk\ns,p,n,c\n");
+    let mut source = dir.source(Format::Csv);
+    source.id = columns(&["source", "position", "__resemblance_chunk"]);
+    source.id_separator = "/".into();
+    source.text = vec!["name".into()];
+    let rows = read(&source, 1).await.unwrap();
+    assert_eq!((rows.ids(), rows.texts()), (vec![Some("s/p/c")], vec![Some("n")]));
+}
+
+#[tokio::test]
+async fn json_values_may_be_nested_null_or_absent() {
+    let dir = Folder::new();
+    dir.write(
+        "a.jsonl",
+        "{\"meta\":{\"id\":7,\"x\":[1]},\"doc\":{\"body\":\"seven\"}}\n\
+         {\"meta\":null,\"doc\":{\"body\":\"no id\"}}\n\n\
+         {\"meta\":{\"id\":9},\"doc\":{}}\n",
+    );
+    let mut source = dir.source(Format::Jsonl);
+    source.id = columns(&["meta.id"]);
+    source.text = vec!["doc.body".into()];
+    let rows = read(&source, 2).await.unwrap();
+    assert_eq!(rows.ids(), [Some("7"), None, Some("9")]);
+    assert_eq!(rows.texts(), [Some("seven"), Some("no id"), None]);
+}
+
+#[tokio::test]
+async fn a_json_column_with_a_dot_in_its_name_is_that_column() {
+    let dir = Folder::new();
+    dir.write("a.jsonl", "{\"id\":\"x\",\"a.b\":\"flat\",\"a\":{\"b\":\"deep\"}}\n");
+    let mut source = dir.source(Format::Jsonl);
+    source.text = vec!["a.b".into()];
+    assert_eq!(read(&source, 1).await.unwrap().texts(), [Some("flat")]);
+}
+
+#[tokio::test]
+async fn json_may_disagree_about_columns_nobody_asked_for() {
+    let dir = Folder::new();
+    dir.write("a.jsonl", "{\"id\":1,\"text\":\"a\",\"x\":1}\n{\"id\":2,\"text\":\"b\",\"x\":{\"y\":[2]}}\n");
+    assert_eq!(read(&dir.source(Format::Jsonl), 1).await.unwrap().texts(), [Some("a"), Some("b")]);
+}
+
+#[tokio::test]
+async fn parquet_text_may_be_of_any_string_type() {
+    let words = ["alpha", "a text that is longer than twelve bytes", "gamma"];
+    let dictionary: DictionaryArray<Int32Type> = words.into_iter().collect();
+    let types: [(&str, ArrayRef); 4] = [
+        ("utf8", Arc::new(StringArray::from_iter_values(words))),
+        ("large", Arc::new(LargeStringArray::from_iter_values(words))),
+        ("view", Arc::new(StringViewArray::from_iter_values(words))),
+        ("dictionary", Arc::new(dictionary)),
+    ];
+    let together = Folder::new();
+    for (name, texts) in types {
+        let dir = Folder::new();
+        for dir in [&dir, &together] {
+            let ids = Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
+            dir.parquet(&format!("{name}.parquet"), &[("id", ids), ("text", texts.clone())], 2);
+        }
+        let rows = read(&dir.source(Format::Parquet), 2).await.unwrap();
+        assert_eq!(rows.texts(), words.map(Some), "{name}");
+        assert_eq!(rows.ids(), [Some("1"), Some("2"), Some("3")], "{name}");
+    }
+    let rows = read(&together.source(Format::Parquet), 3).await.unwrap();
+    assert_eq!(rows.texts(), [words.map(Some); 4].concat());
+}
+
+#[tokio::test]
+async fn parquet_ids_may_be_of_other_types_than_in_another_file() {
+    let dir = Folder::new();
+    let text = || Arc::new(StringArray::from(vec!["x"])) as ArrayRef;
+    dir.parquet("a.parquet", &[("id", Arc::new(Int64Array::from(vec![-5]))), ("text", text())], 1);
+    dir.parquet("b.parquet", &[("text", text()), ("id", Arc::new(StringArray::from(vec!["five"])))], 1);
+    let rows = read(&dir.source(Format::Parquet), 1).await.unwrap();
+    assert_eq!(rows.ids(), [Some("-5"), Some("five")]);
+}
+
+#[tokio::test]
+async fn a_story_is_a_document_and_its_parts_are_columns() {
+    let dir = Folder::new();
+    dir.write(
+        "a.sgm",
+        "<REUTERS OLDID=\"5\" NEWID=\"1\"><TOPICS><D>earn</D><D>acq</D></TOPICS><TITLE>T &lt;1&gt;</TITLE><BODY>b&#5;</BODY></REUTERS>\n\
+         <REUTERS OLDID=\"6\" NEWID=\"2\"><TEXT>no body</TEXT></REUTERS>\n\
+         <REUTERS OLDID=\"7\" NEWID=\"3\"><TITLE>cut</TITLE><BODY>cut he",
+    );
+    let mut source = dir.source(Format::Reuters);
+    source.id = columns(&["oldid", "newid"]);
+    source.text = vec!["body".into()];
+    let rows = read(&source, 2).await.unwrap();
+    assert_eq!(rows.ids(), [Some("5-1"), Some("6-2"), Some("7-3")]);
+    assert_eq!(rows.texts(), [Some("b\u{5}"), None, Some("cut he")]);
+    assert_eq!(rows.defects(), [None, None, Some("truncated")]);
+    assert_eq!(rows.places(), [("a.sgm", 0), ("a.sgm", 1), ("a.sgm", 2)]);
+
+    source.id = columns(&["topics"]);
+    source.text = vec!["title".into(), "body".into()];
+    let rows = read(&source, 2).await.unwrap();
+    assert_eq!(rows.ids(), [Some("earn,acq"), None, None]);
+    assert_eq!(rows.texts(), [Some("T <1>\nb\u{5}"), None, Some("cut\ncut he")]);
+}
+
+#[tokio::test]
+async fn a_text_file_is_a_document() {
+    let dir = Folder::new();
+    dir.write("b/two.md", "\u{feff}second");
+    dir.write("a.txt", "first");
+    dir.write("empty", "");
+    dir.write_bytes("latin", b"caf\xE9");
+    let long = "long ".repeat(100_000);
+    dir.write("long.txt", &long);
+    let mut source = dir.source(Format::Text);
+    source.id = Id::Path;
+    for partitions in [1, 3] {
+        let rows = read(&source, partitions).await.unwrap();
+        let names = ["a.txt", "b/two.md", "empty", "latin", "long.txt"];
+        assert_eq!(rows.ids(), names.map(Some));
+        assert_eq!(rows.texts(), [Some("first"), Some("second"), Some(""), None, Some(long.as_str())]);
+        assert_eq!(rows.defects(), [None, None, None, Some("invalid_utf8"), None]);
+    }
+}
+
+// ---- ids and texts of several parts --------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn an_id_without_one_of_its_parts_is_null_and_a_text_is_what_there_is() {
+    let dir = Folder::new();
+    dir.write("a.csv", "a,b,t,u\n1,x,top,bottom\n2,,top,\n,y,,\n");
+    let mut source = dir.source(Format::Csv);
+    source.id = columns(&["a", "b"]);
+    source.id_separator = "::".into();
+    source.text = vec!["t".into(), "u".into()];
+    let rows = read(&source, 1).await.unwrap();
+    assert_eq!(rows.ids(), [Some("1::x"), None, None]);
+    assert_eq!(rows.texts(), [Some("top\nbottom"), Some("top"), None]);
+}
+
+#[tokio::test]
+async fn row_numbers_name_the_file_where_there_are_several() {
+    let dir = Folder::new();
+    dir.write("a.csv", "id,text\n1,one\n2,two\n");
+    let mut source = dir.source(Format::Csv);
+    source.id = Id::RowNumber;
+    assert_eq!(read(&source, 2).await.unwrap().ids(), [Some("0"), Some("1")]);
+    dir.write("sub/b.csv", "id,text\n1,one\n");
+    let rows = read(&source, 2).await.unwrap();
+    assert_eq!(rows.ids(), [Some("a.csv:0"), Some("a.csv:1"), Some("sub/b.csv:0")]);
+}
+
+#[tokio::test]
+async fn files_of_one_name_in_two_folders_keep_their_ids_apart() {
+    let dir = Folder::new();
+    dir.write("x/part.csv", "text\none\n");
+    dir.write("y/part.csv", "text\ntwo\n");
+    let mut source = dir.source(Format::Csv);
+    source.urls = vec![dir.path("x"), dir.path("y")];
+    source.id = Id::RowNumber;
+    let rows = read(&source, 1).await.unwrap();
+    let expected = [format!("{}/part.csv:0", dir.path("x")), format!("{}/part.csv:0", dir.path("y"))];
+    assert_eq!(rows.ids(), [Some(expected[0].as_str()), Some(expected[1].as_str())]);
+}
+
+// ---- whatever the partitions ---------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn every_row_of_every_file_comes_out_once_with_its_number() {
+    let (csv, jsonl, parquet, reuters) = (Folder::new(), Folder::new(), Folder::new(), Folder::new());
+    // Lengths on both sides of a batch of 1,024 rows and of a row group of 100.
+    let lengths = [0, 1, 99, 100, 101, 1024, 1025, 3000];
+    let mut expected = Vec::new();
+    for (file, rows) in lengths.into_iter().enumerate() {
+        let text = |row: usize| format!("text {row} of file {file}");
+        let mut lines = String::from("id,text\n");
+        let mut objects = String::new();
+        let mut stories = String::from("<!DOCTYPE lewis SYSTEM \"lewis.dtd\">\n");
+        for row in 0..rows {
+            writeln!(lines, "{file}-{row},{}", text(row)).unwrap();
+            writeln!(objects, "{{\"id\":\"{file}-{row}\",\"text\":\"{}\"}}", text(row)).unwrap();
+            writeln!(stories, "<REUTERS ID=\"\" OLDID=\"{file}-{row}\"><BODY>{}</BODY></REUTERS>", text(row))
+                .unwrap();
+            expected.push((file, row as u64, format!("{file}-{row}"), text(row)));
+        }
+        csv.write(&format!("{file}.csv"), &lines);
+        jsonl.write(&format!("{file}.jsonl"), &objects);
+        if rows > 0 {
+            reuters.write(&format!("{file}.sgm"), &stories);
+        } else {
+            reuters.write(&format!("{file}.sgm"), "");
+        }
+        let ids = StringArray::from_iter_values((0..rows).map(|row| format!("{file}-{row}")));
+        let texts = StringArray::from_iter_values((0..rows).map(text));
+        parquet.parquet(&format!("{file}.parquet"), &[("id", Arc::new(ids)), ("text", Arc::new(texts))], 100);
+    }
+    for (format, dir) in [
+        (Format::Csv, &csv),
+        (Format::Jsonl, &jsonl),
+        (Format::Parquet, &parquet),
+        (Format::Reuters, &reuters),
+    ] {
+        let mut source = dir.source(format);
+        if format == Format::Reuters {
+            source.id = columns(&["oldid"]);
+            source.text = vec!["body".into()];
+        }
+        for partitions in [1, 2, 7] {
+            let rows = read(&source, partitions).await.unwrap();
+            let found: Vec<_> = rows
+                .0
+                .iter()
+                .map(|row| {
+                    let file = row.source.rsplit('/').next().unwrap().split('.').next().unwrap();
+                    (file.parse().unwrap(), row.position, row.id.clone().unwrap(), row.text.clone().unwrap())
+                })
+                .collect();
+            assert!(found == expected, "{format:?} in {partitions} partitions: {} rows", found.len());
+        }
+    }
+}
+
+#[tokio::test]
+async fn large_files_are_read_by_several_partitions_and_others_are_not_split() {
+    let dir = Folder::new();
+    let texts: Vec<String> = (0..5000).map(|i| format!("text number {i}")).collect();
+    let texts = Arc::new(StringArray::from(texts)) as ArrayRef;
+    dir.parquet("a.parquet", &[("id", texts.clone()), ("text", texts)], 500);
+    let frame = open(&session(4), &dir.source(Format::Parquet)).await.unwrap().frame;
+    assert_eq!(frame.execute_stream_partitioned().await.unwrap().len(), 4);
+
+    // JSON lines are what the engine would cut by bytes, and then nobody could number them.
+    let lines: String = (0..5000).map(|i| format!("{{\"id\":{i},\"text\":\"t\"}}\n")).collect();
+    let dir = Folder::new();
+    dir.write("a.jsonl", &lines);
+    let frame = open(&session(4), &dir.source(Format::Jsonl)).await.unwrap().frame;
+    assert_eq!(frame.execute_stream_partitioned().await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn filters_limits_counts_and_projections_do_not_change_the_numbers() {
+    let dir = Folder::new();
+    let texts: Vec<String> = (0..1000).map(|i| format!("text number {i}")).collect();
+    let texts = Arc::new(StringArray::from(texts)) as ArrayRef;
+    dir.parquet("a.parquet", &[("id", texts.clone()), ("text", texts)], 100);
+    let ctx = session(3);
+    let frame = open(&ctx, &dir.source(Format::Parquet)).await.unwrap().frame;
+    ctx.register_table("documents", frame.into_view()).unwrap();
+    for (query, expected) in [
+        ("select position from documents where text = 'text number 777'", vec![777]),
+        (
+            "select position from documents where id >= 'text number 998' and position > 0 order by 1",
+            vec![998, 999],
+        ),
+        ("select count(*) from documents", vec![1000]),
+        ("select position from documents order by text limit 2", vec![0, 1]),
+        ("select position from documents order by position desc limit 1", vec![999]),
+    ] {
+        let batches = ctx.sql(query).await.unwrap().collect().await.unwrap();
+        let mut found = Vec::new();
+        for batch in batches {
+            let column = cast(batch.column(0), &DataType::UInt64).unwrap();
+            found.extend(column.as_primitive::<UInt64Type>().values().iter().copied());
+        }
+        assert_eq!(found, expected, "{query}");
+    }
+}
+
+// ---- where files are ------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn files_folders_patterns_and_urls_name_the_input() {
+    let dir = Folder::new();
+    for name in ["b.csv", "a.csv", "sub/c.csv", "odd.data", ".hidden.csv", "_tmp/d.csv", "note.md"] {
+        dir.write(name, "id,text\n1,x\n");
+    }
+    let names = async |url: String| {
+        let mut source = dir.source(Format::Csv);
+        source.urls = vec![url];
+        let files = list(&session(1), &source).await.unwrap();
+        files.iter().map(|f| f.path.clone()).collect::<Vec<_>>()
+    };
+    let under = |names: &[&str]| names.iter().map(|name| dir.path(name)).collect::<Vec<_>>();
+    assert_eq!(names(dir.path("")).await, under(&["a.csv", "b.csv", "sub/c.csv"]));
+    assert_eq!(
+        names(dir.path("").trim_end_matches('/').to_owned()).await,
+        under(&["a.csv", "b.csv", "sub/c.csv"])
+    );
+    assert_eq!(names(dir.path("odd.data")).await, under(&["odd.data"]));
+    assert_eq!(names(dir.path("*.csv")).await, under(&["a.csv", "b.csv"]));
+    assert_eq!(names(dir.path("**/*.csv")).await, under(&["a.csv", "b.csv", "sub/c.csv"]));
+    assert_eq!(names(dir.path("s*")).await, under(&["sub/c.csv"]));
+    assert_eq!(names(dir.path("?dd.*")).await, under(&["odd.data"]));
+    let url = format!("file://{}", dir.path("a.csv"));
+    assert_eq!(names(url.clone()).await, [url]);
+    let url = format!("file://{}", dir.path("sub"));
+    assert_eq!(names(url.clone()).await, [format!("{url}/c.csv")]);
+}
+
+#[tokio::test]
+async fn a_file_named_twice_is_read_once() {
+    let dir = Folder::new();
+    dir.write("a.csv", "id,text\n1,x\n");
+    let mut source = dir.source(Format::Csv);
+    source.urls = vec![dir.path(""), dir.path("a.csv"), dir.path("*.csv")];
+    let files = list(&session(1), &source).await.unwrap();
+    assert_eq!(files.len(), 1);
+    assert_eq!(files[0].bytes, 12);
+    assert_eq!(files[0].modified, fs::metadata(dir.path("a.csv")).unwrap().modified().unwrap());
+    assert_eq!(read(&source, 2).await.unwrap().0.len(), 1);
+}
+
+#[tokio::test]
+async fn names_may_hold_spaces_percents_and_wildcards() {
+    let dir = Folder::new();
+    let name = "50% [of] it*.csv";
+    dir.write(name, "id,text\n1,x\n");
+    for url in [dir.path(name), dir.path("")] {
+        let mut source = dir.source(Format::Csv);
+        source.urls = vec![url];
+        assert_eq!(read(&source, 1).await.unwrap().places(), [(name, 0)]);
+    }
+}
+
+#[tokio::test]
+async fn input_that_is_not_there_is_named() {
+    let dir = Folder::new();
+    fs::create_dir(dir.path("empty")).unwrap();
+    dir.write("other/a.md", "x");
+    for (url, says) in [
+        ("nowhere.csv", "there is no `"),
+        ("nowhere/", "there is no `"),
+        ("empty", "there is no file under `"),
+        ("*.csv", "no file matches `"),
+        ("other", "set [source] format"),
+    ] {
+        let mut source = dir.source(Format::Csv);
+        source.urls = vec![dir.path(url)];
+        let error = read(&source, 1).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Input);
+        let message = error.to_string();
+        assert!(message.contains(says) && message.contains(&dir.path(url)), "{message}");
+    }
+    let mut source = dir.source(Format::Csv);
+    source.urls = vec!["s3://bucket/x.csv".into()];
+    let error = read(&source, 1).await.unwrap_err();
+    assert!(error.to_string().contains("s3://bucket/x.csv"), "{error}");
+}
+
+// ---- what is wrong with files ----------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn a_ragged_csv_row_is_named_by_file_and_line() {
+    let dir = Folder::new();
+    dir.write("a.csv", "id,text\n1,fine\n");
+    dir.write("b.csv", "id,text\n1,fine\n2,one,too many\n");
+    for partitions in [1, 2] {
+        let said = failure(&dir.source(Format::Csv), partitions).await;
+        assert!(said.contains("b.csv") && !said.contains("a.csv"), "{said}");
+        assert!(said.contains("line 3"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_bad_row_after_full_batches_names_its_file() {
+    let dir = Folder::new();
+    let good: String = (0..2048).map(|i| format!("{i},fine\n")).collect();
+    dir.write("a.csv", &format!("id,text\n{good}x\n"));
+    let said = failure(&dir.source(Format::Csv), 1).await;
+    assert!(said.contains("a.csv failed after 2048 rows"), "{said}");
+    // Now either file can be the one: both are named.
+    dir.write("b.csv", "id,text\n1,fine\n");
+    let said = failure(&dir.source(Format::Csv), 1).await;
+    assert!(said.contains("a.csv failed after 2048 rows, or") && said.contains("b.csv"), "{said}");
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_utf8_are_an_error_of_their_file() {
+    let dir = Folder::new();
+    dir.write("a.csv", "id,text\n1,fine\n");
+    dir.write_bytes("b.csv", b"id,text\n1,caf\xE9\n");
+    let said = failure(&dir.source(Format::Csv), 1).await;
+    assert!(said.contains("b.csv") && said.contains("UTF-8"), "{said}");
+
+    let dir = Folder::new();
+    dir.write_bytes("a.csv", b"id,caf\xE9\n1,x\n");
+    let said = failure(&dir.source(Format::Csv), 1).await;
+    assert!(said.contains("header of") && said.contains("a.csv"), "{said}");
+}
+
+#[tokio::test]
+async fn csv_headers_must_be_equal() {
+    let dir = Folder::new();
+    dir.write("a.csv", "id,text\n1,x\n");
+    dir.write("b.csv", "id,body\n1,x\n");
+    let said = failure(&dir.source(Format::Csv), 1).await;
+    assert!(said.contains("b.csv") && said.contains("`body` there and `text` here"), "{said}");
+    dir.write("b.csv", "id,text,more\n1,x,y\n");
+    let said = failure(&dir.source(Format::Csv), 1).await;
+    assert!(said.contains("3 columns there and 2 here"), "{said}");
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_json_is_named() {
+    let dir = Folder::new();
+    dir.write("a.jsonl", "{\"id\":1,\"text\":\"fine\"}\n{\"id\":2,\"text\":\"cut\n");
+    let said = failure(&dir.source(Format::Jsonl), 1).await;
+    assert!(said.contains("a.jsonl line 2"), "{said}");
+
+    // Beyond the rows that types are taken from.
+    let dir = Folder::new();
+    let good: String = (0..1500).map(|i| format!("{{\"id\":{i},\"text\":\"fine\"}}\n")).collect();
+    dir.write("a.jsonl", &format!("{good}{{\"id\":oops}}\n"));
+    let said = failure(&dir.source(Format::Jsonl), 1).await;
+    assert!(said.contains("a.jsonl failed after 1024 rows"), "{said}");
+
+    // An id of another type, too.
+    let dir = Folder::new();
+    dir.write("a.jsonl", &format!("{good}{{\"id\":\"x\",\"text\":\"fine\"}}\n"));
+    let said = failure(&dir.source(Format::Jsonl), 1).await;
+    assert!(said.contains("a.jsonl"), "{said}");
+}
+
+#[tokio::test]
+async fn a_damaged_parquet_file_is_named() {
+    let texts = Arc::new(StringArray::from(vec!["some text that is long enough"; 1000])) as ArrayRef;
+    let dir = Folder::new();
+    dir.parquet("a.parquet", &[("id", texts.clone()), ("text", texts.clone())], 1000);
+    dir.parquet("b.parquet", &[("id", texts.clone()), ("text", texts.clone())], 1000);
+    let whole = fs::read(dir.path("b.parquet")).unwrap();
+    dir.write_bytes("b.parquet", &whole[..whole.len() / 2]);
+    let said = failure(&dir.source(Format::Parquet), 1).await;
+    assert!(said.contains("b.parquet") && !said.contains("a.parquet"), "{said}");
+    assert!(said.contains("footer"), "{said}");
+
+    // A footer that is whole over pages that are not.
+    let mut pages = whole.clone();
+    pages[8..80].fill(0xFF);
+    dir.write_bytes("b.parquet", &pages);
+    let said = failure(&dir.source(Format::Parquet), 1).await;
+    assert!(said.contains("b.parquet failed") && !said.contains("a.parquet"), "{said}");
+}
+
+#[tokio::test]
+async fn a_parquet_file_without_a_column_that_others_have_is_named() {
+    let dir = Folder::new();
+    let texts = Arc::new(StringArray::from(vec!["x"])) as ArrayRef;
+    dir.parquet("a.parquet", &[("id", texts.clone()), ("text", texts.clone())], 1);
+    dir.parquet("b.parquet", &[("id", texts.clone())], 1);
+    let said = failure(&dir.source(Format::Parquet), 1).await;
+    assert!(said.contains("b.parquet has no column `text`"), "{said}");
+}
+
+#[tokio::test]
+async fn a_column_that_is_not_there_is_the_jobs_fault() {
+    let numbers = Arc::new(Int64Array::from(vec![1])) as ArrayRef;
+    let dir = Folder::new();
+    dir.write("a.csv", "id,Texts,other\n1,x,y\n");
+    dir.write("a.jsonl", "{\"id\":1,\"Texts\":\"x\",\"doc\":{\"body\":\"y\"}}\n");
+    dir.parquet("a.parquet", &[("id", numbers.clone()), ("Texts", numbers)], 1);
+    for (format, last) in [(Format::Csv, "`other`"), (Format::Jsonl, "`doc.body`"), (Format::Parquet, "`id`")]
+    {
+        let error = read(&dir.source(format), 1).await.unwrap_err();
+        assert_eq!(error.kind(), Kind::Job, "{format:?}");
+        let said = error.to_string();
+        assert!(said.contains("no column `text`") && said.contains("there are `Texts`"), "{said}");
+        assert!(said.contains(last), "{said}");
+    }
+    let mut source = dir.source(Format::Parquet);
+    source.text = vec!["Texts".into()];
+    let error = read(&source, 1).await.unwrap_err();
+    assert!(error.kind() == Kind::Job && error.to_string().contains("Int64"), "{error}");
+    source = dir.source(Format::Text);
+    let error = read(&source, 1).await.unwrap_err();
+    assert!(error.kind() == Kind::Job && error.to_string().contains("path"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_without_stories_is_no_reuters_file() {
+    let dir = Folder::new();
+    dir.write("a.sgm", "<html>none</html>");
+    let mut source = dir.source(Format::Reuters);
+    source.id = columns(&["oldid"]);
+    source.text = vec!["body".into()];
+    let said = failure(&source, 1).await;
+    assert!(said.contains("a.sgm holds no <REUTERS> story"), "{said}");
+}
+
+#[tokio::test]
+async fn a_truncated_gzip_file_is_an_error() {
+    let dir = Folder::new();
+    let lines: String = (0..5000).map(|i| format!("{i},text {}\n", i * 7919)).collect();
+    dir.gzip("a.csv.gz", &format!("id,text\n{lines}"));
+    let whole = fs::read(dir.path("a.csv.gz")).unwrap();
+    dir.write_bytes("a.csv.gz", &whole[..whole.len() / 2]);
+    let said = failure(&dir.source(Format::Csv), 1).await;
+    assert!(said.contains("a.csv.gz"), "{said}");
+}
+
+// ---- real data ---------------------------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn all_of_reuters_21578_is_read() {
+    let Some(data) = data("reuters21578") else { return };
+    let mut source = source(Format::Reuters, data.to_str().unwrap());
+    source.id = columns(&["oldid"]);
+    source.text = vec!["body".into()];
+    let rows = read(&source, 3).await.unwrap();
+    assert_eq!(rows.0.len(), 21_578);
+    assert_eq!(rows.texts().iter().flatten().count(), 19_043);
+    assert!(rows.defects().iter().all(Option::is_none));
+    let mut ids = rows.ids();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 21_578);
+    assert!(rows.texts().iter().flatten().all(|text| !text.contains("&lt;") && !text.contains("&#")));
+}
+
+#[tokio::test]
+async fn real_reviews_with_quotes_and_newlines_are_read() {
+    let Some(data) = data("amazon-books/Books_rating.sample.csv") else { return };
+    let mut source = source(Format::Csv, data.to_str().unwrap());
+    source.id = Id::RowNumber;
+    source.text = vec!["review/text".into()];
+    let rows = read(&source, 2).await.unwrap();
+    assert_eq!(rows.0.len(), 999);
+    assert_eq!(rows.0.last().unwrap().id.as_deref(), Some("998"));
+    source.id = columns(&["Id"]);
+    let mut books: Vec<String> =
+        read(&source, 2).await.unwrap().ids().iter().flatten().map(|id| id.to_string()).collect();
+    books.sort();
+    books.dedup();
+    assert_eq!(books.len(), 112);
+}
+
+/// Data that is not part of the project; none, and said so, where it is missing.
+fn data(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("RESEMBLANCE_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
+    let path = folder.join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: there is no {}; set RESEMBLANCE_DATA to the folder that has it", path.display());
+    None
+}
+
+// ---- builders ----------------------------------------------------------------------------------------------------------
+
+#[derive(Debug, PartialEq)]
+struct Row {
+    source: String,
+    position: u64,
+    id: Option<String>,
+    text: Option<String>,
+    defect: Option<String>,
+}
+
+/// Rows in order of file and position.
+#[derive(Debug)]
+struct Rows(Vec<Row>);
+
+impl Rows {
+    fn ids(&self) -> Vec<Option<&str>> {
+        self.0.iter().map(|row| row.id.as_deref()).collect()
+    }
+
+    fn texts(&self) -> Vec<Option<&str>> {
+        self.0.iter().map(|row| row.text.as_deref()).collect()
+    }
+
+    fn defects(&self) -> Vec<Option<&str>> {
+        self.0.iter().map(|row| row.defect.as_deref()).collect()
+    }
+
+    /// The last part of each path, and the position.
+    fn places(&self) -> Vec<(&str, u64)> {
+        self.0.iter().map(|row| (row.source.rsplit('/').next().unwrap(), row.position)).collect()
+    }
+}
+
+/// A session that splits whatever it may.
+fn session(partitions: usize) -> SessionContext {
+    let config = SessionConfig::new()
+        .with_target_partitions(partitions)
+        .set_usize("datafusion.optimizer.repartition_file_min_size", 1)
+        .set_bool("datafusion.optimizer.repartition_file_scans", true);
+    SessionContext::new_with_config(config)
+}
+
+async fn read(source: &Source, partitions: usize) -> Result<Rows> {
+    let frame = open(&session(partitions), source).await?.frame;
+    let names: Vec<_> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
+    assert_eq!(names, ["source", "position", "id", "text", "defect"]);
+    let mut rows = Vec::new();
+    for batch in frame.collect().await.map_err(Error::from)? {
+        let strings = |i: usize| cast(batch.column(i), &DataType::LargeUtf8).unwrap();
+        let [sources, ids, texts, defects] = [0, 2, 3, 4].map(strings);
+        let positions = batch.column(1).as_primitive::<UInt64Type>();
+        let string = |array: &ArrayRef, i: usize| {
+            array.is_valid(i).then(|| array.as_string::<i64>().value(i).to_owned())
+        };
+        for i in 0..batch.num_rows() {
+            rows.push(Row {
+                source: string(&sources, i).unwrap(),
+                position: positions.value(i),
+                id: string(&ids, i),
+                text: string(&texts, i),
+                defect: string(&defects, i),
+            });
+        }
+    }
+    rows.sort_by(|a, b| (&a.source, a.position).cmp(&(&b.source, b.position)));
+    Ok(Rows(rows))
+}
+
+/// What an error of the input says, with its causes.
+async fn failure(source: &Source, partitions: usize) -> String {
+    let error = read(source, partitions).await.unwrap_err();
+    assert_eq!(error.kind(), Kind::Input, "{error:?}");
+    let mut said = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        write!(said, ": {error}").unwrap();
+        cause = error.source();
+    }
+    said
+}
+
+fn columns(names: &[&str]) -> Id {
+    Id::Columns(names.iter().map(|name| name.to_string()).collect())
+}
+
+fn source(format: Format, url: &str) -> Source {
+    Source {
+        format,
+        urls: vec![url.to_owned()],
+        id: columns(&["id"]),
+        id_separator: "-".into(),
+        text: vec!["text".into()],
+        duplicate_ids: DuplicateIds::Error,
+        csv: Csv { delimiter: b',', header: true, quote: b'"' },
+    }
+}
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        // Names that start with a dot, as tempfile's do, would be hidden files within a folder of the input.
+        Self(tempfile::Builder::new().prefix("source").tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.0.path().display())
+    }
+
+    fn source(&self, format: Format) -> Source {
+        source(format, &self.path(""))
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        self.write_bytes(name, text.as_bytes());
+    }
+
+    fn write_bytes(&self, name: &str, bytes: &[u8]) {
+        let path = PathBuf::from(self.path(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    fn gzip(&self, name: &str, text: &str) {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(text.as_bytes()).unwrap();
+        self.write_bytes(name, &encoder.finish().unwrap());
+    }
+
+    fn zstd(&self, name: &str, text: &str) {
+        self.write_bytes(name, &zstd::encode_all(text.as_bytes(), 1).unwrap());
+    }
+
+    /// A Parquet file in row groups of `rows`.
+    fn parquet(&self, name: &str, columns: &[(&str, ArrayRef)], rows: usize) {
+        let batch =
+            RecordBatch::try_from_iter(columns.iter().map(|(name, array)| (*name, array.clone()))).unwrap();
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
+        let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        self.write_bytes(name, &writer.into_inner().unwrap());
+    }
+}
