@@ -1,5 +1,6 @@
 //! The node above a file scan that says of each row where it stood.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -8,7 +9,8 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -65,6 +67,9 @@ impl NumberRowsExec {
         match inner.fields().last() {
             Some(last) if last.name() == CHUNK_COLUMN && last.data_type() == &DataType::UInt32 => {}
             _ => return Err(Error::bug("a scan without a chunk column cannot be numbered").into()),
+        }
+        if cut(input.as_ref()) {
+            return Err(Error::bug("a scan was cut into pieces whose rows cannot be numbered").into());
         }
         let values = &inner.fields()[..inner.fields().len() - 1];
         let properties = PlanProperties::new(
@@ -211,21 +216,32 @@ pub(super) fn only_child(children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<
     }
 }
 
-/// The chunks that a partition of the scan reads, in order; empty where the input is no scan of ours.
-fn chunk_order(input: &dyn ExecutionPlan, partition: usize) -> Vec<u32> {
-    let config = input
+/// The files of a scan by partition; none where the input is no file scan.
+fn file_groups(input: &dyn ExecutionPlan) -> &[FileGroup] {
+    input
         .downcast_ref::<DataSourceExec>()
-        .and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>());
-    let Some(group) = config.and_then(|config| config.file_groups.get(partition)) else {
-        return Vec::new();
-    };
-    group
-        .iter()
-        .filter_map(|file| match file.partition_values.last() {
-            Some(ScalarValue::UInt32(Some(chunk))) => Some(*chunk),
-            _ => None,
-        })
-        .collect()
+        .and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>())
+        .map_or(&[], |config| &config.file_groups)
+}
+
+fn chunk_of(file: &PartitionedFile) -> Option<u32> {
+    match file.partition_values.last() {
+        Some(ScalarValue::UInt32(chunk)) => *chunk,
+        _ => None,
+    }
+}
+
+/// Whether a scan reads a chunk in more than one go, as it does where an optimizer has split its file.
+fn cut(input: &dyn ExecutionPlan) -> bool {
+    let mut seen = HashSet::new();
+    !file_groups(input).iter().flat_map(FileGroup::iter).filter_map(chunk_of).all(|chunk| seen.insert(chunk))
+}
+
+/// The chunks that a partition of the scan reads, in order.
+fn chunk_order(input: &dyn ExecutionPlan, partition: usize) -> Vec<u32> {
+    file_groups(input)
+        .get(partition)
+        .map_or_else(Vec::new, |group| group.iter().filter_map(chunk_of).collect())
 }
 
 /// The counting of one partition's rows.

@@ -17,6 +17,7 @@ use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::Partitioning;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -87,6 +88,7 @@ impl FileTable {
         }
         let mut projection: Vec<usize> = values.iter().map(|i| self.columns[*i]).collect();
         projection.push(self.file_schema.fields().len());
+        let partitions = groups.len();
         let config = FileScanConfigBuilder::new(scan.store.clone(), self.source(state, scan)?)
             .with_file_groups(groups)
             .with_file_compression_type(scan.compression)
@@ -94,6 +96,9 @@ impl FileTable {
             // Idle partitions would otherwise take files from others, and a chunk's place in its partition
             // is what an error is explained by.
             .with_preserve_order(true)
+            // A scan that declares its partitions is not cut into byte ranges by the optimizer, which asks nobody
+            // above it; the rows of a file in pieces could not be numbered.
+            .with_output_partitioning(Some(Partitioning::UnknownPartitioning(partitions)))
             .with_projection_indices(Some(projection))?
             .build();
         let input = DataSourceExec::from_data_source(config);
