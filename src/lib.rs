@@ -42,6 +42,7 @@ pub mod clusters;
 pub mod engine;
 pub mod error;
 pub mod job;
+mod local_path;
 pub mod operator;
 pub mod pipeline;
 pub mod query;

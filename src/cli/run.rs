@@ -29,7 +29,7 @@ impl Run {
     pub(super) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job.load()?;
         let existing = if self.overwrite { Existing::Overwrite } else { Existing::Keep };
-        let (outcome, answer) = run_job(&job, screen, existing, self.top)?;
+        let (outcome, answer) = run_job(&job, screen, existing, Some(self.top))?;
         screen.clear();
         match self.json {
             true => print::result(&as_json(&outcome, &answer)?),
@@ -46,7 +46,7 @@ pub(super) fn run_job(
     job: &Job,
     screen: &Screen,
     existing: Existing,
-    top: usize,
+    top: Option<usize>,
 ) -> Result<(Outcome, Pairs)> {
     let (runtime, stop) = runtime(&job.engine)?;
     let work = async {

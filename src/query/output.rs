@@ -50,11 +50,11 @@ impl Finished {
         Ok(self.session.sql(query).await?)
     }
 
-    /// The `rows` most similar pairs: (id_a, id_b, jaccard, containment_a, containment_b), then by id.
+    /// The `most` most similar pairs, or all of them: (id_a, id_b, jaccard, containment_a, containment_b), then by id.
     ///
     /// # Errors
     /// When the table cannot be read.
-    pub async fn top_pairs(&self, rows: usize) -> Result<DataFrame> {
+    pub async fn top_pairs(&self, most: Option<usize>) -> Result<DataFrame> {
         let pairs = self.session.table("pairs").await?;
         Ok(pairs
             .select(["id_a", "id_b", "jaccard", "containment_a", "containment_b"].map(col).to_vec())?
@@ -63,6 +63,6 @@ impl Finished {
                 col("id_a").sort(true, false),
                 col("id_b").sort(true, false),
             ])?
-            .limit(0, Some(rows))?)
+            .limit(0, most)?)
     }
 }

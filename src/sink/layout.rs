@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use crate::error::{Context, Error, Result};
+use crate::local_path;
 use crate::schema::Table;
 
 const WORK: &str = "_work";
@@ -41,10 +42,11 @@ impl Layout {
             Ok(parsed) => {
                 let folder =
                     parsed.to_file_path().map_err(|()| Error::job(format!("{url} is no local path")))?;
-                (parsed, Some(folder))
+                (parsed, Some(local_path::absolute(folder)?))
             }
             Err(_) => {
-                let folder = std::path::absolute(url)?;
+                let folder =
+                    local_path::absolute(url).context(|| format!("cannot use {url} as an output"))?;
                 let parsed = Url::from_directory_path(&folder)
                     .map_err(|()| Error::job(format!("{url} is no path")))?;
                 (parsed, Some(folder))

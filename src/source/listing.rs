@@ -14,6 +14,7 @@ use url::Url;
 
 use crate::error::{Context, Error, Result};
 use crate::job;
+use crate::local_path;
 
 /// One file of the input.
 #[derive(Debug, Clone)]
@@ -179,7 +180,7 @@ impl Place {
         let remote = has_scheme(url);
         // A file whose own name holds `[` or `*` is that file and no pattern.
         if !remote && LocalPath::new(url).exists() {
-            let mut absolute = std::path::absolute(url).map_err(|e| wrong(&e))?;
+            let mut absolute = local_path::absolute(url).map_err(|e| wrong(&e))?;
             if absolute.is_dir() {
                 absolute.push("");
             }
@@ -190,7 +191,16 @@ impl Place {
         let (base, pattern) = split_glob(url);
         let glob = pattern.map(glob::Pattern::new).transpose().map_err(|e| wrong(&e))?;
         let place = if base.is_empty() { "./" } else { base };
-        let listing = ListingTableUrl::parse(place).map_err(|e| wrong(&e))?;
+        let listing = if remote {
+            ListingTableUrl::parse(place).map_err(|e| wrong(&e))?
+        } else {
+            let mut absolute = local_path::absolute(place).map_err(|e| wrong(&e))?;
+            if place.ends_with('/') {
+                absolute.push("");
+            }
+            let exact = Url::from_file_path(&absolute).map_err(|()| wrong(&"it cannot be made absolute"))?;
+            ListingTableUrl::try_new(exact, None).map_err(|e| wrong(&e))?
+        };
         Ok(Self { url: listing, glob, base: base.to_owned() })
     }
 }
