@@ -15,6 +15,8 @@ use datafusion::arrow::datatypes::{DataType, Int32Type, UInt64Type};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::properties::WriterProperties;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use object_store::ObjectStoreExt;
+use object_store::memory::InMemory;
 use resemblance::error::{Error, Kind, Result};
 use resemblance::job::{Csv, DuplicateIds, Format, Id, Source};
 use resemblance::source::{list, open};
@@ -61,6 +63,63 @@ async fn compressed_and_plain_files_are_one_source() {
     let rows = read(&dir.source(Format::Jsonl), 2).await.unwrap();
     assert_eq!(rows.texts(), [Some("gzip"), Some("zstd")]);
     assert_eq!(rows.ids(), [Some("1"), Some("2")]);
+}
+
+#[tokio::test]
+async fn compressed_files_may_be_of_several_members() {
+    let dir = Folder::new();
+    let mut frames = zstd::encode_all(&b""[..], 1).unwrap();
+    for part in ["id,text\n", "1,one\n2,t", "wo\n"] {
+        frames.extend(zstd::encode_all(part.as_bytes(), 1).unwrap());
+    }
+    dir.write_bytes("a.csv.zst", &frames);
+    let mut members = Vec::new();
+    for part in ["id,text\n", "3,three\n"] {
+        members.extend(gzipped(part));
+    }
+    dir.write_bytes("b.csv.gz", &members);
+    let rows = read(&dir.source(Format::Csv), 1).await.unwrap();
+    assert_eq!(rows.texts(), [Some("one"), Some("two"), Some("three")]);
+}
+
+#[tokio::test]
+async fn object_stores_are_read_as_disks_are() {
+    let store = Arc::new(InMemory::new());
+    let put = async |name: &str, bytes: Vec<u8>| store.put(&name.into(), bytes.into()).await.unwrap();
+    let lines: String = (0..3000).map(|i| format!("{i},text {i}\n")).collect();
+    let texts = Arc::new(StringArray::from_iter_values((0..3000).map(|i| format!("text {i}")))) as ArrayRef;
+    let ids = Arc::new(Int64Array::from_iter_values(0..3000)) as ArrayRef;
+    let objects: String = (0..3000).map(|i| format!("{{\"id\":{i},\"text\":\"text {i}\"}}\n")).collect();
+    put("in/x/a.csv", format!("id,text\n{lines}").into()).await;
+    put("in/x/b.csv.gz", gzipped(&format!("id,text\n{lines}"))).await;
+    put("in/x/a.jsonl", objects.into()).await;
+    put("in/x/a.parquet", parquet(&[("id", ids), ("text", texts)], 500)).await;
+    put("in/y.txt", "text 0".into()).await;
+    put("inn/not-below.csv", "id,text\n1,no\n".into()).await;
+    put("z/a.csv.zst", zstd::encode_all(&b"id,text\n1,no\n"[..], 1).unwrap()).await;
+
+    let ctx = session(3);
+    ctx.register_object_store(&"mem://bucket".try_into().unwrap(), store.clone());
+    for (format, url, files) in [
+        (Format::Csv, "mem://bucket/in/x", &["a.csv", "b.csv.gz"][..]),
+        (Format::Csv, "mem://bucket/in/*/a.csv", &["a.csv"]),
+        (Format::Jsonl, "mem://bucket/in/", &["a.jsonl"]),
+        (Format::Parquet, "mem://bucket/in/x/a.parquet", &["a.parquet"]),
+    ] {
+        let rows = read_with(&ctx, &source(format, url)).await.unwrap();
+        assert_eq!(rows.0.len(), 3000 * files.len(), "{url}");
+        for (i, row) in rows.0.iter().enumerate() {
+            assert_eq!(row.source, format!("mem://bucket/in/x/{}", files[i / 3000]));
+            assert_eq!(row.position, i as u64 % 3000);
+            assert_eq!(row.text, Some(format!("text {}", row.position)));
+        }
+    }
+    let mut text = source(Format::Text, "mem://bucket/in/y.txt");
+    text.id = Id::Path;
+    assert_eq!(read_with(&ctx, &text).await.unwrap().ids(), [Some("y.txt")]);
+    // Of several frames the engine would read one.
+    let error = read_with(&ctx, &source(Format::Csv, "mem://bucket/z/a.csv.zst")).await.unwrap_err();
+    assert!(error.kind() == Kind::Input && error.to_string().contains("z/a.csv.zst"), "{error}");
 }
 
 #[tokio::test]
@@ -345,6 +404,24 @@ async fn filters_limits_counts_and_projections_do_not_change_the_numbers() {
             found.extend(column.as_primitive::<UInt64Type>().values().iter().copied());
         }
         assert_eq!(found, expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn long_rows_come_in_small_batches() {
+    let long = "word ".repeat(40_000);
+    let dir = Folder::new();
+    dir.write("a.csv", &format!("id,text\n{}", format!("1,\"{long}\n\"\n").repeat(200)));
+    dir.write("a.jsonl", &format!("{{\"id\":1,\"text\":\"{long}\"}}\n").repeat(200));
+    let texts = Arc::new(StringArray::from_iter_values((0..200).map(|i| format!("{i} {long}")))) as ArrayRef;
+    let ids = Arc::new(Int64Array::from_iter_values(0..200)) as ArrayRef;
+    dir.parquet("a.parquet", &[("id", ids), ("text", texts)], 200);
+    for format in [Format::Csv, Format::Jsonl, Format::Parquet] {
+        let frame = open(&session(1), &dir.source(format)).await.unwrap().frame;
+        let batches = frame.collect().await.unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 200);
+        // 8 MiB hold 41 of these texts.
+        assert!(batches.iter().all(|batch| batch.num_rows() <= 42), "{format:?}");
     }
 }
 
@@ -671,7 +748,11 @@ fn session(partitions: usize) -> SessionContext {
 }
 
 async fn read(source: &Source, partitions: usize) -> Result<Rows> {
-    let frame = open(&session(partitions), source).await?.frame;
+    read_with(&session(partitions), source).await
+}
+
+async fn read_with(ctx: &SessionContext, source: &Source) -> Result<Rows> {
+    let frame = open(ctx, source).await?.frame;
     let names: Vec<_> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
     assert_eq!(names, ["source", "position", "id", "text", "defect"]);
     let mut rows = Vec::new();
@@ -729,8 +810,7 @@ struct Folder(TempDir);
 
 impl Folder {
     fn new() -> Self {
-        // Names that start with a dot, as tempfile's do, would be hidden files within a folder of the input.
-        Self(tempfile::Builder::new().prefix("source").tempdir().unwrap())
+        Self(TempDir::new().unwrap())
     }
 
     fn path(&self, name: &str) -> String {
@@ -752,22 +832,30 @@ impl Folder {
     }
 
     fn gzip(&self, name: &str, text: &str) {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-        encoder.write_all(text.as_bytes()).unwrap();
-        self.write_bytes(name, &encoder.finish().unwrap());
+        self.write_bytes(name, &gzipped(text));
     }
 
     fn zstd(&self, name: &str, text: &str) {
         self.write_bytes(name, &zstd::encode_all(text.as_bytes(), 1).unwrap());
     }
 
-    /// A Parquet file in row groups of `rows`.
     fn parquet(&self, name: &str, columns: &[(&str, ArrayRef)], rows: usize) {
-        let batch =
-            RecordBatch::try_from_iter(columns.iter().map(|(name, array)| (*name, array.clone()))).unwrap();
-        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
-        let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
-        writer.write(&batch).unwrap();
-        self.write_bytes(name, &writer.into_inner().unwrap());
+        self.write_bytes(name, &parquet(columns, rows));
     }
+}
+
+fn gzipped(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A Parquet file in row groups of `rows`.
+fn parquet(columns: &[(&str, ArrayRef)], rows: usize) -> Vec<u8> {
+    let batch =
+        RecordBatch::try_from_iter(columns.iter().map(|(name, array)| (*name, array.clone()))).unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
+    let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.into_inner().unwrap()
 }

@@ -27,6 +27,14 @@ impl Piece {
     }
 }
 
+/// Bytes of values that a batch should hold.
+const BATCH_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Rows of a batch of rows of about `row_bytes` bytes: few enough to hold little, and `most` at most.
+pub(super) fn batch_rows(row_bytes: u64, most: usize) -> usize {
+    usize::try_from(BATCH_BYTES / row_bytes.max(1)).unwrap_or(most).clamp(1, most)
+}
+
 /// Pieces dealt to at most `partitions` partitions, in order, about equally heavy; none of them is empty.
 ///
 /// Neighbours of one file that come to one partition are joined: opening a file twice costs more than it brings.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionContext;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 
 use super::bytes::{compression, stream};
-use super::chunks::Piece;
+use super::chunks::{Piece, batch_rows};
 use super::columns::{Values, column, missing, needed};
 use super::listing::File;
 use super::number_rows::value_name;
@@ -21,8 +22,12 @@ use crate::job;
 const CONCURRENT_HEADS: usize = 32;
 /// Bytes of a header beyond which the file is no CSV.
 const HEADER_BYTES: usize = 1024 * 1024;
-/// Rows of a batch of a format whose row sizes nobody knows before reading.
-pub(super) const BATCH_ROWS: usize = 1024;
+/// The URL of the local disk's store.
+const LOCAL: &str = "file:///";
+/// Bytes of rows from which the length of a row is taken.
+const SAMPLE_BYTES: u64 = 256 * 1024;
+/// Rows that a batch holds at most.
+const BATCH_ROWS: usize = 1024;
 
 /// The table of `files`, and the job's columns in it.
 ///
@@ -65,13 +70,13 @@ pub(super) async fn table(
     let fields: Vec<Field> =
         (0..first.columns.len()).map(|i| Field::new(value_name(i), DataType::Utf8View, true)).collect();
 
-    let full = heads.iter().filter(|head| head.rows).map(|head| &head.file);
+    let full = heads.iter().filter(|head| head.rows > 0).map(|head| (&head.file, head.bytes / head.rows));
     let values = needed(source)
         .iter()
         .enumerate()
         .map(|(i, name)| (name.to_string(), column(value_name(i))))
         .collect();
-    let table = FileTable::new(Reader::Csv(source.csv), Arc::new(Schema::new(fields)), columns, scans(full));
+    let table = FileTable::new(Reader::Csv(source.csv), Arc::new(Schema::new(fields)), columns, scans(full)?);
     Ok((table, values))
 }
 
@@ -79,23 +84,34 @@ fn first_path(files: &[Arc<File>]) -> &str {
     files.first().map_or("the input", |file| &file.path)
 }
 
-/// Whole files by store and compression, which a scan has one of.
-pub(super) fn scans<'a>(files: impl Iterator<Item = &'a Arc<File>>) -> Vec<Scan> {
+/// Whole files, each with the bytes of a row, by store and compression, which a scan has one of.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) for zstd that is not on a local disk: there the engine would read its first
+/// frame and take that for the file.
+pub(super) fn scans<'a>(files: impl Iterator<Item = (&'a Arc<File>, u64)>) -> Result<Vec<Scan>> {
     let mut scans: Vec<Scan> = Vec::new();
-    for file in files {
+    for (file, row_bytes) in files {
         let compression = compression(file);
+        if compression == FileCompressionType::ZSTD && file.store.as_str() != LOCAL {
+            return Err(Error::input(format!(
+                "{} is zstd in an object store, which cannot be read safely: copy it to a local disk, or store it as gzip",
+                file.path
+            )));
+        }
+        let batch_rows = batch_rows(row_bytes, BATCH_ROWS);
         let piece = Piece::whole(file);
         match scans.iter_mut().find(|scan| scan.store == file.store && scan.compression == compression) {
-            Some(scan) => scan.pieces.push(piece),
-            None => scans.push(Scan {
-                store: file.store.clone(),
-                compression,
-                batch_rows: BATCH_ROWS,
-                pieces: vec![piece],
-            }),
+            Some(scan) => {
+                scan.batch_rows = scan.batch_rows.min(batch_rows);
+                scan.pieces.push(piece);
+            }
+            None => {
+                scans.push(Scan { store: file.store.clone(), compression, batch_rows, pieces: vec![piece] })
+            }
         }
     }
-    scans
+    Ok(scans)
 }
 
 /// What a file's start tells.
@@ -103,18 +119,19 @@ struct Head {
     file: Arc<File>,
     /// The names of the columns; none in an empty file.
     columns: Vec<String>,
-    /// Whether there is a row.
-    rows: bool,
+    /// Rows of the sample; none only where the file has none.
+    rows: u64,
+    /// Bytes of those rows.
+    bytes: u64,
 }
 
 async fn head(ctx: &SessionContext, file: Arc<File>, csv: &job::Csv) -> Result<Head> {
     let store = ctx.runtime_env().object_store(&file.store)?;
     let mut bytes = stream(store.as_ref(), &file).await?;
-    let (columns, rows) = first_record(&mut bytes, csv)
-        .await
-        .context(|| format!("the start of {} cannot be read", file.path))?;
+    let Start { fields, rows, bytes } =
+        start(&mut bytes, csv).await.context(|| format!("the start of {} cannot be read", file.path))?;
     let columns = if csv.header {
-        columns
+        fields
             .into_iter()
             .map(|name| {
                 String::from_utf8(name).map_err(|_| {
@@ -123,59 +140,91 @@ async fn head(ctx: &SessionContext, file: Arc<File>, csv: &job::Csv) -> Result<H
             })
             .collect::<Result<_>>()?
     } else {
-        (1..=columns.len()).map(|i| format!("column_{i}")).collect()
+        (1..=fields.len()).map(|i| format!("column_{i}")).collect()
     };
-    if !rows {
+    if rows == 0 {
         tracing::warn!(file = file.path, "this file has no rows");
     }
-    Ok(Head { file, columns, rows })
+    Ok(Head { file, columns, rows, bytes })
 }
 
-/// The fields of the first record (without a header only their count), and whether there is a row.
-async fn first_record(
+/// What the start of a file holds.
+struct Start {
+    /// The fields of the first record; without a header only their number counts.
+    fields: Vec<Vec<u8>>,
+    /// Rows that are whole in the sample, or 1 where the first is longer. The header is none.
+    rows: u64,
+    /// Bytes of those rows.
+    bytes: u64,
+}
+
+/// Reads the first record and about [`SAMPLE_BYTES`] of rows. Without a header a first record of any length is read to its
+/// end, since nothing else tells the number of columns.
+async fn start(
     bytes: &mut BoxStream<'static, Result<Bytes, DataFusionError>>,
     csv: &job::Csv,
-) -> Result<(Vec<Vec<u8>>, bool)> {
-    let mut record = FirstRecord::new(csv);
-    let mut start = Vec::new();
+) -> Result<Start> {
     // A byte order mark is no part of the first name. It may come in pieces.
-    while start.len() < 3 {
+    let mut first = Vec::new();
+    while first.len() < 3 {
         match bytes.try_next().await? {
-            Some(more) => start.extend_from_slice(&more),
+            Some(more) => first.extend_from_slice(&more),
             None => break,
         }
     }
-    let mut chunk = Bytes::from(start);
+    let mut chunk = Bytes::from(first);
     if chunk.starts_with(b"\xEF\xBB\xBF") {
         chunk = chunk.slice(3..);
     }
+
+    let mut record = Record::new(csv);
+    let mut start = Start { fields: Vec::new(), rows: 0, bytes: 0 };
+    let mut header = csv.header;
+    // Bytes since the last record ended.
+    let mut pending = 0;
     loop {
         for byte in &chunk {
+            pending += 1;
+            record.push(*byte)?;
             if record.done() {
-                // The engine passes over empty lines, so a row starts with another byte.
-                if !matches!(byte, b'\n' | b'\r') {
-                    return Ok((record.fields, true));
-                }
-            } else {
-                record.push(*byte)?;
-                if record.done() && !csv.header {
-                    return Ok((record.fields, true));
-                }
+                start.take(&mut record, &mut pending, &mut header);
             }
         }
+        let first = !start.fields.is_empty() && (start.rows > 0 || record.started());
+        let sampled = first && start.bytes + pending >= SAMPLE_BYTES;
+        if sampled && start.rows > 0 {
+            return Ok(start);
+        }
         match bytes.try_next().await? {
-            Some(more) => chunk = more,
-            None => {
-                record.end();
-                let rows = !csv.header && !record.fields.is_empty();
-                return Ok((record.fields, rows));
-            }
+            Some(more) if !sampled => chunk = more,
+            // The end of the file ends its last record, and a first row longer than the sample is a row.
+            _ => break,
+        }
+    }
+    record.end();
+    if record.done() {
+        start.take(&mut record, &mut pending, &mut header);
+    }
+    Ok(start)
+}
+
+impl Start {
+    /// A record has ended: the header, or a row of `bytes` bytes.
+    fn take(&mut self, record: &mut Record, bytes: &mut u64, header: &mut bool) {
+        let fields = record.take();
+        if self.fields.is_empty() {
+            self.fields = fields;
+        }
+        let bytes = std::mem::take(bytes);
+        if !std::mem::take(header) {
+            self.rows += 1;
+            self.bytes += bytes;
         }
     }
 }
 
 /// Takes a record apart byte by byte, as RFC 4180 and the engine's reader do.
-struct FirstRecord {
+struct Record {
     delimiter: u8,
     quote: u8,
     keep: bool,
@@ -197,7 +246,7 @@ enum State {
     Done,
 }
 
-impl FirstRecord {
+impl Record {
     fn new(csv: &job::Csv) -> Self {
         Self {
             delimiter: csv.delimiter,
@@ -210,6 +259,17 @@ impl FirstRecord {
         }
     }
 
+    /// The fields of the record that is done. After it nothing but the number of records is of interest.
+    fn take(&mut self) -> Vec<Vec<u8>> {
+        self.keep = false;
+        self.state = State::Before;
+        std::mem::take(&mut self.fields)
+    }
+
+    fn started(&self) -> bool {
+        self.state != State::Before
+    }
+
     fn done(&self) -> bool {
         self.state == State::Done
     }
@@ -220,8 +280,8 @@ impl FirstRecord {
             State::Done => return Ok(()),
             State::Before if matches!(byte, b'\n' | b'\r') => State::Before,
             State::Quoted if byte == self.quote => State::Quote,
-            State::Quoted => self.take(byte, State::Quoted)?,
-            State::Quote if byte == self.quote => self.take(byte, State::Quoted)?,
+            State::Quoted => self.add(byte, State::Quoted)?,
+            State::Quote if byte == self.quote => self.add(byte, State::Quoted)?,
             _ if starts && byte == self.quote => State::Quoted,
             _ if byte == self.delimiter => {
                 self.close();
@@ -231,12 +291,12 @@ impl FirstRecord {
                 self.close();
                 State::Done
             }
-            _ => self.take(byte, State::Plain)?,
+            _ => self.add(byte, State::Plain)?,
         };
         Ok(())
     }
 
-    fn take(&mut self, byte: u8, next: State) -> Result<State> {
+    fn add(&mut self, byte: u8, next: State) -> Result<State> {
         if self.keep {
             self.kept += 1;
             if self.kept > HEADER_BYTES {
@@ -286,30 +346,39 @@ fn same_columns(first: &Head, other: &Head, header: bool) -> Result<()> {
 mod tests {
     use super::*;
 
-    async fn read(chunks: &[&[u8]], header: bool) -> (Vec<String>, bool) {
+    async fn read(chunks: &[&[u8]], header: bool) -> (Vec<String>, u64) {
         let chunks: Vec<_> = chunks.iter().map(|c| Ok(Bytes::copy_from_slice(c))).collect();
         let csv = job::Csv { delimiter: b',', header, quote: b'"' };
-        let (fields, rows) = first_record(&mut stream::iter(chunks).boxed(), &csv).await.unwrap();
-        (fields.into_iter().map(|f| String::from_utf8(f).unwrap()).collect(), rows)
+        let start = start(&mut stream::iter(chunks).boxed(), &csv).await.unwrap();
+        (start.fields.into_iter().map(|f| String::from_utf8(f).unwrap()).collect(), start.rows)
     }
 
     #[tokio::test]
     async fn a_header_ends_where_its_record_ends() {
         let text: &[u8] = b"\xEF\xBB\xBFid,\"a \"\"b\"\",\nc\",d\r\n1,2,3\n";
         let expected = vec!["id".to_owned(), "a \"b\",\nc".to_owned(), "d".to_owned()];
-        assert_eq!(read(&[text], true).await, (expected.clone(), true));
+        assert_eq!(read(&[text], true).await, (expected.clone(), 1));
         // However the bytes come.
         let single: Vec<&[u8]> = text.chunks(1).collect();
-        assert_eq!(read(&single, true).await, (expected, true));
+        assert_eq!(read(&single, true).await, (expected, 1));
     }
 
     #[tokio::test]
     async fn rows_are_seen_only_where_there_are_some() {
-        assert!(!read(&[b"id,text"], true).await.1);
-        assert!(!read(&[b"id,text\r\n\n"], true).await.1);
-        assert!(read(&[b"id,text\n1"], true).await.1);
-        assert_eq!(read(&[b"1,2"], false).await.0.len(), 2);
-        assert!(read(&[b"1,2"], false).await.1);
-        assert_eq!(read(&[b""], false).await, (vec![], false));
+        assert_eq!(read(&[b"id,text"], true).await.1, 0);
+        assert_eq!(read(&[b"id,text\r\n\n"], true).await.1, 0);
+        assert_eq!(read(&[b"id,text\n1"], true).await.1, 1);
+        assert_eq!(read(&[b"id,text\n1,\"a\nb\"\n\n2,c\n"], true).await.1, 2);
+        assert_eq!(read(&[b"1,2"], false).await, (vec![String::new(), String::new()], 1));
+        assert_eq!(read(&[b""], false).await, (vec![], 0));
+        let blank = "\n".repeat(2 * SAMPLE_BYTES as usize);
+        assert_eq!(read(&[b"id,text\n", blank.as_bytes(), b"1,2"], true).await.1, 1);
+    }
+
+    #[tokio::test]
+    async fn rows_longer_than_the_sample_count() {
+        let long = "x".repeat(2 * SAMPLE_BYTES as usize);
+        assert_eq!(read(&[b"id,text\n", long.as_bytes(), b",2\n"], true).await.1, 1);
+        assert_eq!(read(&[long.as_bytes(), b",", long.as_bytes(), b"\n3,4\n"], false).await.0.len(), 2);
     }
 }

@@ -1,4 +1,7 @@
 //! JSON lines: the types of the needed values first, from the first rows, then the engine's reader.
+//!
+//! A later value of another type is an error, but for one: the reader takes a string of digits for a number, so that where
+//! the first rows have ids like `7`, a later `"007"` is `7` too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,15 +68,15 @@ pub(super) async fn table(
     let values = paths
         .into_iter()
         .map(|(name, path)| {
-            let root = file_schema.index_of(&path[0])?;
+            let root = file_schema.index_of(path[0])?;
             let value =
                 path[1..].iter().fold(column(value_name(root)), |parent, field| get_field(parent, *field));
             Ok((name.to_owned(), value))
         })
         .collect::<Result<Values>>()?;
     let columns = (0..file_schema.fields().len()).collect();
-    let full = samples.iter().filter(|sample| sample.rows > 0).map(|sample| &sample.file);
-    Ok((FileTable::new(Reader::Jsonl, Arc::new(file_schema), columns, scans(full)), values))
+    let full = samples.iter().filter(|sample| sample.rows > 0).map(|sample| (&sample.file, sample.row_bytes));
+    Ok((FileTable::new(Reader::Jsonl, Arc::new(file_schema), columns, scans(full)?), values))
 }
 
 /// What the first rows of a file tell.
@@ -81,12 +84,14 @@ struct Sample {
     file: Arc<File>,
     shape: Shape,
     rows: usize,
+    /// Bytes of a row, on average.
+    row_bytes: u64,
 }
 
 async fn sample(ctx: &SessionContext, file: Arc<File>) -> Result<Sample> {
     let store = ctx.runtime_env().object_store(&file.store)?;
     let mut bytes = stream(store.as_ref(), &file).await?;
-    let mut lines = Lines { shape: Shape::default(), rows: 0, line: 0, path: &file.path };
+    let mut lines = Lines { shape: Shape::default(), rows: 0, line: 0, bytes: 0, path: &file.path };
     let mut pending: Vec<u8> = Vec::new();
     let mut read = 0;
     while lines.rows < SAMPLE_ROWS && (read < SAMPLE_BYTES || lines.rows == 0) {
@@ -108,23 +113,25 @@ async fn sample(ctx: &SessionContext, file: Arc<File>) -> Result<Sample> {
         }
         pending.extend_from_slice(rest);
     }
-    let Lines { shape, rows, .. } = lines;
+    let Lines { shape, rows, bytes, .. } = lines;
     if rows == 0 {
         tracing::warn!(file = file.path, "this file has no rows");
     }
-    Ok(Sample { file, shape, rows })
+    Ok(Sample { file, shape, rows, row_bytes: bytes / (rows as u64).max(1) })
 }
 
 struct Lines<'a> {
     shape: Shape,
     rows: usize,
     line: usize,
+    bytes: u64,
     path: &'a str,
 }
 
 impl Lines<'_> {
     fn take(&mut self, line: &[u8]) -> Result<()> {
         self.line += 1;
+        self.bytes += line.len() as u64;
         if line.trim_ascii().is_empty() {
             return Ok(());
         }

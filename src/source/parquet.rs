@@ -13,7 +13,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 
-use super::chunks::Piece;
+use super::chunks::{Piece, batch_rows};
 use super::columns::{Values, column, missing, needed};
 use super::listing::File;
 use super::number_rows::value_name;
@@ -25,10 +25,8 @@ use crate::job;
 const CONCURRENT_FOOTERS: usize = 32;
 /// Bytes at a file's end that are read first; a footer is seldom longer.
 const FOOTER_GUESS: usize = 64 * 1024;
-/// Bytes of values that a batch should hold.
-const BATCH_BYTES: u64 = 8 * 1024 * 1024;
 /// Rows that a batch holds at most.
-const BATCH_ROWS: u64 = 8192;
+const BATCH_ROWS: usize = 8192;
 
 struct Footer {
     file: Arc<File>,
@@ -57,7 +55,7 @@ pub(super) async fn table(
     let mut scans: Vec<Scan> = Vec::new();
     for footer in &footers {
         let pieces = pieces(footer, &names)?;
-        let rows = batch_rows(&pieces);
+        let rows = batch_rows(row_bytes(&pieces), BATCH_ROWS);
         let scan = scan_of(&mut scans, &footer.file.store);
         scan.batch_rows = scan.batch_rows.min(rows);
         scan.pieces.extend(pieces);
@@ -72,7 +70,7 @@ fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan
         scans.push(Scan {
             store: store.clone(),
             compression: FileCompressionType::UNCOMPRESSED,
-            batch_rows: BATCH_ROWS as usize,
+            batch_rows: BATCH_ROWS,
             pieces: Vec::new(),
         });
         scans.len() - 1
@@ -202,8 +200,7 @@ fn pieces(footer: &Footer, names: &[&str]) -> Result<Vec<Piece>> {
     }])
 }
 
-/// Rows of a batch, so that the longest row group's batches hold about [`BATCH_BYTES`].
-fn batch_rows(pieces: &[Piece]) -> usize {
-    let row_bytes = pieces.iter().filter_map(|p| p.weight.checked_div(p.rows?)).max().unwrap_or(0);
-    (BATCH_BYTES / row_bytes.max(1)).clamp(1, BATCH_ROWS) as usize
+/// Bytes of a row in the row group whose rows are longest.
+fn row_bytes(pieces: &[Piece]) -> u64 {
+    pieces.iter().filter_map(|piece| piece.weight.checked_div(piece.rows?)).max().unwrap_or(0)
 }

@@ -485,7 +485,7 @@ impl TableProvider for ParsedTable {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        let pieces: Vec<Piece> = self.files.iter().map(|file| Piece::whole(file)).collect();
+        let pieces: Vec<Piece> = self.files.iter().map(Piece::whole).collect();
         let schema = Arc::new(Schema::new(vec![Field::new("file", DataType::UInt32, false)]));
         let mut files = Vec::with_capacity(pieces.len());
         let mut partitions = Vec::new();
