@@ -75,7 +75,10 @@ impl Error {
 
     /// Somebody stopped the run.
     pub fn interrupted() -> Self {
-        Self::new(Kind::Interrupted, "stopped; run the same command again to go on from the last finished stage")
+        Self::new(
+            Kind::Interrupted,
+            "stopped; run the same command again to go on from the last finished stage",
+        )
     }
 
     /// This error with `cause` behind it.

@@ -291,7 +291,7 @@ fn a_reader_that_goes_away_is_no_error() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The README's first command, in an output of its own.
+/// The README's first command, in an output of its own. The pairs come from a few lines of Python over the same files.
 #[test]
 fn the_quickstart_runs() {
     let folder = tempdir().unwrap();
@@ -302,4 +302,20 @@ fn the_quickstart_runs() {
         .assert()
         .success()
         .stdout(predicate::str::contains("most similar"));
+    let rejects = table(&folder.path().join("out"), "rejects");
+    let reasons: Vec<_> = strings(&rejects, "id").into_iter().zip(strings(&rejects, "reason")).collect();
+    let expected =
+        [("broken.txt", "invalid_utf8"), ("empty.txt", "empty_text"), ("too-short.txt", "too_short")];
+    assert_eq!(reasons, expected.map(|(id, reason)| (id.to_owned(), reason.to_owned())));
+    let expected = [
+        ("bicycle-manual.txt", "bicycle.txt", 82.0 / 148.0),
+        ("bread-copy.txt", "bread-loud.txt", 1.0),
+        ("bread-copy.txt", "bread.txt", 1.0),
+        ("bread-loud.txt", "bread.txt", 1.0),
+        ("garden-edited.txt", "garden-rewritten.txt", 71.0 / 129.0),
+        ("garden-edited.txt", "garden.txt", 98.0 / 111.0),
+        ("tram-reprinted.txt", "tram.txt", 87.0 / 110.0),
+    ];
+    let expected = expected.map(|(a, b, jaccard)| ((a.to_owned(), b.to_owned()), jaccard));
+    assert_eq!(pairs(&folder.path().join("out")), expected.into());
 }

@@ -1,5 +1,7 @@
 //! Runs that are killed or stopped, and taken up again.
 
+#![allow(clippy::disallowed_methods, reason = "a moment to kill at is a time, so these tests sleep until it")]
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -21,6 +21,8 @@ use resemblance::error::{Error, Kind, Result};
 use resemblance::job::{Csv, DuplicateIds, Format, Id, Source};
 use resemblance::source::{list, open};
 use tempfile::TempDir;
+
+use crate::support::real_data;
 
 // ---- every format -------------------------------------------------------------------------------------------------
 
@@ -660,7 +662,7 @@ async fn a_truncated_gzip_file_is_an_error() {
 
 #[tokio::test]
 async fn all_of_reuters_21578_is_read() {
-    let Some(data) = data("reuters21578") else { return };
+    let Some(data) = real_data("reuters21578") else { return };
     let mut source = source(Format::Reuters, data.to_str().unwrap());
     source.id = columns(&["oldid"]);
     source.text = vec!["body".into()];
@@ -677,7 +679,7 @@ async fn all_of_reuters_21578_is_read() {
 
 #[tokio::test]
 async fn real_reviews_with_quotes_and_newlines_are_read() {
-    let Some(data) = data("amazon-books/Books_rating.sample.csv") else { return };
+    let Some(data) = real_data("amazon-books/Books_rating.sample.csv") else { return };
     let mut source = source(Format::Csv, data.to_str().unwrap());
     source.id = Id::RowNumber;
     source.text = vec!["review/text".into()];
@@ -690,18 +692,6 @@ async fn real_reviews_with_quotes_and_newlines_are_read() {
     books.sort();
     books.dedup();
     assert_eq!(books.len(), 112);
-}
-
-/// Data that is not part of the project; none, and said so, where it is missing.
-fn data(name: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("RESEMBLANCE_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let path = folder.join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: there is no {}; set RESEMBLANCE_DATA to the folder that has it", path.display());
-    None
 }
 
 // ---- builders ----------------------------------------------------------------------------------------------------------

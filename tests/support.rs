@@ -29,10 +29,10 @@ pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// A folder of real data that is not part of the repository; none, said loudly, where it is missing.
-pub fn real_data(folder: &str) -> Option<PathBuf> {
-    let path = repository("../shared/data").join(folder);
-    if path.is_dir() {
+/// A file or folder of real data that is not part of the repository; none, said loudly, where it is missing.
+pub fn real_data(name: &str) -> Option<PathBuf> {
+    let path = repository("../shared/data").join(name);
+    if path.exists() {
         return Some(path);
     }
     eprintln!("SKIPPED: {} is not there, so nothing was tested on real data", path.display());

@@ -4,15 +4,19 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test ends where it fails, its helpers too"
+    clippy::print_stderr,
+    reason = "a test ends where it fails, its helpers too, and says aloud what it passes over"
 )]
 
 mod command;
 mod job;
 mod kill;
+mod layers;
 mod pipeline;
+mod readers;
 mod reuters;
 mod schema;
 mod source;
+mod stages;
 mod support;
 mod udf;

@@ -135,6 +135,7 @@ async fn stop_on_signal(stop: CancellationToken) {
             return;
         }
         if stop.is_cancelled() {
+            #[allow(clippy::disallowed_methods, reason = "asked for twice: now, whatever is half written")]
             std::process::exit(i32::from(Kind::Interrupted.exit_code()));
         }
         stop.cancel();

@@ -23,10 +23,10 @@ pub(super) fn error(text: &str) {
     eprintln!("{label} {text}");
 }
 
-/// A table for people: a header, rows, numbers to the right.
+/// A table for people, which is Markdown too: a header, rows, numbers to the right.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header);
+    table.load_style(presets::ASCII_MARKDOWN).set_header(header);
     for row in rows {
         table.add_row(row.iter().map(|cell| {
             let number = cell.parse::<f64>().is_ok();

@@ -302,12 +302,8 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
         counts,
         rejects: reasons(&steps).await?,
         stages: steps
-            .done()
-            .map(|s| StageTime {
-                name: s.stage.clone(),
-                seconds: s.seconds,
-                rows: s.files.iter().map(|f| f.rows).sum(),
-            })
+            .times()
+            .map(|(name, rows, seconds)| StageTime { name: name.to_owned(), seconds, rows })
             .collect(),
         tables: schema::Table::ALL
             .map(schema::Table::name)

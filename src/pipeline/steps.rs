@@ -9,6 +9,7 @@ use datafusion::prelude::DataFrame;
 use super::tables;
 use crate::engine::{Engine, Watch};
 use crate::error::{Context, Error, Result};
+use crate::schema::Table;
 use crate::sink::manifest::{File, Stage};
 use crate::sink::write::{Target, WriteExec};
 use crate::sink::{Layout, read};
@@ -49,8 +50,9 @@ impl<'a> Steps<'a> {
         self.reused
     }
 
-    pub(super) fn done(&self) -> impl Iterator<Item = &Stage> {
-        self.done.iter()
+    /// (name, rows, seconds) of every step so far.
+    pub(super) fn times(&self) -> impl Iterator<Item = (&str, u64, f64)> {
+        self.done.iter().map(|stage| (stage.stage.as_str(), rows_of(stage), stage.seconds))
     }
 
     pub(super) fn into_output(self) -> &'a Layout {
@@ -146,6 +148,11 @@ impl<'a> Steps<'a> {
     }
 }
 
+/// The rows that a step is known by: those of its public tables, or of all where it has none.
 fn rows_of(stage: &Stage) -> u64 {
-    stage.files.iter().map(|f| f.rows).sum()
+    let public = |file: &&File| Table::named(&file.table).is_some();
+    match stage.files.iter().any(|file| public(&file)) {
+        true => stage.files.iter().filter(public).map(|f| f.rows).sum(),
+        false => stage.files.iter().map(|f| f.rows).sum(),
+    }
 }

@@ -138,7 +138,7 @@ pub struct StageTime {
     pub name: String,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// Rows that it wrote, over all its tables.
+    /// Rows that it wrote: of its public tables, or of those between the steps where it has none.
     pub rows: u64,
 }
 

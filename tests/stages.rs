@@ -1,0 +1,228 @@
+//! Single stages, held against naive versions of what they do.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, AsArray, BooleanArray, ListArray, RecordBatch, StringArray, UInt64Array,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
+use datafusion::datasource::MemTable;
+use datafusion::prelude::{DataFrame, SessionContext};
+use proptest::prelude::*;
+use resemblance::engine::session;
+use resemblance::job::{Engine, curve};
+use resemblance::stage;
+use resemblance::udf::{lsh_bands, minhash};
+
+use crate::support::Random;
+
+fn context() -> SessionContext {
+    session::session(&Engine { memory: 1 << 30, threads: 2, spill: None }).unwrap()
+}
+
+fn collect(frame: DataFrame) -> Vec<RecordBatch> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(frame.collect())
+        .unwrap()
+}
+
+/// Rows of a frame whose columns are all UInt64.
+fn rows(frame: DataFrame) -> Vec<Vec<u64>> {
+    let mut rows = Vec::new();
+    for batch in collect(frame) {
+        let columns: Vec<_> = batch.columns().iter().map(|c| c.as_primitive::<UInt64Type>()).collect();
+        rows.extend(
+            (0..batch.num_rows()).map(|row| columns.iter().map(|c| c.value(row)).collect::<Vec<_>>()),
+        );
+    }
+    rows
+}
+
+/// A frame of UInt64 columns, its rows spread over `partitions`.
+fn frame(context: &SessionContext, names: &[&str], rows: &[Vec<u64>], partitions: usize) -> DataFrame {
+    let fields: Vec<_> = names.iter().map(|n| Field::new(*n, DataType::UInt64, false)).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let batches = (0..partitions).map(|partition| {
+        let mine: Vec<_> = rows.iter().skip(partition).step_by(partitions).collect();
+        let column =
+            |i: usize| Arc::new(UInt64Array::from_iter_values(mine.iter().map(|r| r[i]))) as Arc<dyn Array>;
+        vec![RecordBatch::try_new(Arc::clone(&schema), (0..names.len()).map(column).collect()).unwrap()]
+    });
+    context.read_table(Arc::new(MemTable::try_new(Arc::clone(&schema), batches.collect()).unwrap())).unwrap()
+}
+
+/// (doc, buckets) as the step before the candidates writes it.
+fn keys(context: &SessionContext, buckets: &[Vec<u64>]) -> DataFrame {
+    let docs = UInt64Array::from_iter_values((0..buckets.len() as u64).map(|d| d * 7 + 3));
+    let lists = ListArray::from_iter_primitive::<UInt64Type, _, _>(
+        buckets.iter().map(|list| Some(list.iter().copied().map(Some))),
+    );
+    let batch = RecordBatch::try_from_iter([
+        ("doc", Arc::new(docs) as Arc<dyn Array>),
+        ("buckets", Arc::new(lists) as Arc<dyn Array>),
+    ])
+    .unwrap();
+    context.read_batch(batch).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    /// Every two documents in one bucket, once, and copies not at all.
+    #[test]
+    fn candidates_are_a_naive_bucket_join(
+        buckets in prop::collection::vec(prop::collection::vec(0_u64..30, 1..6), 1..40),
+        copies in prop::collection::vec(any::<bool>(), 40),
+        batch in 1_usize..50,
+    ) {
+        // A bucket tells its band, so a document has no bucket twice.
+        let buckets: Vec<Vec<u64>> =
+            buckets.into_iter().map(|b| b.into_iter().collect::<BTreeSet<_>>().into_iter().collect()).collect();
+        let doc = |i: usize| i as u64 * 7 + 3;
+        let copied: BTreeSet<u64> =
+            (1..buckets.len()).filter(|&i| copies[i] && i % 3 == 0).map(doc).collect();
+        let mut expected = BTreeSet::new();
+        for (i, a) in buckets.iter().enumerate() {
+            for (j, b) in buckets.iter().enumerate().skip(i + 1) {
+                let meet = a.iter().any(|bucket| b.contains(bucket));
+                if meet && !copied.contains(&doc(i)) && !copied.contains(&doc(j)) {
+                    expected.insert(vec![doc(i), doc(j)]);
+                }
+            }
+        }
+        let context = context();
+        let state = context.state();
+        let config = state.config().clone().with_batch_size(batch);
+        let state = datafusion::execution::SessionStateBuilder::new_from_existing(state).with_config(config).build();
+        let context = SessionContext::new_with_state(state);
+        let groups: Vec<Vec<u64>> = copied.iter().map(|&copy| vec![0, copy, 2]).collect();
+        let groups = frame(&context, &["rep", "doc", "size"], &groups, 1);
+        let found = rows(stage::candidates::candidates(keys(&context, &buckets), groups).unwrap());
+        prop_assert_eq!(found.len(), expected.len(), "a pair comes twice");
+        prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
+    }
+
+    #[test]
+    fn groups_are_the_documents_with_equal_hashes(
+        hashes in prop::collection::vec((0_u64..4, 0_u64..4), 1..40),
+        partitions in 1_usize..4,
+    ) {
+        let context = context();
+        let keys: Vec<Vec<u64>> =
+            hashes.iter().enumerate().map(|(i, (h0, h1))| vec![1_000 - i as u64, *h0, *h1]).collect();
+        let mut sets: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
+        for key in &keys {
+            sets.entry((key[1], key[2])).or_default().push(key[0]);
+        }
+        let mut expected = BTreeSet::new();
+        for docs in sets.values().filter(|docs| docs.len() > 1) {
+            let rep = docs.iter().min().unwrap();
+            expected.extend(docs.iter().map(|&doc| vec![*rep, doc, docs.len() as u64]));
+        }
+        let keys = frame(&context, &["doc", "set_hash_0", "set_hash_1"], &keys, partitions);
+        let found = rows(stage::groups::groups(keys).unwrap());
+        prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
+    }
+}
+
+/// A 64-bit key collision cannot be waited for, so the stage is given one.
+#[test]
+fn two_ids_with_one_key_are_told_from_one_id_that_comes_twice() {
+    let context = context();
+    let strings = |values: &[&str]| Arc::new(StringArray::from(values.to_vec())) as Arc<dyn Array>;
+    let batch = RecordBatch::try_from_iter([
+        ("source", strings(&["b", "a", "a", "a", "a"])),
+        ("position", Arc::new(UInt64Array::from(vec![0, 9, 10, 2, 3])) as Arc<dyn Array>),
+        ("id", strings(&["x", "x", "y", "z", "x"])),
+        ("text", strings(&["", "", "", "", ""])),
+        ("doc", Arc::new(UInt64Array::from(vec![1, 1, 1, 2, 1])) as Arc<dyn Array>),
+        (
+            "reason",
+            Arc::new(StringArray::from(vec![None, None, None, None, Some("empty_text")])) as Arc<dyn Array>,
+        ),
+    ])
+    .unwrap();
+    let found = stage::duplicates::duplicates(context.read_batch(batch).unwrap()).unwrap();
+    let mut rows = BTreeSet::new();
+    for batch in collect(found) {
+        let text = |i: usize| batch.column(i).as_string::<i32>();
+        let positions = batch.column(1).as_primitive::<UInt64Type>();
+        rows.extend(
+            (0..batch.num_rows())
+                .map(|r| (text(0).value(r).to_owned(), positions.value(r), text(2).value(r).to_owned())),
+        );
+    }
+    // The first that can be compared is row 9 of `a`; row 3 is rejected for a reason of its own.
+    let expected = [("a", 10, "key_collision"), ("b", 0, "duplicate_id")];
+    assert_eq!(
+        rows,
+        expected.map(|(source, row, reason)| (source.to_owned(), row, reason.to_owned())).into()
+    );
+}
+
+/// The share of pairs of known similarity that become candidates, against the curve: within five deviations.
+#[test]
+fn the_curve_is_what_happens() {
+    const PAIRS: usize = 2_000;
+    let mut random = Random(99);
+    let permutations = minhash::Permutations::new(128, 42);
+    for (bands, rows) in [(16, 6), (32, 4), (9, 13)] {
+        for (shared, only) in [(90, 55), (120, 40), (160, 20), (180, 10)] {
+            let similarity = shared as f64 / (shared + 2 * only) as f64;
+            let mut met = 0;
+            for _ in 0..PAIRS {
+                let mut draw = |n: usize| (0..n).map(|_| random.next()).collect::<Vec<u64>>();
+                let both = draw(shared);
+                let buckets = [draw(only), draw(only)].map(|own| {
+                    let set: Vec<u64> = own.into_iter().chain(both.iter().copied()).collect();
+                    let (mut signature, mut buckets) = (Vec::new(), Vec::new());
+                    minhash::minhash(&set, &permutations, &mut signature);
+                    lsh_bands::lsh_bands(&signature, bands, rows, &mut buckets).unwrap();
+                    buckets
+                });
+                met += usize::from(buckets[0].iter().zip(&buckets[1]).any(|(a, b)| a == b));
+            }
+            let expected = curve::probability(similarity, bands, rows);
+            let deviation = (expected * (1.0 - expected) / PAIRS as f64).sqrt().max(1.0 / PAIRS as f64);
+            let measured = met as f64 / PAIRS as f64;
+            assert!(
+                (measured - expected).abs() <= 5.0 * deviation,
+                "{bands} x {rows} at {similarity}: {measured}, not {expected}"
+            );
+        }
+    }
+}
+
+/// Several representatives per cluster would be a broken promise that no row rule sees.
+#[test]
+fn a_cluster_has_one_representative_whatever_ties_there_are() {
+    let context = context();
+    let batch = RecordBatch::try_from_iter([
+        ("id", Arc::new(StringArray::from(vec!["b", "a", "c", "d"])) as Arc<dyn Array>),
+        ("doc", Arc::new(UInt64Array::from(vec![1, 2, 3, 4])) as Arc<dyn Array>),
+        ("shingle_count", Arc::new(UInt64Array::from(vec![5, 5, 4, 1])) as Arc<dyn Array>),
+        ("rep", Arc::new(UInt64Array::from(vec![1, 2, 3, 3])) as Arc<dyn Array>),
+        ("size", Arc::new(UInt64Array::from(vec![1, 1, 2, 2])) as Arc<dyn Array>),
+    ])
+    .unwrap();
+    let components = frame(&context, &["doc", "root"], &[vec![1, 1], vec![2, 1]], 1);
+    let clusters = stage::clusters::clusters(context.read_batch(batch).unwrap(), components).unwrap();
+    let mut found = BTreeMap::new();
+    for batch in collect(clusters) {
+        let ids = batch.column(0).as_string::<i32>();
+        let clusters = batch.column(1).as_string::<i32>();
+        let sizes = batch.column(2).as_primitive::<UInt64Type>();
+        let chosen: &BooleanArray = batch.column(3).as_boolean();
+        for row in 0..batch.num_rows() {
+            let what = (clusters.value(row).to_owned(), sizes.value(row), chosen.value(row));
+            found.insert(ids.value(row).to_owned(), what);
+        }
+    }
+    let expected = [("a", "a", true), ("b", "a", false), ("c", "c", true), ("d", "c", false)];
+    assert_eq!(found, expected.map(|(id, cluster, chosen)| (id.into(), (cluster.into(), 2, chosen))).into());
+}
