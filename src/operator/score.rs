@@ -101,7 +101,7 @@ impl fmt::Display for Scoring {
 
 type Built = Result<Arc<Sketches>, Arc<DataFusionError>>;
 
-/// Sketches (doc: UInt64, shingles: List<UInt64>, signature: List<UInt32>) and probes -> scored pairs.
+/// Sketches (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`) and probes -> scored pairs.
 ///
 /// The sketches are one partition and are read whole before the first probe; the probes keep their partitions.
 pub struct ScoreExec {

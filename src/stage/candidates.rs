@@ -6,7 +6,7 @@ use super::groups::without_copies;
 use crate::error::Result;
 use crate::operator::{Operator, apply};
 
-/// (doc, buckets: List<UInt64>), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b.
+/// (doc, buckets: `List<UInt64>`), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b.
 ///
 /// Copies leave first: their group's representative stands for them. Only keys of 8 bytes are sorted and joined,
 /// and a bucket of one document leaves before any pair is made.

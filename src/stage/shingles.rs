@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::job::Shingle;
 use crate::udf::expr_fn::{set_hash, shingles as shingles_of};
 
-/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles: List<UInt64>,
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
 /// shingle_count: UInt64, set_hash_0: UInt64, set_hash_1: UInt64).
 ///
 /// Two documents have equal set hashes when they have the same shingles (128 bits tell sets apart). A document
