@@ -89,7 +89,13 @@ impl Progress for Bar {
     }
 
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
-        self.bar.set_message(format!("{} rows in, {} out", print::count(rows_in), print::count(rows_out)));
+        // What is read first is files, not rows; and most steps write only when they have read all.
+        let (read, written) = (print::count(rows_in), print::count(rows_out));
+        self.bar.set_message(match (rows_in > rows_out, rows_out > 0) {
+            (true, true) => format!("{read} rows read, {written} written"),
+            (true, false) => format!("{read} rows read"),
+            (false, _) => format!("{written} rows"),
+        });
     }
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
