@@ -3,7 +3,7 @@
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::prelude::{DataFrame, SessionContext};
 use resemblance::error::{Kind, Result};
-use resemblance::schema::{Column, Contract, Table, Type, contract};
+use resemblance::schema::{Column, Contract, Depth, Table, Type, contract};
 
 #[tokio::test]
 async fn the_examples_keep_the_rules() {
@@ -88,7 +88,7 @@ fn the_reasons_are_those_of_the_rule() {
 }
 
 async fn judge(contract: &Contract, rows: DataFrame) -> Result<()> {
-    contract.verdict(&contract.audit(rows)?.collect().await?)
+    contract.verdict(&contract.audit(rows, Depth::Whole)?.collect().await?, Depth::Whole)
 }
 
 /// The contract's example as a table.

@@ -37,13 +37,18 @@ pub fn threads(engine: &job::Engine) -> usize {
     }
 }
 
+/// Bytes that operators may reserve together.
+pub fn pool_bytes(engine: &job::Engine) -> usize {
+    (engine.memory as f64 * POOL_SHARE) as usize
+}
+
 /// A session with our functions and operators, bounded by the job's memory budget.
 ///
 /// # Errors
 /// When the folder for spills cannot be made.
 pub fn session(engine: &job::Engine) -> Result<SessionContext> {
     let threads = threads(engine);
-    let pool_bytes = (engine.memory as f64 * POOL_SHARE) as usize;
+    let pool_bytes = pool_bytes(engine);
     let pool = TrackConsumersPool::new(FairSpillPool::new(pool_bytes), NAMED_CONSUMERS);
     let mut disk = DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX);
     if let Some(folder) = &engine.spill {

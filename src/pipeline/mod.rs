@@ -16,7 +16,7 @@ use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use futures::TryStreamExt;
 
 use crate::clusters::Components;
-use crate::engine::{Engine, Watch};
+use crate::engine::{Engine, Watch, session};
 use crate::error::{Error, Result};
 use crate::job::{DuplicateIds, FORMAT_VERSION, InputFile, Job, Method, fingerprint};
 use crate::sink::manifest::{Input, Run, StageTime, Table};
@@ -196,7 +196,7 @@ async fn scores(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
 
 /// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
 async fn blocks(steps: &Steps<'_>, job: &Job) -> Result<Vec<Block>> {
-    let room = job.engine.memory as f64 * 0.7 * 0.4;
+    let room = session::pool_bytes(&job.engine) as f64 * 0.4;
     // What is stored bounds what can be asked for; only if that is too much is it worth a count.
     if steps.bytes("documents") as f64 <= room {
         return Ok(Block::all(1));
@@ -312,6 +312,9 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
             .collect(),
         warnings,
     };
+    let record = serde_json::to_value(&manifest)
+        .map_err(|e| Error::bug("the manifest cannot be written").because(e))?;
+    schema::check_manifest(&record)?;
     let steps_reused = steps.reused();
     let output = steps.into_output();
     if !output.create("manifest.json", &manifest).await? {
@@ -341,7 +344,8 @@ async fn check(steps: &Steps<'_>, table: schema::Table) -> Result<()> {
         let said = steps.rows(table.name());
         return Err(Error::bug(format!("{table} was written with {said} rows and reads back with {rows}")));
     }
-    contract.verdict(&contract.audit(written)?.collect().await?)
+    let depth = schema::Depth::WithoutLists;
+    contract.verdict(&contract.audit(written, depth)?.collect().await?, depth)
 }
 
 /// Rejected documents by reason.

@@ -93,7 +93,7 @@ impl<'a> Steps<'a> {
         let mut files = Vec::new();
         for frame in frames {
             let plan = frame.create_physical_plan().await.context(|| format!("cannot plan {name}"))?;
-            let root = self.output.path("");
+            let root = self.output.root().clone();
             let plan: Arc<dyn ExecutionPlan> =
                 Arc::new(WriteExec::new(plan, self.output.store_url().clone(), root, targets.clone()));
             tracing::debug!(

@@ -2,25 +2,46 @@
 
 use datafusion::arrow::array::{Int64Array, RecordBatch};
 use datafusion::functions_aggregate::expr_fn::sum;
-use datafusion::prelude::{DataFrame, Expr, ident, lit, when};
+use datafusion::prelude::{DataFrame, Expr, lit, when};
 
 use super::Contract;
+use super::contract::Column;
 use crate::error::{Error, Result};
 
+/// Which columns an audit reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// All but lists, which are nearly all of the bytes of `documents`: cheap enough for every run.
+    WithoutLists,
+    /// Every column.
+    Whole,
+}
+
 impl Contract {
-    /// One row of counts over the rows of `table`: how many break each promise, in the order of the contract's columns
-    /// that may not be null and then of its rules. Lazy: the caller runs it and hands the row to [`Contract::verdict`].
+    /// What is promised of every row, as SQL: columns that are not null, in their order, and then the rules.
+    fn promises(&self, depth: Depth) -> Vec<String> {
+        let list = |c: &&Column| c.kind.arrow().is_nested();
+        let lists: Vec<&str> = match depth {
+            Depth::Whole => vec![],
+            Depth::WithoutLists => self.columns.iter().filter(list).map(|c| c.name.as_str()).collect(),
+        };
+        let present = self.columns.iter().filter(|c| !c.nullable).map(|c| format!("{} IS NOT NULL", c.name));
+        present
+            .chain(self.rules.iter().cloned())
+            .filter(|promise| !lists.iter().any(|list| promise.contains(list)))
+            .collect()
+    }
+
+    /// One row of counts over the rows of `table`: how many break each promise. Lazy: the caller runs it and hands the
+    /// row to [`Contract::verdict`].
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) where the columns are not the contract's.
-    pub fn audit(&self, table: DataFrame) -> Result<DataFrame> {
+    pub fn audit(&self, table: DataFrame, depth: Depth) -> Result<DataFrame> {
         self.check_schema(table.schema().as_arrow())?;
         let mut counts = Vec::new();
-        for (at, column) in self.columns.iter().filter(|c| !c.nullable).enumerate() {
-            counts.push(broken(ident(&column.name).is_not_null())?.alias(format!("null_{at}")));
-        }
-        for (at, rule) in self.rules.iter().enumerate() {
-            counts.push(broken(table.parse_sql_expr(rule)?.is_true())?.alias(format!("rule_{at}")));
+        for (at, promise) in self.promises(depth).iter().enumerate() {
+            counts.push(broken(table.parse_sql_expr(promise)?.is_true())?.alias(format!("promise_{at}")));
         }
         Ok(table.aggregate(vec![], counts)?)
     }
@@ -29,15 +50,9 @@ impl Contract {
     ///
     /// # Errors
     /// [`Kind::Bug`](crate::error::Kind::Bug) with the promise that is broken and by how many rows.
-    pub fn verdict(&self, counts: &[RecordBatch]) -> Result<()> {
+    pub fn verdict(&self, counts: &[RecordBatch], depth: Depth) -> Result<()> {
         self.readable()?;
-        let promises = self
-            .columns
-            .iter()
-            .filter(|c| !c.nullable)
-            .map(|c| format!("{} IS NOT NULL", c.name))
-            .chain(self.rules.iter().cloned());
-        for (at, promise) in promises.enumerate() {
+        for (at, promise) in self.promises(depth).iter().enumerate() {
             let mut broken = 0;
             for batch in counts {
                 let column = batch.columns().get(at).and_then(|c| c.as_any().downcast_ref::<Int64Array>());

@@ -7,5 +7,6 @@ mod audit;
 mod contract;
 mod manifest;
 
+pub use self::audit::Depth;
 pub use self::contract::{Column, Contract, Reason, Table, Type, contract};
 pub use self::manifest::check_manifest;

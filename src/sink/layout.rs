@@ -74,6 +74,11 @@ impl Layout {
         &self.store_url
     }
 
+    /// The path that all others start with.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The path of an entry inside the output.
     pub fn path(&self, inside: &str) -> Path {
         inside.split('/').fold(self.root.clone(), |path, part| path.join(part))

@@ -12,7 +12,7 @@ use datafusion::arrow::compute::{cast, filter_record_batch, is_not_null, is_null
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::parquet::arrow::AsyncArrowWriter;
@@ -36,11 +36,13 @@ use object_store::path::Path;
 
 use super::manifest::File;
 
-/// Encoded bytes at which a row group ends, so that a writer's memory does not follow its input.
-const ROW_GROUP_BYTES: usize = 16 << 20;
+/// Encoded bytes at which a row group ends, at most and at least. Between them, a 32nd of the memory pool for each
+/// writer: what is encoded is held until its group ends, and once more while it goes to the store.
+const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
 
-/// Bytes that go to the store at once.
+/// Bytes that go to the store at once, and how many such parts may be under way.
 const PUT_BYTES: usize = 8 << 20;
+const PUTS: usize = 2;
 
 /// A table that a writer node writes: which rows and columns of its input.
 #[derive(Debug, Clone)]
@@ -148,11 +150,17 @@ impl ExecutionPlan for WriteExec {
         let store = context.runtime_env().object_store(&self.store_url)?;
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let held = MemoryConsumer::new("Write").register(context.memory_pool());
-        let mut parts: Vec<Part> = self
-            .targets
-            .iter()
-            .map(|target| Part::new(target.clone(), Arc::clone(&store), &self.root, partition))
-            .collect();
+        let row_group_bytes = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(bytes) => {
+                bytes / (32 * self.properties.partitioning.partition_count().max(1))
+            }
+            _ => usize::MAX,
+        };
+        let row_group_bytes = row_group_bytes.clamp(*ROW_GROUP_BYTES.start(), *ROW_GROUP_BYTES.end());
+        let part = |target: &Target| {
+            Part::new(target.clone(), Arc::clone(&store), &self.root, partition, row_group_bytes)
+        };
+        let mut parts: Vec<Part> = self.targets.iter().map(part).collect();
         let write = async move {
             while let Some(batch) = input.next().await.transpose()? {
                 for part in &mut parts {
@@ -191,16 +199,23 @@ struct Part {
     path: Path,
     inside: String,
     writer: Option<AsyncArrowWriter<Checked>>,
+    row_group_bytes: usize,
     rows: u64,
 }
 
 impl Part {
-    fn new(target: Target, store: Arc<dyn ObjectStore>, root: &Path, partition: usize) -> Self {
+    fn new(
+        target: Target,
+        store: Arc<dyn ObjectStore>,
+        root: &Path,
+        partition: usize,
+        row_group_bytes: usize,
+    ) -> Self {
         // Unique for each attempt: a partition that runs again never writes to a file that somebody may read.
         let inside =
             format!("{}/part-{partition:05}-{}.parquet", target.folder, uuid::Uuid::new_v4().simple());
         let path = inside.split('/').fold(root.clone(), |path, part| path.join(part));
-        Self { target, store, path, inside, writer: None, rows: 0 }
+        Self { target, store, path, inside, writer: None, row_group_bytes, rows: 0 }
     }
 
     fn memory(&self) -> usize {
@@ -213,9 +228,10 @@ impl Part {
             return Ok(());
         }
         self.rows += batch.num_rows() as u64;
+        let row_group_bytes = self.row_group_bytes;
         let writer = self.open()?;
         writer.write(&batch).await?;
-        if writer.in_progress_size() >= ROW_GROUP_BYTES {
+        if writer.in_progress_size() >= row_group_bytes {
             writer.flush().await?;
         }
         Ok(())
@@ -230,7 +246,8 @@ impl Part {
 
     fn open(&mut self) -> Result<&mut AsyncArrowWriter<Checked>> {
         if self.writer.is_none() {
-            let sink = BufWriter::with_capacity(Arc::clone(&self.store), self.path.clone(), PUT_BYTES);
+            let sink = BufWriter::with_capacity(Arc::clone(&self.store), self.path.clone(), PUT_BYTES)
+                .with_max_concurrency(PUTS);
             let sink = Checked { sink, bytes: 0, crc32: crc32fast::Hasher::new() };
             let properties = properties(&self.target.schema)?;
             self.writer =

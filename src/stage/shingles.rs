@@ -8,11 +8,14 @@ use crate::error::Result;
 use crate::job::Shingle;
 use crate::udf::expr_fn::{set_hash, shingles as shingles_of};
 
+/// Distinct shingles of a document, at most: Parquet stores a list whole in a page of less than 2 GiB.
+const MOST_SHINGLES: u64 = (1 << 27) - 1;
+
 /// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
 /// shingle_count: UInt64, set_hash_0: UInt64, set_hash_1: UInt64).
 ///
 /// Two documents have equal set hashes when they have the same shingles (128 bits tell sets apart). A document
-/// with too few words gets the reason `too_short`.
+/// with too few words gets the reason `too_short`, one of more than 2^27 shingles `too_long`.
 ///
 /// # Errors
 /// When the frame has other columns.
@@ -27,7 +30,9 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
         shingles_of(when(col("reason").is_null(), col("text")).end()?, shingle).alias("shingles"),
     ])?;
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]);
-    let too_short = when(count.clone().eq(lit(0_u64)), lit("too_short")).end()?;
+    let too_short = when(count.clone().eq(lit(0_u64)), lit("too_short"))
+        .when(count.clone().gt(lit(MOST_SHINGLES)), lit("too_long"))
+        .end()?;
     Ok(cut.select(vec![
         col("source"),
         col("position"),
