@@ -12,7 +12,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::{count, max, min, sum};
-use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
+use datafusion::prelude::{DataFrame, cast, col, lit};
 use futures::TryStreamExt;
 
 use crate::clusters::Components;
@@ -165,33 +165,28 @@ async fn groups(steps: &mut Steps<'_>) -> Result<()> {
 }
 
 async fn scores(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
-    let target = || vec![tables::target("scores", Rows::All)];
-    let session = steps.session();
-    match job.candidates.method {
-        Method::Lsh => {
-            let frame = stage::candidates::candidates(steps.table("keys")?, steps.table("groups")?)?;
-            steps.run("candidates", vec![tables::target("candidates", Rows::All)], vec![frame]).await?;
-            if steps.is_done("scores").await? {
-                return steps.run("scores", target(), vec![]).await;
-            }
-            let mut frames = Vec::new();
-            for block in blocks(steps, job).await? {
-                let (documents, candidates) = (steps.table("documents")?, steps.table("candidates")?);
-                frames.push(stage::scores::scores(documents, candidates, block, &job.score, &job.lsh)?);
-            }
-            steps.run("scores", target(), frames).await
-        }
-        Method::All => {
-            let mut frames = Vec::new();
-            for block in blocks(steps, job).await? {
-                let documents =
-                    stage::groups::without_copies(steps.table("documents")?, steps.table("groups")?)?;
-                let slices = tables::slices(&session)?;
-                frames.push(stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?);
-            }
-            steps.run("scores", target(), frames).await
+    if job.candidates.method == Method::Lsh {
+        let frame = stage::candidates::candidates(steps.table("keys")?, steps.table("groups")?)?;
+        steps.run("candidates", vec![tables::target("candidates", Rows::All)], vec![frame]).await?;
+    }
+    let mut frames = Vec::new();
+    if !steps.is_done("scores").await? {
+        for block in blocks(steps, job).await? {
+            let documents = steps.table("documents")?;
+            frames.push(match job.candidates.method {
+                Method::Lsh => {
+                    let candidates = steps.table("candidates")?;
+                    stage::scores::scores(documents, candidates, block, &job.score, &job.lsh)?
+                }
+                Method::All => {
+                    let documents = stage::groups::without_copies(documents, steps.table("groups")?)?;
+                    let slices = tables::slices(steps.session())?;
+                    stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?
+                }
+            });
         }
     }
+    steps.run("scores", vec![tables::target("scores", Rows::All)], frames).await
 }
 
 /// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
@@ -234,12 +229,12 @@ async fn pairs(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
 }
 
 async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
-    if steps.is_done("clusters").await? {
-        return steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![]).await;
+    let mut frames = Vec::new();
+    if !steps.is_done("clusters").await? {
+        let components = components(steps).await?;
+        frames.push(stage::clusters::clusters(steps.table("members")?, components)?);
     }
-    let components = components(steps).await?;
-    let frame = stage::clusters::clusters(steps.table("members")?, components)?;
-    steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![frame]).await
+    steps.run("clusters", vec![tables::target("clusters", Rows::All)], frames).await
 }
 
 /// The components of the scored representatives, as a frame (doc, root).
@@ -369,11 +364,4 @@ async fn one_number(frame: DataFrame) -> Result<u64> {
         number += as_uint64_array(batch.column(0))?.iter().flatten().sum::<u64>();
     }
     Ok(number)
-}
-
-/// A session that `steps` plans with. Here so that callers need not know the engine.
-impl Steps<'_> {
-    fn session(&self) -> SessionContext {
-        self.engine().session().clone()
-    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::DataFrame;
+use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::tables;
 use crate::engine::{Engine, Watch};
@@ -37,8 +37,9 @@ impl<'a> Steps<'a> {
         Self { engine, output, watch, fingerprint, total, done: Vec::new(), reused: 0 }
     }
 
-    pub(super) fn engine(&self) -> &'a dyn Engine {
-        self.engine
+    /// The session that plans the steps.
+    pub(super) fn session(&self) -> &'a SessionContext {
+        self.engine.session()
     }
 
     pub(super) fn stopped(&self) -> bool {
@@ -144,7 +145,7 @@ impl<'a> Steps<'a> {
 
     /// The table as a frame.
     pub(super) fn table(&self, table: &str) -> Result<DataFrame> {
-        read::frame(self.engine.session(), self.output, &self.files(table), tables::schema(table))
+        read::frame(self.session(), self.output, &self.files(table), tables::schema(table))
     }
 }
 

@@ -1,7 +1,6 @@
 //! members: the documents that are similar to another, with the group that each belongs to.
 
 use datafusion::common::JoinType;
-use datafusion::functions::expr_fn::coalesce;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::scores::needed;
@@ -33,7 +32,7 @@ pub fn members(documents: DataFrame, groups: DataFrame, scores: DataFrame) -> Re
         col("id"),
         col("doc"),
         col("shingle_count"),
-        coalesce(vec![col("doc"), lit(0_u64)]).alias("rep"),
+        col("doc").alias("rep"),
         lit(1_u64).alias("size"),
     ])?;
     Ok(grouped.union(single)?)
