@@ -11,7 +11,7 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext};
 use proptest::prelude::*;
 use resemblance::engine::session;
-use resemblance::job::{Engine, curve};
+use resemblance::job::{BucketHash, Engine, curve};
 use resemblance::stage;
 use resemblance::udf::{lsh_bands, minhash};
 
@@ -182,7 +182,9 @@ fn the_curve_is_what_happens() {
                     let set: Vec<u64> = own.into_iter().chain(both.iter().copied()).collect();
                     let (mut signature, mut buckets) = (Vec::new(), Vec::new());
                     minhash::minhash(&set, &permutations, &mut signature);
-                    lsh_bands::lsh_bands(&signature, bands, rows, &mut buckets).unwrap();
+                    let (hash, table_size) = (BucketHash::Xxh3, None);
+                    let by = lsh_bands::Buckets { bands, rows, hash, table_size };
+                    lsh_bands::lsh_bands(&signature, by, &mut buckets).unwrap();
                     buckets
                 });
                 met += usize::from(buckets[0].iter().zip(&buckets[1]).any(|(a, b)| a == b));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SessionContext, col};
-use resemblance::job::{Normalize, Shingle, ShingleHash, Unit};
+use resemblance::job::{BucketHash, Choice, Lsh, Normalize, Shingle, ShingleHash, Unit, Words};
 use resemblance::udf::{all, expr_fn, register_all};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
@@ -50,23 +50,28 @@ fn expressions_are_the_functions() {
     let by = Shingle {
         normalize: vec![Normalize::Lowercase, Normalize::StopWords("en".into())],
         unit: Unit::Word,
+        words: Words::Unicode,
         size: 1,
+        separator: " ".into(),
         hash: ShingleHash::Crc32,
         min_words: 2,
     };
+    let lsh =
+        Lsh { bands: 3, rows: 2, choice: Choice::Given, bucket_hash: BucketHash::Crc32, table_size: Some(7) };
     let rows = runtime().block_on(async {
         let texts = ctx.sql("select 'The Quick fox' as a, 'quick dog' as b").await.unwrap();
         let sets = texts.select([
             expr_fn::shingles(col("a"), &by).alias("a"),
             expr_fn::shingles(col("b"), &by).alias("b"),
         ]);
-        let signed = sets.unwrap().with_column("sa", expr_fn::minhash(col("a"), 6, u64::MAX)).unwrap();
-        let signed = signed.with_column("sb", expr_fn::minhash(col("b"), 6, u64::MAX)).unwrap();
+        let signed = sets.unwrap().with_column("sa", expr_fn::minhash(col("a"), 6, u64::MAX, None)).unwrap();
+        let signed =
+            signed.with_column("sb", expr_fn::minhash(col("b"), 6, u64::MAX, Some((101, 50)))).unwrap();
         let scored = signed.select([
             expr_fn::jaccard(col("a"), col("b")),
             expr_fn::containment(col("a"), col("b")),
             expr_fn::minhash_similarity(col("sa"), col("sa")),
-            datafusion::functions_nested::expr_fn::array_length(expr_fn::lsh_bands(col("sb"), 3, 2)),
+            datafusion::functions_nested::expr_fn::array_length(expr_fn::lsh_bands(col("sb"), &lsh)),
         ]);
         cells(scored.unwrap()).await.unwrap()
     });

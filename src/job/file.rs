@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
-use super::{DuplicateIds, Expand, Format, Method, ScoreBy, ShingleHash, Unit};
+use super::{BucketHash, DuplicateIds, Expand, Format, Method, ScoreBy, ShingleHash, Unit, Words};
 use crate::error::Result;
 
 /// The share of pairs at the threshold that the bands must find, where `[lsh]` says nothing.
@@ -112,9 +112,13 @@ pub struct Shingle {
     pub normalize: Vec<String>,
     /// `word` or `char`.
     pub unit: Unit,
+    /// What a word is, for shingles and for the steps that take words out: `unicode`, `word-characters` or `spaces`.
+    pub words: Words,
     /// Units in a shingle. Default: [`Shingle::SIZE_WORDS`] for words, [`Shingle::SIZE_CHARS`] for characters.
     pub size: Option<usize>,
-    /// What turns a shingle into a number: `xxh3` (64 bits) or `crc32`.
+    /// What stands between the words of a shingle when its bytes are hashed; `xxh3` needs none.
+    pub separator: String,
+    /// What turns a shingle into a number: `xxh3` (64 bits), `crc32`, `sha256-31` or `dictionary`.
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,
@@ -133,7 +137,9 @@ impl Default for Shingle {
         Self {
             normalize: vec!["lowercase".into(), "collapse-whitespace".into()],
             unit: Unit::Word,
+            words: Words::Unicode,
             size: None,
+            separator: " ".into(),
             hash: ShingleHash::Xxh3,
             min_words: 0,
         }
@@ -148,13 +154,16 @@ pub struct Minhash {
     pub permutations: usize,
     /// What the permutations are drawn from.
     pub seed: u64,
-    /// How a permutation is computed: `multiply-shift`.
+    /// How a permutation is computed: `multiply-shift` or `linear`.
     pub family: Family,
+    /// `linear`: what `a * x + b` is taken modulo: `"2^31-1"`, `"2^32-1"`, `"next-prime"` (the first prime above the
+    /// number of distinct shingles, for the hash `dictionary`), or a prime under 2^32. Default: `"2^31-1"`.
+    pub modulus: Option<Modulus>,
 }
 
 impl Default for Minhash {
     fn default() -> Self {
-        Self { permutations: 128, seed: 42, family: Family::MultiplyShift }
+        Self { permutations: 128, seed: 42, family: Family::MultiplyShift, modulus: None }
     }
 }
 
@@ -162,8 +171,20 @@ impl Default for Minhash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// `(a * x + b) >> 32` modulo 2^64.
+    /// See [`Family::MultiplyShift`](super::Family::MultiplyShift).
     MultiplyShift,
+    /// See [`Family::Linear`](super::Family::Linear).
+    Linear,
+}
+
+/// A modulus as it is written: by name, or as a number.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged, expecting = "expected \"2^31-1\", \"2^32-1\", \"next-prime\" or a prime number")]
+pub enum Modulus {
+    /// `"2^31-1"`
+    Name(String),
+    /// `4294967291`
+    Number(i64),
 }
 
 /// `[lsh]`: how a signature becomes buckets: `bands` and `rows`, or `choose`, or `target_recall`, or nothing, which is
@@ -179,6 +200,10 @@ pub struct Lsh {
     pub choose: Option<Choose>,
     /// The share of pairs at the threshold that the bands must find, in (0, 1).
     pub target_recall: Option<f64>,
+    /// What turns a band into a bucket: `xxh3` or `crc32`.
+    pub bucket_hash: BucketHash,
+    /// Buckets of one table that all bands share; without it each band has buckets of its own, without number.
+    pub table_size: Option<u64>,
 }
 
 /// A rule that finds bands and rows for the threshold.

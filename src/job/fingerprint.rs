@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{Csv, InputFile, Job, Lsh, Minhash, Output, Score, Shingle, Source};
+use super::{BucketHash, Csv, Family, InputFile, Job, Lsh, Minhash, Output, Score, Shingle, Source, Words};
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 1;
@@ -25,9 +25,9 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Job { name: _, source, shingle, minhash, lsh, candidates, score, output, engine: _ } = job;
     let Source { format, urls, id, id_separator, text, duplicate_ids, csv } = source;
     let Csv { delimiter, header, quote } = csv;
-    let Shingle { normalize, unit, size, hash, min_words } = shingle;
-    let Minhash { permutations, seed } = minhash;
-    let Lsh { bands, rows, choice: _ } = lsh;
+    let Shingle { normalize, unit, words, size, separator, hash, min_words } = shingle;
+    let Minhash { permutations, seed, family } = minhash;
+    let Lsh { bands, rows, choice: _, bucket_hash, table_size } = lsh;
     let Score { threshold, by, prefilter } = score;
     let Output { url: _, expand, max_expand } = output;
 
@@ -43,6 +43,18 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
          output {expand:?} {max_expand}\n",
         method = candidates.method,
     );
+    // What came later is told only where it is not as it was before it came: older outputs keep their digits.
+    let later = [
+        (*words != Words::Unicode, format!("words {words:?}")),
+        (separator != " ", format!("separator {separator:?}")),
+        (*family != Family::MultiplyShift, format!("family {family:?}")),
+        (*bucket_hash != BucketHash::Xxh3, format!("bucket_hash {bucket_hash:?}")),
+        (table_size.is_some(), format!("table_size {table_size:?}")),
+    ];
+    for (_, line) in later.iter().filter(|(told, _)| *told) {
+        lines.push_str(line);
+        lines.push('\n');
+    }
     let mut inputs: Vec<&InputFile> = inputs.iter().collect();
     inputs.sort_by(|a, b| a.path.cmp(&b.path));
     for InputFile { path, bytes, modified } in inputs {
@@ -61,7 +73,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::job::{DuplicateIds, Expand, Id, Method, Normalize, file, resolve};
+    use crate::job::{DuplicateIds, Expand, Id, Method, Modulus, Normalize, file, resolve};
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {
@@ -72,7 +84,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 12] = [
+        let changes: [Change<Job>; 17] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -84,6 +96,11 @@ mod tests {
             ("method", |j| j.candidates.method = Method::All),
             ("threshold", |j| j.score.threshold = 0.8000000000000002),
             ("expand", |j| j.output.expand = Expand::Star),
+            ("words", |j| j.shingle.words = Words::Spaces),
+            ("separator", |j| j.shingle.separator = ", ".into()),
+            ("family", |j| j.minhash.family = Family::Linear(Modulus::NextPrime)),
+            ("bucket_hash", |j| j.lsh.bucket_hash = BucketHash::Crc32),
+            ("table_size", |j| j.lsh.table_size = Some(20_000)),
             ("max_expand", |j| j.output.max_expand += 1),
         ];
         for (what, change) in changes {

@@ -9,6 +9,7 @@ mod document;
 pub mod file;
 mod fingerprint;
 mod normalize;
+mod prime;
 mod resolve;
 mod size;
 
@@ -17,11 +18,13 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
+pub use self::prime::{is_prime, next_prime};
 pub use self::resolve::{MAX_PERMUTATIONS, resolve};
 pub use self::size::parse_size;
+use crate::error::{Error, Result};
 
 /// A resolved job: every default filled in, every rule checked.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// What the run calls itself in logs and in the manifest.
     pub name: String,
@@ -44,7 +47,7 @@ pub struct Job {
 }
 
 /// `[source]`: where the documents are and which columns are theirs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// The format of the files.
     pub format: Format,
@@ -79,7 +82,7 @@ pub enum Format {
 }
 
 /// What identifies a document.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Id {
     /// The values of these columns, joined by `id_separator`.
@@ -101,7 +104,7 @@ pub enum DuplicateIds {
 }
 
 /// How CSV files are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Csv {
     /// The byte between fields.
     pub delimiter: u8,
@@ -112,14 +115,18 @@ pub struct Csv {
 }
 
 /// `[shingle]`: how a text becomes a set of shingles.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shingle {
     /// The steps that the text goes through first, in this order.
     pub normalize: Vec<Normalize>,
     /// What a shingle is made of.
     pub unit: Unit,
+    /// What a word is.
+    pub words: Words,
     /// Units in a shingle, at least 1.
     pub size: usize,
+    /// What stands between the words of a shingle when its bytes are hashed.
+    pub separator: String,
     /// What turns a shingle into a number.
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
@@ -149,33 +156,97 @@ pub enum Normalize {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Words by Unicode word boundaries (UAX #29).
+    /// Words, as [`Words`] has them.
     Word,
     /// Unicode scalar values.
     Char,
+}
+
+/// What a word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Words {
+    /// What stands between Unicode word boundaries and holds a letter or a number (UAX #29): "can't" is one word.
+    Unicode,
+    /// A run of letters, numbers and underscores, as the regular expression `\b\w+\b` finds it: "can't" is two words.
+    WordCharacters,
+    /// A run of whatever is not white space: "can't," is one word, with its comma.
+    Spaces,
 }
 
 /// What turns a shingle into a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShingleHash {
-    /// XXH3, 64 bits.
+    /// XXH3, 64 bits: see [`crate::udf::shingles`](mod@crate::udf::shingles).
     Xxh3,
-    /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, words joined by one space.
+    /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, words joined by the separator.
     Crc32,
+    /// SHA-256 of the same bytes, as a big-endian number modulo 2^31 - 1.
+    #[serde(rename = "sha256-31")]
+    Sha256Mod31,
+    /// The shingle's number among all distinct shingles of the collection, from 1: no two share one.
+    Dictionary,
 }
 
 /// `[minhash]`: how a set of shingles becomes a signature.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minhash {
     /// Permutations, which is the signature's length; at least 1.
     pub permutations: usize,
     /// What the permutations are drawn from.
     pub seed: u64,
+    /// How a permutation is computed.
+    pub family: Family,
+}
+
+impl Minhash {
+    /// The modulus of the linear family and the number up to which its factors are drawn, for a collection of
+    /// `dictionary` distinct shingles; none for another family.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) where the modulus depends on the dictionary, and that has fewer entries
+    /// than there are permutations, or so many that their next prime is not under 2^32.
+    pub fn linear(&self, dictionary: Option<u64>) -> Result<Option<(u64, u64)>> {
+        let shingles = match self.family {
+            Family::MultiplyShift => return Ok(None),
+            Family::Linear(Modulus::Is(modulus)) => return Ok(Some((modulus, modulus - 1))),
+            Family::Linear(Modulus::NextPrime) => dictionary.unwrap_or(0),
+        };
+        let modulus = next_prime(shingles);
+        if shingles < self.permutations as u64 || modulus >= 1 << 32 {
+            return Err(Error::job(format!(
+                "`minhash.modulus` is \"next-prime\" and the collection has {shingles} distinct shingles: expected at least \
+                 the {} of `minhash.permutations`, and fewer than 2^32; \"2^31-1\" suits collections of any size",
+                self.permutations
+            )));
+        }
+        Ok(Some((modulus, shingles)))
+    }
+}
+
+/// How a permutation is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// `(a * x + b) mod 2^32`, a odd: see [`crate::udf::minhash`].
+    MultiplyShift,
+    /// `(a * x + b) mod c`: see [`crate::udf::minhash`].
+    Linear(Modulus),
+}
+
+/// The c of `(a * x + b) mod c`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Modulus {
+    /// This number, in [2, 2^32); a and b are drawn from 1 to c - 1.
+    Is(u64),
+    /// The first prime above the number N of distinct shingles of the collection; a and b are drawn from 1 to N.
+    NextPrime,
 }
 
 /// `[lsh]`: how a signature becomes buckets.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lsh {
     /// Bands, b; `bands * rows <= permutations`.
     pub bands: usize,
@@ -183,10 +254,25 @@ pub struct Lsh {
     pub rows: usize,
     /// How b and r came about.
     pub choice: Choice,
+    /// What turns a band into a bucket.
+    pub bucket_hash: BucketHash,
+    /// Buckets of the one table that all bands share, at least 1; none where each band has buckets of its own.
+    pub table_size: Option<u64>,
+}
+
+/// What turns a band's values into a bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BucketHash {
+    /// XXH3, 64 bits, seeded by the band's number.
+    #[default]
+    Xxh3,
+    /// CRC-32 (IEEE) of the values in decimal, joined by `_`.
+    Crc32,
 }
 
 /// How b and r came about.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
     /// Given in the job.
@@ -204,7 +290,7 @@ pub enum Choice {
 }
 
 /// `[candidates]`: how candidates are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidates {
     /// The method.
     pub method: Method,
@@ -221,7 +307,7 @@ pub enum Method {
 }
 
 /// `[score]`: what makes a candidate a pair.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Score {
     /// The least similarity of a pair, in (0, 1].
     pub threshold: f64,
@@ -242,7 +328,7 @@ pub enum ScoreBy {
 }
 
 /// `[output]`: where the tables go.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Output {
     /// The folder or URL prefix of the tables.
     pub url: String,
@@ -263,7 +349,7 @@ pub enum Expand {
 }
 
 /// `[engine]`: what runs the job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
     /// Bytes that the stages may hold at once; past it they spill.
     pub memory: u64,

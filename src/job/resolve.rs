@@ -5,8 +5,8 @@ use std::path::Path;
 use super::document::Document;
 use super::file::{self, Choose, File, Names};
 use super::{
-    Candidates, Choice, Csv, Engine, Format, Id, Job, Lsh, Method, Minhash, Normalize, Output, Score,
-    Shingle, Source, Unit, choose, parse_size,
+    Candidates, Choice, Csv, Engine, Family, Format, Id, Job, Lsh, Method, Minhash, Modulus, Normalize,
+    Output, Score, Shingle, ShingleHash, Source, Unit, choose, is_prime, parse_size,
 };
 use crate::error::{Error, Result};
 
@@ -57,7 +57,7 @@ fn job(file: File) -> Checked<Job> {
     let File { name, source, shingle, minhash, lsh, candidates, score, output, engine } = file;
     let source = source_of(source)?;
     let shingle = shingle_of(shingle)?;
-    let minhash = minhash_of(&minhash)?;
+    let minhash = minhash_of(minhash, shingle.hash)?;
     let score = score_of(&score)?;
     let candidates = Candidates { method: candidates.method };
     let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
@@ -161,16 +161,62 @@ fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
     if size == 0 {
         return wrong("shingle.size", "is 0: expected 1 or more");
     }
-    Ok(Shingle { normalize, unit: shingle.unit, size, hash: shingle.hash, min_words: shingle.min_words })
+    let file::Shingle { unit, words, separator, hash, min_words, .. } = shingle;
+    Ok(Shingle { normalize, unit, words, size, separator, hash, min_words })
 }
 
-fn minhash_of(minhash: &file::Minhash) -> Checked<Minhash> {
+fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
     let permutations = minhash.permutations;
     if !(1..=MAX_PERMUTATIONS).contains(&permutations) {
         return wrong("minhash.permutations", format!("is {permutations}: expected 1 to {MAX_PERMUTATIONS}"));
     }
-    let file::Family::MultiplyShift = minhash.family;
-    Ok(Minhash { permutations, seed: minhash.seed })
+    let family = match (minhash.family, minhash.modulus) {
+        (file::Family::MultiplyShift, None) => Family::MultiplyShift,
+        (file::Family::MultiplyShift, Some(_)) => {
+            return wrong(
+                "minhash.modulus",
+                "stands without `minhash.family = \"linear\"`, which alone has one",
+            );
+        }
+        (file::Family::Linear, None) => Family::Linear(Modulus::Is(MERSENNE_31)),
+        (file::Family::Linear, Some(modulus)) => Family::Linear(modulus_of(&modulus, hash)?),
+    };
+    if let Family::Linear(Modulus::Is(modulus)) = family
+        && (permutations as u64) >= modulus
+    {
+        return wrong(
+            "minhash.modulus",
+            format!(
+                "is {modulus}: expected more than the {permutations} of `minhash.permutations`, whose factors are drawn below it"
+            ),
+        );
+    }
+    Ok(Minhash { permutations, seed: minhash.seed, family })
+}
+
+const MERSENNE_31: u64 = (1 << 31) - 1;
+
+fn modulus_of(modulus: &file::Modulus, hash: ShingleHash) -> Checked<Modulus> {
+    const KEY: &str = "minhash.modulus";
+    const ALLOWED: &str = "expected \"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32";
+    match modulus {
+        file::Modulus::Name(name) => match name.as_str() {
+            "2^31-1" => Ok(Modulus::Is(MERSENNE_31)),
+            "2^32-1" => Ok(Modulus::Is(u64::from(u32::MAX))),
+            "next-prime" if hash == ShingleHash::Dictionary => Ok(Modulus::NextPrime),
+            "next-prime" => wrong(
+                KEY,
+                "is \"next-prime\", the first prime above the number of distinct shingles: it needs \
+                 `shingle.hash = \"dictionary\"`, whose numbers lie below it",
+            ),
+            other => wrong(KEY, format!("is {other:?}: {ALLOWED}")),
+        },
+        file::Modulus::Number(number) => match u64::try_from(*number) {
+            Ok(prime) if prime < 1 << 32 && is_prime(prime) => Ok(Modulus::Is(prime)),
+            Ok(large) if is_prime(large) => wrong(KEY, format!("is {number}, a prime too large: {ALLOWED}")),
+            _ => wrong(KEY, format!("is {number}, which is not a prime: {ALLOWED}")),
+        },
+    }
 }
 
 fn score_of(score: &file::Score) -> Checked<Score> {
@@ -220,7 +266,11 @@ fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) 
             (Choice::TargetRecall(target), found)
         }
     };
-    Ok(Lsh { bands: found.bands, rows: found.rows, choice })
+    if lsh.table_size == Some(0) {
+        return wrong("lsh.table_size", "is 0: expected 1 or more, or no key for buckets without number");
+    }
+    let (bucket_hash, table_size) = (lsh.bucket_hash, lsh.table_size);
+    Ok(Lsh { bands: found.bands, rows: found.rows, choice, bucket_hash, table_size })
 }
 
 fn given(bands: usize, rows: usize, permutations: usize) -> Checked<choose::Bands> {

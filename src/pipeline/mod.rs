@@ -18,7 +18,7 @@ use futures::TryStreamExt;
 use crate::clusters::Components;
 use crate::engine::{Engine, Watch, session};
 use crate::error::{Error, Result};
-use crate::job::{DuplicateIds, FORMAT_VERSION, InputFile, Job, Method, fingerprint};
+use crate::job::{DuplicateIds, FORMAT_VERSION, InputFile, Job, Method, ShingleHash, fingerprint};
 use crate::sink::manifest::{Input, Run, StageTime, Table};
 use crate::sink::{Layout, write::Rows};
 use crate::stage::scores::Block;
@@ -86,7 +86,8 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
 fn count_steps(job: &Job) -> usize {
     let duplicates = usize::from(job.source.duplicate_ids == DuplicateIds::Reject);
     let candidates = usize::from(job.candidates.method == Method::Lsh);
-    6 + duplicates + candidates
+    let dictionary = if job.shingle.hash == ShingleHash::Dictionary { 2 } else { 0 };
+    6 + duplicates + candidates + dictionary
 }
 
 /// Finds documents whose key came before, in a first reading of which only ids are kept.
@@ -99,8 +100,14 @@ async fn without_duplicates(steps: &mut Steps<'_>, read: DataFrame) -> Result<Da
 
 /// The one pass over the texts: documents -> shingles -> signatures -> bands, into three tables at once.
 async fn sketches(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Result<()> {
-    let shingles = stage::shingles::shingles(documents, &job.shingle)?;
-    let signatures = stage::signatures::signatures(shingles, &job.minhash)?;
+    let (shingles, dictionary) = match job.shingle.hash {
+        ShingleHash::Dictionary => {
+            let shingles = by_dictionary(steps, job, documents).await?;
+            (shingles, Some(steps.rows("dictionary")))
+        }
+        _ => (stage::shingles::shingles(documents, &job.shingle)?, None),
+    };
+    let signatures = stage::signatures::signatures(shingles, &job.minhash, dictionary)?;
     let bands = stage::bands::bands(signatures, &job.lsh)?;
     let compared = || Rows::Null("reason".into());
     let targets = vec![
@@ -109,6 +116,21 @@ async fn sketches(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Res
         tables::target("keys", compared()),
     ];
     steps.run("sketches", targets, vec![bands]).await
+}
+
+/// The shingles as a dictionary of the whole collection numbers them, which needs all texts to be cut before the first
+/// has its numbers.
+async fn by_dictionary(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Result<DataFrame> {
+    let cuts = stage::dictionary::cuts(documents, &job.shingle)?;
+    steps.run("cuts", vec![tables::target("cuts", Rows::All)], vec![cuts]).await?;
+    let numbers = stage::dictionary::numbers(steps.table("cuts")?)?;
+    let targets = vec![
+        tables::target("numbers", Rows::All),
+        tables::target("dictionary", Rows::NotNull("shingle".into())),
+    ];
+    steps.run("dictionary", targets, vec![numbers]).await?;
+    let numbered = stage::dictionary::numbered(steps.table("cuts")?, steps.table("numbers")?)?;
+    stage::shingles::measured(numbered)
 }
 
 /// Two documents with one key cannot be told apart from here on.
@@ -258,12 +280,10 @@ async fn components(steps: &Steps<'_>) -> Result<DataFrame> {
 
 /// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
 async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint: &str) -> Result<Outcome> {
-    for table in schema::Table::ALL {
-        check(&steps, table).await?;
-    }
     let mut counts = BTreeMap::new();
-    for table in schema::Table::ALL.map(schema::Table::name) {
-        counts.insert(table.to_owned(), steps.rows(table));
+    for &table in schema::Table::of(job) {
+        check(&steps, table).await?;
+        counts.insert(table.name().to_owned(), steps.rows(table.name()));
     }
     if job.candidates.method == Method::Lsh {
         counts.insert("candidates".into(), steps.rows("candidates"));
@@ -300,9 +320,9 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
             .times()
             .map(|(name, rows, seconds)| StageTime { name: name.to_owned(), seconds, rows })
             .collect(),
-        tables: schema::Table::ALL
-            .map(schema::Table::name)
-            .into_iter()
+        tables: schema::Table::of(job)
+            .iter()
+            .map(|table| table.name())
             .map(|table| (table.to_owned(), Table { rows: steps.rows(table), files: steps.files(table) }))
             .collect(),
         warnings,

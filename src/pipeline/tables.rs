@@ -26,6 +26,18 @@ pub(super) fn schema(table: &str) -> SchemaRef {
             Field::new("position", DataType::UInt64, false),
             Field::new("reason", DataType::Utf8, false),
         ],
+        "cuts" => {
+            let texts = Field::new_list_field(DataType::LargeUtf8, true);
+            vec![
+                Field::new("source", DataType::Utf8, false),
+                Field::new("position", DataType::UInt64, false),
+                Field::new("id", DataType::Utf8, true),
+                Field::new("doc", DataType::UInt64, true),
+                Field::new("reason", DataType::Utf8, true),
+                Field::new_list("texts", texts, true),
+            ]
+        }
+        "numbers" => u64s(&["doc", "number"]),
         "keys" => {
             let mut fields = u64s(&["doc", "set_hash_0", "set_hash_1"]);
             fields.push(Field::new_list("buckets", Field::new_list_field(DataType::UInt64, true), false));

@@ -9,7 +9,8 @@ use crate::schema::{Table, contract};
 use crate::sink::manifest::Run;
 use crate::sink::{Layout, read};
 
-/// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`.
+/// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`,
+/// and `dictionary` where there is one.
 pub struct Finished {
     session: SessionContext,
     manifest: Run,
@@ -29,6 +30,9 @@ impl Finished {
         };
         for table in Table::ALL {
             let Some(written) = manifest.tables.get(table.name()) else {
+                if table == Table::Dictionary {
+                    continue;
+                }
                 return Err(Error::input(format!("the manifest of {url} does not name the table {table}")));
             };
             let provider = read::provider(&output, &written.files, contract(table).arrow_schema())?;

@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
+use crate::job::{Job, ShingleHash};
 
 /// The tables of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -20,11 +21,22 @@ pub enum Table {
     Documents,
     /// The documents that were read and not compared.
     Rejects,
+    /// The shingles by their numbers, where the job asks for a dictionary.
+    Dictionary,
 }
 
 impl Table {
-    /// All of them.
-    pub const ALL: [Table; 4] = [Table::Pairs, Table::Clusters, Table::Documents, Table::Rejects];
+    /// All of them, the last of which only some jobs write.
+    pub const ALL: [Table; 5] =
+        [Table::Pairs, Table::Clusters, Table::Documents, Table::Rejects, Table::Dictionary];
+
+    /// Those that `job` writes.
+    pub fn of(job: &Job) -> &'static [Table] {
+        match job.shingle.hash {
+            ShingleHash::Dictionary => &Table::ALL,
+            _ => &Table::ALL[..4],
+        }
+    }
 
     /// The table of this name.
     pub fn named(name: &str) -> Option<Table> {
@@ -38,6 +50,7 @@ impl Table {
             Table::Clusters => "clusters",
             Table::Documents => "documents",
             Table::Rejects => "rejects",
+            Table::Dictionary => "dictionary",
         }
     }
 }
@@ -162,11 +175,14 @@ pub fn contract(table: Table) -> &'static Contract {
         LazyLock::new(|| Contract::read(Table::Documents, include_str!("../../schemas/documents.toml")));
     static REJECTS: LazyLock<Contract> =
         LazyLock::new(|| Contract::read(Table::Rejects, include_str!("../../schemas/rejects.toml")));
+    static DICTIONARY: LazyLock<Contract> =
+        LazyLock::new(|| Contract::read(Table::Dictionary, include_str!("../../schemas/dictionary.toml")));
     match table {
         Table::Pairs => &PAIRS,
         Table::Clusters => &CLUSTERS,
         Table::Documents => &DOCUMENTS,
         Table::Rejects => &REJECTS,
+        Table::Dictionary => &DICTIONARY,
     }
 }
 

@@ -8,10 +8,10 @@ use crate::udf::expr_fn::lsh_bands;
 
 /// The same rows with a column `buckets: List<UInt64>`, one for each band.
 ///
-/// A bucket's number tells its band too: the same rows of another band make another bucket.
+/// A bucket's number tells its band too, unless the bands share a table.
 ///
 /// # Errors
 /// When the frame has no column `signature`.
 pub fn bands(signatures: DataFrame, job: &Lsh) -> Result<DataFrame> {
-    Ok(signatures.with_column("buckets", lsh_bands(col("signature"), job.bands, job.rows))?)
+    Ok(signatures.with_column("buckets", lsh_bands(col("signature"), job))?)
 }

@@ -4,23 +4,25 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
+use super::dictionary;
 use crate::error::Result;
-use crate::job::Shingle;
+use crate::job::{Shingle, ShingleHash};
 use crate::udf::expr_fn::{set_hash, shingles as shingles_of};
 
 /// Distinct shingles of a document, at most: Parquet stores a list whole in a page of less than 2 GiB.
 const MOST_SHINGLES: u64 = (1 << 27) - 1;
 
-/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
-/// shingle_count: UInt64, set_hash_0: UInt64, set_hash_1: UInt64).
-///
-/// Two documents have equal set hashes when they have the same shingles (128 bits tell sets apart). A document
-/// with too few words gets the reason `too_short`, one of more than 2^27 shingles `too_long`.
+/// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
+/// turned into numbers as `shingle` says.
 ///
 /// # Errors
 /// When the frame has other columns.
 pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    let cut = documents.select(vec![
+    if shingle.hash == ShingleHash::Dictionary {
+        let cuts = dictionary::cuts(documents, shingle)?;
+        return measured(dictionary::numbered(cuts.clone(), dictionary::numbers(cuts)?)?);
+    }
+    measured(documents.select(vec![
         col("source"),
         col("position"),
         col("id"),
@@ -28,7 +30,18 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
         col("reason"),
         // A rejected text is not cut: it may be anything.
         shingles_of(when(col("reason").is_null(), col("text")).end()?, shingle).alias("shingles"),
-    ])?;
+    ])?)
+}
+
+/// (source, position, id, doc, reason, shingles) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
+/// shingle_count: UInt64, set_hash_0: UInt64, set_hash_1: UInt64).
+///
+/// Two documents have equal set hashes when they have the same shingles (128 bits tell sets apart). A document
+/// with too few words gets the reason `too_short`, one of more than 2^27 shingles `too_long`.
+///
+/// # Errors
+/// When the frame has other columns.
+pub fn measured(cut: DataFrame) -> Result<DataFrame> {
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]);
     let too_short = when(count.clone().eq(lit(0_u64)), lit("too_short"))
         .when(count.clone().gt(lit(MOST_SHINGLES)), lit("too_long"))

@@ -6,10 +6,13 @@ use crate::error::Result;
 use crate::job::Minhash;
 use crate::udf::expr_fn::minhash;
 
-/// The same rows with a column `signature: List<UInt32>` of as many values as there are permutations.
+/// The same rows with a column `signature: List<UInt32>` of as many values as there are permutations. `dictionary` is
+/// the number of entries of the collection's dictionary, where there is one.
 ///
 /// # Errors
-/// When the frame has no column `shingles`.
-pub fn signatures(shingles: DataFrame, job: &Minhash) -> Result<DataFrame> {
-    Ok(shingles.with_column("signature", minhash(col("shingles"), job.permutations, job.seed))?)
+/// When the frame has no column `shingles`, or when the job's modulus is the first prime above a dictionary that has
+/// fewer entries than there are permutations, or too many.
+pub fn signatures(shingles: DataFrame, job: &Minhash, dictionary: Option<u64>) -> Result<DataFrame> {
+    let linear = job.linear(dictionary)?;
+    Ok(shingles.with_column("signature", minhash(col("shingles"), job.permutations, job.seed, linear))?)
 }

@@ -3,15 +3,23 @@
 //! Documents that share a bucket are candidates. For two sets of Jaccard similarity J that is so with the probability
 //! `1 - (1 - J^r)^b` (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4).
 //!
-//! The bucket of band i is XXH3-64, with seed i, of the band's r values as 4 bytes each, little endian: the values
-//! `i*r..(i+1)*r` of the signature. With the band in the seed, equal values in two bands give two buckets, so that the
-//! bucket alone tells the band as well. This is fixed for good, since stored buckets are compared with later ones.
+//! The bucket of band i, whose r values are the values `i*r..(i+1)*r` of the signature, is a number of 64 bits, fixed for
+//! good, since stored buckets are compared with later ones:
+//!
+//! | hash | bucket |
+//! |---|---|
+//! | `xxh3` | XXH3-64, with seed i, of the values as 4 bytes each, little endian |
+//! | `crc32` | i * 2^32 + CRC-32 (IEEE) of the values in decimal, joined by `_`, as in `15_355_89_2` |
+//!
+//! Equal values in two bands give two buckets, so that the bucket alone tells the band as well. Not so with a *table*
+//! of a given size, which all bands share: there the bucket is the hash modulo that size (under `crc32` without the
+//! i * 2^32), and documents also meet by chance, which adds candidates.
 
+use std::io::Write;
 use std::sync::LazyLock;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
-use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
@@ -19,22 +27,55 @@ use datafusion::logical_expr::{
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::arguments::{self, Lists, Rows};
+use crate::job::BucketHash;
+
+/// How a signature becomes buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buckets {
+    /// Bands, b.
+    pub bands: usize,
+    /// Values in a band, r.
+    pub rows: usize,
+    /// What turns a band into a bucket.
+    pub hash: BucketHash,
+    /// Buckets of the one table that all bands share; none where each band has its own.
+    pub table_size: Option<u64>,
+}
 
 /// Appends the buckets of `signature` to `out`, one for each band, in the order of the bands.
 ///
-/// `None`, and nothing is appended, if the signature has fewer than `bands * rows` values, or if `rows` is 0.
-pub fn lsh_bands(signature: &[u32], bands: usize, rows: usize, out: &mut Vec<u64>) -> Option<()> {
+/// `None`, and nothing is appended, if the signature has fewer than `bands * rows` values, or if `rows` or the table's
+/// size is 0.
+pub fn lsh_bands(signature: &[u32], by: Buckets, out: &mut Vec<u64>) -> Option<()> {
+    let Buckets { bands, rows, hash, table_size } = by;
     let values = signature.get(..bands.checked_mul(rows)?)?;
-    if rows == 0 {
+    if rows == 0 || table_size == Some(0) {
         return None;
     }
     let mut bytes = Vec::with_capacity(4 * rows);
     out.extend(values.chunks_exact(rows).zip(0..).map(|(band, number)| {
         bytes.clear();
-        bytes.extend(band.iter().flat_map(|value| value.to_le_bytes()));
-        xxh3_64_with_seed(&bytes, number)
+        match (hash, table_size) {
+            (BucketHash::Xxh3, _) => {
+                bytes.extend(band.iter().flat_map(|value| value.to_le_bytes()));
+                let bucket = xxh3_64_with_seed(&bytes, number);
+                table_size.map_or(bucket, |size| bucket % size)
+            }
+            (BucketHash::Crc32, None) => (number << 32) + crc32_of(band, &mut bytes),
+            (BucketHash::Crc32, Some(size)) => crc32_of(band, &mut bytes) % size,
+        }
     }));
     Some(())
+}
+
+/// CRC-32 of the values in decimal, joined by `_`; `bytes` is room for them.
+fn crc32_of(band: &[u32], bytes: &mut Vec<u8>) -> u64 {
+    for (at, value) in band.iter().enumerate() {
+        let joint = if at == 0 { "" } else { "_" };
+        // Writing to a vector does not fail.
+        let _ = write!(bytes, "{joint}{value}");
+    }
+    crc32fast::hash(bytes).into()
 }
 
 /// The SQL function `lsh_bands`.
@@ -63,21 +104,25 @@ impl ScalarUDFImpl for LshBands {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        let [_, bands, rows] = take_function_args(self.name(), args.scalar_arguments)?;
-        settings(*bands, *rows)?;
+        settings(&args.scalar_arguments[1..])?;
         arguments::field(self.name(), arguments::list_of(DataType::UInt64))
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let [signature, bands, rows] = take_function_args(self.name(), types)?;
-        let signature = arguments::list_type(self.name(), signature, &DataType::UInt32)?;
-        Ok(vec![signature, bands.clone(), rows.clone()])
+        if !(3..=5).contains(&types.len()) {
+            return plan_err!(
+                "lsh_bands takes a signature, bands and rows, and then hash and table_size; it got {} arguments",
+                types.len()
+            );
+        }
+        let mut types = types.to_vec();
+        types[0] = arguments::list_type(self.name(), &types[0], &DataType::UInt32)?;
+        Ok(types)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [_, bands, rows] = take_function_args(self.name(), arguments::scalars(&args.args))?;
-        let (bands, rows) = settings(bands, rows)?;
-        arguments::map_first(&args, |signatures| band_rows(signatures, bands, rows))
+        let by = settings(&arguments::scalars(&args.args[1..]))?;
+        arguments::map_first(&args, |signatures| band_rows(signatures, by))
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -88,7 +133,7 @@ impl ScalarUDFImpl for LshBands {
                  documents that share a bucket are candidates. A bucket tells its band as well, so buckets of different \
                  bands do not meet. Returns NULL for a NULL signature. It is an error if `bands * rows` is more than the \
                  signature's length; values past it are not used.",
-                "lsh_bands(signature, bands, rows)",
+                "lsh_bands(signature, bands, rows[, hash[, table_size]])",
             )
             .with_sql_example(
                 "```sql\n\
@@ -99,6 +144,17 @@ impl ScalarUDFImpl for LshBands {
             .with_argument("signature", "A list of UInt32, as `minhash` returns it.")
             .with_argument("bands", "Bands, b: a literal of at least 1. More bands at the same rows find more pairs.")
             .with_argument("rows", "Values in a band, r: a literal of at least 1. More rows find fewer pairs.")
+            .with_argument(
+                "hash",
+                "`'xxh3'` (the default): XXH3-64 of the values as 4 bytes each, little endian, seeded by the band's \
+                 number. `'crc32'`: CRC-32 of the values in decimal, joined by `_`, with the band's number above its 32 \
+                 bits.",
+            )
+            .with_argument(
+                "table_size",
+                "Buckets of one table that all bands share: a literal of at least 1. Bands then meet by chance too. \
+                 Without it each band has buckets of its own.",
+            )
             .with_related_udf("minhash")
             .build()
         });
@@ -106,16 +162,28 @@ impl ScalarUDFImpl for LshBands {
     }
 }
 
-fn settings(bands: Option<&ScalarValue>, rows: Option<&ScalarValue>) -> Result<(usize, usize)> {
-    let bands = arguments::number("lsh_bands", "bands", Some(bands), 1, None)?;
-    let rows = arguments::number("lsh_bands", "rows", Some(rows), 1, None)?;
+/// The settings from the literal arguments behind the signature.
+fn settings(literals: &[Option<&ScalarValue>]) -> Result<Buckets> {
+    const NAME: &str = "lsh_bands";
+    let literal = |at: usize| literals.get(at).copied();
+    let bands = arguments::number(NAME, "bands", literal(0), 1, None)?;
+    let rows = arguments::number(NAME, "rows", literal(1), 1, None)?;
     if bands.checked_mul(rows).is_none() {
         return plan_err!("lsh_bands: {bands} bands of {rows} rows are more than a signature can have");
     }
-    Ok((bands, rows))
+    let hash = match arguments::string(NAME, "hash", literal(2), "xxh3")? {
+        "xxh3" => BucketHash::Xxh3,
+        "crc32" => BucketHash::Crc32,
+        other => return plan_err!("lsh_bands has no hash '{other}'; allowed are 'xxh3' and 'crc32'"),
+    };
+    let table_size = match literal(3) {
+        None => None,
+        given => Some(arguments::integer(NAME, "table_size", given, 1, None)?),
+    };
+    Ok(Buckets { bands, rows, hash, table_size })
 }
 
-fn band_rows(signatures: &ArrayRef, bands: usize, rows: usize) -> Result<ArrayRef> {
+fn band_rows(signatures: &ArrayRef, by: Buckets) -> Result<ArrayRef> {
     let signatures = Rows::<UInt32Type>::new("lsh_bands", signatures, false)?;
     let mut lists = Lists::<UInt64Type>::with_capacity("lsh_bands", signatures.len());
     for row in 0..signatures.len() {
@@ -123,7 +191,8 @@ fn band_rows(signatures: &ArrayRef, bands: usize, rows: usize) -> Result<ArrayRe
             lists.push_null();
             continue;
         };
-        lsh_bands(signature, bands, rows, &mut lists.values).ok_or_else(|| {
+        lsh_bands(signature, by, &mut lists.values).ok_or_else(|| {
+            let Buckets { bands, rows, .. } = by;
             exec_datafusion_err!(
                 "lsh_bands: {bands} bands of {rows} rows need {} values, and the signature has {}",
                 bands * rows,
@@ -142,8 +211,37 @@ mod tests {
     const SIGNATURE: [u32; 6] = [1, 2, 3, 4, 5, u32::MAX];
 
     fn buckets(signature: &[u32], bands: usize, rows: usize) -> Option<Vec<u64>> {
+        buckets_by(signature, Buckets { bands, rows, hash: BucketHash::Xxh3, table_size: None })
+    }
+
+    fn buckets_by(signature: &[u32], by: Buckets) -> Option<Vec<u64>> {
         let mut out = Vec::new();
-        lsh_bands(signature, bands, rows, &mut out).map(|()| out)
+        lsh_bands(signature, by, &mut out).map(|()| out)
+    }
+
+    /// Computed with Python's `zlib.crc32` and, for the last, the reference implementation of XXH3.
+    #[test]
+    fn known_buckets_of_other_kinds() {
+        let crc32 = Buckets { bands: 3, rows: 2, hash: BucketHash::Crc32, table_size: None };
+        assert_eq!(buckets_by(&SIGNATURE, crc32).unwrap(), [790382254, 7616542709, 11347168932]);
+        let query = Buckets { bands: 1, rows: 4, ..crc32 };
+        assert_eq!(buckets_by(&[15, 355, 89, 2], query).unwrap(), [1433332942]);
+        let table = Buckets { table_size: Some(20_000), ..crc32 };
+        assert_eq!(buckets_by(&SIGNATURE, table).unwrap(), [2254, 15413, 14340]);
+        let table = Buckets { hash: BucketHash::Xxh3, ..table };
+        assert_eq!(buckets_by(&SIGNATURE, table).unwrap(), [9552, 630, 10441]);
+        assert_eq!(buckets_by(&SIGNATURE, Buckets { table_size: Some(0), ..crc32 }), None);
+    }
+
+    #[test]
+    fn bands_meet_only_in_a_shared_table() {
+        let own = Buckets { bands: 2, rows: 1, hash: BucketHash::Crc32, table_size: None };
+        let [first, second] = buckets_by(&[7, 7], own).unwrap()[..] else { panic!("two bands") };
+        assert_ne!(first, second);
+        let [first, second] = buckets_by(&[7, 7], Buckets { table_size: Some(9), ..own }).unwrap()[..] else {
+            panic!("two bands")
+        };
+        assert_eq!(first, second);
     }
 
     /// Computed with the reference implementation of XXH3 (Python's `xxhash`).

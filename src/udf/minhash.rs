@@ -1,4 +1,4 @@
-//! `minhash(shingles, permutations, seed)`: a shingle set as the minima of its hashes under each permutation.
+//! `minhash(shingles, permutations, seed, ...)`: a shingle set as the minima of its hashes under each permutation.
 //!
 //! For a random permutation, two sets have the same minimum with a probability that is their Jaccard similarity
 //! (Broder, *On the resemblance and containment of documents*, SEQUENCES 1997; Leskovec, Rajaraman and Ullman, *Mining
@@ -22,18 +22,21 @@
 //!
 //! The family is meant for hashes: for elements that are no hashes, such as running numbers, its minima are not as
 //! likely to agree as they should be.
+//!
+//! With a modulus the functions are those of [`super::linear`].
 
 use std::sync::LazyLock;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
-use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result as DfResult, ScalarValue, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::arguments::{self, Lists, Rows};
+use super::linear::{self, Linear};
+use super::vector::{self, Kernel};
 
 /// The hash functions that stand in place of random permutations: `a[i]` and `b[i]` are those of function `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,10 +65,10 @@ impl Permutations {
 }
 
 /// Steele, Lea and Flood, figure 17, with the constants of Vigna's `splitmix64.c`.
-struct SplitMix64(u64);
+pub(super) struct SplitMix64(pub(super) u64);
 
 impl SplitMix64 {
-    fn next(&mut self) -> u64 {
+    pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = self.0;
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -92,67 +95,39 @@ pub fn minhash(shingles: &[u64], permutations: &Permutations, out: &mut Vec<u32>
     }
     let start = out.len();
     out.resize(start + permutations.len(), u32::MAX);
-    minima(shingles, permutations, &mut out[start..]);
+    vector::widest(Minima { shingles, permutations, out: &mut out[start..] });
 }
 
 /// Permutations at a time: two AVX-512 registers each of `a`, `b` and minima, or four of AVX2. More do not help.
 const LANES: usize = 32;
 
-/// Writes the minima with the widest vectors that this machine has. What every x86-64 has (SSE2) knows no product and
-/// no minimum of 32-bit numbers, so both later sets are several times as fast.
-fn minima(shingles: &[u64], permutations: &Permutations, out: &mut [u32]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        if is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512dq")
-            && is_x86_feature_detected!("avx512vl")
-        {
-            // SAFETY: the three features that the function is compiled for were just detected.
-            return unsafe { minima_avx512(shingles, permutations, out) };
-        }
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the feature that the function is compiled for was just detected.
-            return unsafe { minima_avx2(shingles, permutations, out) };
-        }
-    }
-    minima_portable(shingles, permutations, out);
+/// Writes the minima of `shingles` to `out`.
+struct Minima<'a> {
+    shingles: &'a [u64],
+    permutations: &'a Permutations,
+    out: &'a mut [u32],
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-fn minima_avx512(shingles: &[u64], permutations: &Permutations, out: &mut [u32]) {
-    minima_in_blocks(shingles, permutations, out);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn minima_avx2(shingles: &[u64], permutations: &Permutations, out: &mut [u32]) {
-    minima_in_blocks(shingles, permutations, out);
-}
-
-fn minima_portable(shingles: &[u64], permutations: &Permutations, out: &mut [u32]) {
-    minima_in_blocks(shingles, permutations, out);
-}
-
-/// The one body of the three functions above, each of which compiles it for its instructions.
-///
-/// A block of permutations stays in registers while all shingles pass by.
-#[inline(always)]
-fn minima_in_blocks(shingles: &[u64], permutations: &Permutations, out: &mut [u32]) {
-    let blocks = permutations.a.chunks(LANES).zip(permutations.b.chunks(LANES));
-    for ((a, b), out) in blocks.zip(out.chunks_mut(LANES)) {
-        // The last block is filled up with functions whose minima are dropped.
-        let (a, b) = (padded(a), padded(b));
-        let mut least = [u32::MAX; LANES];
-        for &shingle in shingles {
-            let x = fold(shingle);
-            for lane in 0..LANES {
-                let hash = a[lane].wrapping_mul(x).wrapping_add(b[lane]);
-                least[lane] = least[lane].min(hash);
+impl Kernel for Minima<'_> {
+    /// A block of permutations stays in registers while all shingles pass by.
+    #[inline(always)]
+    fn run(self) {
+        let Self { shingles, permutations, out } = self;
+        let blocks = permutations.a.chunks(LANES).zip(permutations.b.chunks(LANES));
+        for ((a, b), out) in blocks.zip(out.chunks_mut(LANES)) {
+            // The last block is filled up with functions whose minima are dropped.
+            let (a, b) = (padded(a), padded(b));
+            let mut least = [u32::MAX; LANES];
+            for &shingle in shingles {
+                let x = fold(shingle);
+                for lane in 0..LANES {
+                    let hash = a[lane].wrapping_mul(x).wrapping_add(b[lane]);
+                    least[lane] = least[lane].min(hash);
+                }
             }
+            let kept = out.len();
+            out.copy_from_slice(&least[..kept]);
         }
-        let kept = out.len();
-        out.copy_from_slice(&least[..kept]);
     }
 }
 
@@ -193,22 +168,26 @@ impl ScalarUDFImpl for Minhash {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> DfResult<FieldRef> {
-        let [_, permutations, seed] = take_function_args(self.name(), args.scalar_arguments)?;
-        settings(*permutations, *seed)?;
+        Functions::from_literals(&args.scalar_arguments[1..])?;
         arguments::field(self.name(), arguments::list_of(DataType::UInt32))
     }
 
     fn coerce_types(&self, types: &[DataType]) -> DfResult<Vec<DataType>> {
-        let [shingles, permutations, seed] = take_function_args(self.name(), types)?;
-        let shingles = arguments::list_type(self.name(), shingles, &DataType::UInt64)?;
-        Ok(vec![shingles, permutations.clone(), seed.clone()])
+        if !(3..=5).contains(&types.len()) {
+            return plan_err!(
+                "minhash takes shingles, permutations and seed, and for the linear family modulus and draws; it got {} \
+                 arguments",
+                types.len()
+            );
+        }
+        let mut types = types.to_vec();
+        types[0] = arguments::list_type(self.name(), &types[0], &DataType::UInt64)?;
+        Ok(types)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let [_, permutations, seed] = take_function_args(self.name(), arguments::scalars(&args.args))?;
-        let (count, seed) = settings(permutations, seed)?;
-        let permutations = Permutations::new(count, seed);
-        arguments::map_first(&args, |sets| minhash_rows(sets, &permutations))
+        let functions = Functions::from_literals(&arguments::scalars(&args.args[1..]))?;
+        arguments::map_first(&args, |sets| minhash_rows(sets, &functions))
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -229,6 +208,12 @@ impl ScalarUDFImpl for Minhash {
             .with_argument("shingles", "The set: a list of UInt64 without nulls. Order and repeats do not matter.")
             .with_argument("permutations", "The signature's length, a literal from 1 to 1048576.")
             .with_argument("seed", "What the hash functions are drawn from, a literal of at least 0.")
+            .with_argument("modulus", "The c of the family linear, a literal in [2, 2^32); a prime is best.")
+            .with_argument(
+                "draws",
+                "a and b are drawn from 1 to this literal, which is less than c and at least `permutations`; c - 1 by \
+                 default.",
+            )
             .with_related_udf("minhash_similarity")
             .with_related_udf("lsh_bands")
             .build()
@@ -237,21 +222,51 @@ impl ScalarUDFImpl for Minhash {
     }
 }
 
-fn settings(permutations: Option<&ScalarValue>, seed: Option<&ScalarValue>) -> DfResult<(usize, u64)> {
-    let count = arguments::number("minhash", "permutations", Some(permutations), 1, None)?;
-    if count > MOST_PERMUTATIONS {
-        return plan_err!("minhash: permutations must be at most {MOST_PERMUTATIONS}, and is {count}");
-    }
-    Ok((count, arguments::integer("minhash", "seed", Some(seed), 0, None)?))
+/// The hash functions of a call.
+enum Functions {
+    MultiplyShift(Permutations),
+    Linear(Linear),
 }
 
-fn minhash_rows(sets: &ArrayRef, permutations: &Permutations) -> DfResult<ArrayRef> {
+impl Functions {
+    /// From the literal arguments behind the shingles.
+    fn from_literals(literals: &[Option<&ScalarValue>]) -> DfResult<Self> {
+        const NAME: &str = "minhash";
+        let literal = |at: usize| literals.get(at).copied();
+        let count = arguments::number(NAME, "permutations", literal(0), 1, None)?;
+        if count > MOST_PERMUTATIONS {
+            return plan_err!("minhash: permutations must be at most {MOST_PERMUTATIONS}, and is {count}");
+        }
+        let seed = arguments::integer(NAME, "seed", literal(1), 0, None)?;
+        if literal(2).is_none() {
+            return Ok(Functions::MultiplyShift(Permutations::new(count, seed)));
+        }
+        let modulus = arguments::integer(NAME, "modulus", literal(2), 2, None)?;
+        let draws = arguments::integer(NAME, "draws", literal(3), 1, Some(modulus - 1))?;
+        match Linear::new(count, seed, modulus, draws) {
+            Some(linear) => Ok(Functions::Linear(linear)),
+            None => plan_err!(
+                "minhash: modulus must be under 2^32 and draws under modulus and at least the {count} permutations, and \
+                 they are {modulus} and {draws}"
+            ),
+        }
+    }
+
+    fn minima(&self, set: &[u64], out: &mut Vec<u32>) {
+        match self {
+            Functions::MultiplyShift(permutations) => minhash(set, permutations, out),
+            Functions::Linear(linear) => linear::minhash(set, linear, out),
+        }
+    }
+}
+
+fn minhash_rows(sets: &ArrayRef, functions: &Functions) -> DfResult<ArrayRef> {
     let sets = Rows::<UInt64Type>::new("minhash", sets, false)?;
     let mut lists = Lists::<UInt32Type>::with_capacity("minhash", sets.len());
     for row in 0..sets.len() {
         match sets.row(row) {
             Some(set) if !set.is_empty() => {
-                minhash(set, permutations, &mut lists.values);
+                functions.minima(set, &mut lists.values);
                 lists.end_row()?;
             }
             _ => lists.push_null(),
@@ -367,15 +382,14 @@ mod tests {
                     shingles.iter().map(|&x| hash(x) as u32).min()
                 })
                 .collect();
-            let mut out = vec![0; count];
-            minima_portable(&shingles, &permutations, &mut out);
-            prop_assert_eq!(&out, &expected);
-            minima(&shingles, &permutations, &mut out);
-            prop_assert_eq!(&out, &expected);
-            #[cfg(target_arch = "x86_64")]
-            if is_x86_feature_detected!("avx2") {
-                // SAFETY: the feature was just detected.
-                unsafe { minima_avx2(&shingles, &permutations, &mut out) };
+            for run in 0..3 {
+                let mut out = vec![0; count];
+                let minima = Minima { shingles: &shingles, permutations: &permutations, out: &mut out };
+                match run {
+                    0 => minima.run(),
+                    1 => vector::narrower(minima),
+                    _ => vector::widest(minima),
+                }
                 prop_assert_eq!(&out, &expected);
             }
         }

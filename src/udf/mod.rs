@@ -15,15 +15,19 @@
 
 mod arguments;
 pub mod containment;
+mod cut;
 mod distinct;
 pub mod document_key;
 pub mod jaccard;
+pub mod linear;
 pub mod lsh_bands;
 pub mod minhash;
 pub mod minhash_similarity;
 pub mod normalize;
 pub mod set_hash;
+pub mod shingle_texts;
 pub mod shingles;
+mod vector;
 mod words;
 
 use std::sync::Arc;
@@ -79,39 +83,60 @@ pub mod expr_fn {
     use datafusion::prelude::lit;
 
     use super::{
-        containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, set_hash, shingles,
+        containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, set_hash, shingle_texts,
+        shingles,
     };
-    use crate::job::{Shingle, ShingleHash, Unit};
+    use crate::job::{BucketHash, Lsh, Shingle, ShingleHash, Unit, Words};
 
     fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {
         ScalarUDF::from(function).call(args)
     }
 
-    /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says.
+    /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says. A dictionary's numbers are not to be had
+    /// from a text alone: see [`shingle_texts`].
     pub fn shingles(text: Expr, by: &Shingle) -> Expr {
+        call(shingles::Shingles::default(), cut_arguments(text, by))
+    }
+
+    /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut as `by` says.
+    pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
+        call(shingle_texts::ShingleTexts::default(), cut_arguments(text, by))
+    }
+
+    fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
         let unit = match by.unit {
             Unit::Word => "word",
             Unit::Char => "char",
         };
         let hash = match by.hash {
-            ShingleHash::Xxh3 => "xxh3",
+            // Of no matter to those that do not hash.
+            ShingleHash::Xxh3 | ShingleHash::Dictionary => "xxh3",
             ShingleHash::Crc32 => "crc32",
+            ShingleHash::Sha256Mod31 => "sha256-31",
+        };
+        let words = match by.words {
+            Words::Unicode => "unicode",
+            Words::WordCharacters => "word-characters",
+            Words::Spaces => "spaces",
         };
         let normalize: Vec<_> = by.normalize.iter().map(ToString::to_string).collect();
-        let args = vec![
+        vec![
             text,
             lit(unit),
             lit(by.size as u64),
             lit(hash),
             lit(normalize.join(",")),
             lit(by.min_words as u64),
-        ];
-        call(shingles::Shingles::default(), args)
+            lit(words),
+            lit(by.separator.as_str()),
+        ]
     }
 
-    /// `minhash(shingles, permutations, seed)`: a list of `permutations` UInt32.
-    pub fn minhash(shingles: Expr, permutations: usize, seed: u64) -> Expr {
-        call(minhash::Minhash::default(), vec![shingles, lit(permutations as u64), lit(seed)])
+    /// `minhash(shingles, permutations, seed, ...)`: a list of `permutations` UInt32; `linear` is (modulus, draws).
+    pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u64, u64)>) -> Expr {
+        let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
+        args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
+        call(minhash::Minhash::default(), args)
     }
 
     /// `minhash_similarity(a, b)`: a Float64 in [0, 1].
@@ -119,9 +144,15 @@ pub mod expr_fn {
         call(minhash_similarity::MinhashSimilarity::default(), vec![a, b])
     }
 
-    /// `lsh_bands(signature, bands, rows)`: a list of `bands` UInt64.
-    pub fn lsh_bands(signature: Expr, bands: usize, rows: usize) -> Expr {
-        call(lsh_bands::LshBands::default(), vec![signature, lit(bands as u64), lit(rows as u64)])
+    /// `lsh_bands(signature, bands, rows, ...)`: a list of `bands` UInt64.
+    pub fn lsh_bands(signature: Expr, by: &Lsh) -> Expr {
+        let hash = match by.bucket_hash {
+            BucketHash::Xxh3 => "xxh3",
+            BucketHash::Crc32 => "crc32",
+        };
+        let mut args = vec![signature, lit(by.bands as u64), lit(by.rows as u64), lit(hash)];
+        args.extend(by.table_size.map(lit));
+        call(lsh_bands::LshBands::default(), args)
     }
 
     /// `jaccard(a, b)`: a Float64 in [0, 1].

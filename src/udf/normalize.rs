@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::words::{each_word, is_white};
 use crate::error::{Error, Result};
-use crate::job::Normalize;
+use crate::job::{Normalize, Words};
 
 /// The steps in a list separated by commas; spaces around a name do not count, and an empty text is no steps.
 ///
@@ -33,10 +33,12 @@ fn stop_words(language: &str) -> Result<&'static [&'static str]> {
 /// A text may be given whole, or in consecutive pieces between two calls of [`begin`](Self::begin). Pieces must be cut
 /// between ASCII white space and an ASCII letter, and no step that works on words may follow
 /// `spaces-to-underscores`; then the results, joined, are the result for the whole.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Normalizer {
     names: Vec<Normalize>,
     steps: Vec<Step>,
+    /// What the steps that take words out take for a word.
+    words: Words,
     /// Only the words of the result matter, not the white space between them.
     for_words: bool,
     text: String,
@@ -55,14 +57,14 @@ enum Step {
 }
 
 impl Normalizer {
-    /// A normaliser for these steps.
+    /// A normaliser for these steps; those that take out words go by `words`.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) on a language without stop words.
-    pub fn new(steps: &[Normalize]) -> Result<Self> {
-        let mut normalizer = Self { names: steps.to_vec(), ..Self::default() };
-        for step in steps {
-            normalizer.steps.push(match step {
+    pub fn new(names: &[Normalize], words: Words) -> Result<Self> {
+        let mut steps = Vec::with_capacity(names.len());
+        for name in names {
+            steps.push(match name {
                 Normalize::Lowercase => Step::Lowercase,
                 Normalize::LettersOnly => Step::LettersOnly(Gap::default()),
                 Normalize::CollapseWhitespace => Step::CollapseWhitespace(Collapse::default()),
@@ -72,7 +74,8 @@ impl Normalizer {
                 Normalize::Nfkc => Step::Nfkc,
             });
         }
-        Ok(normalizer)
+        let (text, next) = Default::default();
+        Ok(Self { names: names.to_vec(), steps, words, for_words: false, text, next })
     }
 
     /// The same, where only the *words* of the result are used: the white space between them may come out longer than
@@ -80,14 +83,14 @@ impl Normalizer {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn for_words(steps: &[Normalize]) -> Result<Self> {
+    pub fn for_words(steps: &[Normalize], words: Words) -> Result<Self> {
         let for_words = !steps.contains(&Normalize::SpacesToUnderscores);
-        Ok(Self { for_words, ..Self::new(steps)? })
+        Ok(Self { for_words, ..Self::new(steps, words)? })
     }
 
-    /// The steps that this normaliser was made for.
-    pub fn steps(&self) -> &[Normalize] {
-        &self.names
+    /// Whether this normaliser was made for these steps and words.
+    pub fn is_for(&self, steps: &[Normalize], words: Words) -> bool {
+        self.names == steps && self.words == words
     }
 
     /// Starts a new text.
@@ -112,11 +115,11 @@ impl Normalizer {
         }
         let mut steps = self.steps.iter_mut();
         if let Some(step) = steps.next() {
-            step.apply(piece, &mut self.text);
+            step.apply(piece, self.words, &mut self.text);
         }
         for step in steps {
             self.next.clear();
-            step.apply(&self.text, &mut self.next);
+            step.apply(&self.text, self.words, &mut self.next);
             std::mem::swap(&mut self.text, &mut self.next);
         }
         &self.text
@@ -154,15 +157,15 @@ impl Normalizer {
 
 impl Step {
     /// Appends what the step makes of `text`.
-    fn apply(&mut self, text: &str, out: &mut String) {
+    fn apply(&mut self, text: &str, rule: Words, out: &mut String) {
         match self {
             Step::Lowercase => lowercase(text, out),
             Step::LettersOnly(gap) => gap.letters_only(text, out),
             Step::CollapseWhitespace(collapse) => collapse.collapse(text, out),
-            Step::DigitsOut => without(text, out, |word| word.chars().all(char::is_numeric)),
+            Step::DigitsOut => without(text, rule, out, |word| word.chars().all(char::is_numeric)),
             Step::StopWords(words) => {
                 let mut lower = std::mem::take(&mut words.lower);
-                without(text, out, |word| words.has(word, &mut lower));
+                without(text, rule, out, |word| words.has(word, &mut lower));
                 words.lower = lower;
             }
             Step::SpacesToUnderscores => underscores(text, out),
@@ -306,9 +309,9 @@ impl Collapse {
 }
 
 /// Appends `text` without the words that `leaves` says; what stands around them stays.
-fn without(text: &str, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
+fn without(text: &str, words: Words, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
     let mut copied = 0;
-    each_word(text, |word| {
+    each_word(text, words, |word| {
         if leaves(&text[word.clone()]) {
             out.push_str(&text[copied..word.start]);
             copied = word.end;
@@ -389,11 +392,15 @@ pub(super) mod tests {
     use crate::udf::words::next_cut;
 
     /// Each step as its definition has it, one text after the other.
-    pub(crate) fn by_definition(text: &str, steps: &[Normalize]) -> String {
+    pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> String {
         let drop_words = |text: &str, leaves: &dyn Fn(&str) -> bool| -> String {
-            text.split_word_bounds()
-                .filter(|part| !(part.chars().any(|c| c.is_alphanumeric()) && leaves(part)))
-                .collect()
+            let is_word = |part: &str| words_by_definition(part, rule) == [part];
+            let parts: Vec<&str> = match rule {
+                Words::Unicode => text.split_word_bounds().collect(),
+                Words::WordCharacters => text.split_inclusive_runs(|c| c.is_alphanumeric() || c == '_'),
+                Words::Spaces => text.split_inclusive_runs(|c| !c.is_whitespace()),
+            };
+            parts.into_iter().filter(|part| !(is_word(part) && leaves(part))).collect()
         };
         steps.iter().fold(text.to_owned(), |text, step| match step {
             Normalize::Lowercase => text.to_lowercase(),
@@ -417,6 +424,35 @@ pub(super) mod tests {
             Normalize::SpacesToUnderscores => text.replace(char::is_whitespace, "_"),
             Normalize::Nfkc => text.nfkc().collect(),
         })
+    }
+
+    /// The words of a text, by each rule's definition.
+    pub(crate) fn words_by_definition(text: &str, rule: Words) -> Vec<&str> {
+        match rule {
+            Words::Unicode => text.unicode_words().collect(),
+            Words::WordCharacters => text
+                .split(|c: char| !(c.is_alphanumeric() || c == '_'))
+                .filter(|word| !word.is_empty())
+                .collect(),
+            Words::Spaces => text.split_whitespace().collect(),
+        }
+    }
+
+    pub(crate) fn any_words() -> impl Strategy<Value = Words> {
+        select(vec![Words::Unicode, Words::WordCharacters, Words::Spaces])
+    }
+
+    /// A text as its longest runs of characters that are alike by some measure.
+    trait Runs {
+        fn split_inclusive_runs(&self, like: impl Fn(char) -> bool) -> Vec<&str>;
+    }
+
+    impl Runs for str {
+        fn split_inclusive_runs(&self, like: impl Fn(char) -> bool) -> Vec<&str> {
+            let chars: Vec<(usize, char)> = self.char_indices().collect();
+            let runs = chars.chunk_by(|a, b| like(a.1) == like(b.1));
+            runs.map(|run| &self[run[0].0..run.last().map_or(0, |(at, c)| at + c.len_utf8())]).collect()
+        }
     }
 
     pub(crate) fn any_steps() -> impl Strategy<Value = Vec<Normalize>> {
@@ -477,7 +513,7 @@ pub(super) mod tests {
 
     fn normalized(text: &str, steps: &str) -> String {
         let steps = parse_steps(steps).unwrap();
-        Normalizer::new(&steps).unwrap().piece(text).to_owned()
+        Normalizer::new(&steps, Words::Unicode).unwrap().piece(text).to_owned()
     }
 
     #[test]
@@ -487,6 +523,9 @@ pub(super) mod tests {
         assert_eq!(normalized("  a \t\n b\u{3000}c ", "collapse-whitespace"), "a b c");
         assert_eq!(normalized("in 1987 x1 3.5 42.", "digits-out"), "in  x1 3.5 .");
         assert_eq!(normalized("The dog isn't on THE mat", "stop-words:en"), " dog    mat");
+        let steps = parse_steps("digits-out,stop-words:en").unwrap();
+        let mut tokens = Normalizer::new(&steps, Words::WordCharacters).unwrap();
+        assert_eq!(tokens.piece("3.5 isn't x1, the-cat"), ". ' x1, -cat");
         assert_eq!(normalized("a b\tc\u{a0}d", "spaces-to-underscores"), "a_b_c_d");
         assert_eq!(normalized("ﬁn ａ", "nfkc"), "fin a");
         assert_eq!(normalized(" As is ", ""), " As is ");
@@ -519,27 +558,27 @@ pub(super) mod tests {
         #![proptest_config(ProptestConfig::with_cases(3000))]
 
         #[test]
-        fn steps_are_their_definitions(text in any_text(), steps in any_steps()) {
-            let mut normalizer = Normalizer::new(&steps).unwrap();
+        fn steps_are_their_definitions(text in any_text(), steps in any_steps(), words in any_words()) {
+            let mut normalizer = Normalizer::new(&steps, words).unwrap();
             normalizer.piece("something else before");
             normalizer.begin();
-            prop_assert_eq!(normalizer.piece(&text), by_definition(&text, &steps));
+            prop_assert_eq!(normalizer.piece(&text), by_definition(&text, &steps, words));
         }
 
         #[test]
-        fn pieces_join_to_the_whole(text in any_text(), steps in any_steps()) {
+        fn pieces_join_to_the_whole(text in any_text(), steps in any_steps(), words in any_words()) {
             let underscores = steps.iter().position(|s| *s == Normalize::SpacesToUnderscores).unwrap_or(steps.len());
             prop_assume!(
                 !steps[underscores..].iter().any(|s| matches!(s, Normalize::DigitsOut | Normalize::StopWords(_)))
             );
-            let mut normalizer = Normalizer::new(&steps).unwrap();
+            let mut normalizer = Normalizer::new(&steps, words).unwrap();
             let (mut joined, mut rest) = (String::new(), text.as_str());
             while !rest.is_empty() {
                 let (piece, more) = rest.split_at(next_cut(rest.as_bytes(), 1));
                 joined.push_str(normalizer.piece(piece));
                 rest = more;
             }
-            prop_assert_eq!(joined, by_definition(&text, &steps));
+            prop_assert_eq!(joined, by_definition(&text, &steps, words));
         }
     }
 }

@@ -1,8 +1,4 @@
-//! `shingles(text, ...)`: a text as the set of its shingles, each hashed to 64 bits.
-//!
-//! A shingle is a run of `size` consecutive units, words or characters (Broder, *On the resemblance and containment of
-//! documents*, SEQUENCES 1997, section 2, which calls it a shingle too; Leskovec, Rajaraman and Ullman, *Mining of
-//! Massive Datasets*, section 3.2).
+//! `shingles(text, ...)`: a text as the set of its shingles, each turned into a number of up to 64 bits.
 //!
 //! What a shingle's number is, fixed for good, since stored sets are compared with later ones:
 //!
@@ -10,10 +6,12 @@
 //! |---|---|---|
 //! | `xxh3` | word | XXH3-64 of the words' own XXH3-64 hashes, each as 8 bytes, little endian, in order |
 //! | `xxh3` | char | XXH3-64 of the characters' UTF-8 bytes |
-//! | `crc32` | word | CRC-32 (IEEE) of the words' UTF-8 bytes with one space (0x20) between words |
+//! | `crc32` | word | CRC-32 (IEEE) of the words' UTF-8 bytes with the separator between words |
 //! | `crc32` | char | CRC-32 (IEEE) of the characters' UTF-8 bytes |
+//! | `sha256-31` | both | SHA-256 of the bytes that `crc32` takes, as a big-endian number, modulo 2^31 - 1 |
 //!
-//! The first hashes each word once and joins nothing, whatever the size.
+//! The first hashes each word once and joins nothing, whatever the size. The numbers of the hash `dictionary` are the
+//! collection's, not the shingle's own: see [`crate::stage::dictionary`].
 
 use std::sync::LazyLock;
 
@@ -25,247 +23,89 @@ use datafusion::common::{Result as DfResult, ScalarValue, internal_err, plan_err
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
+use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::arguments::{self, Lists};
+use super::cut::{self, Sink, cut};
 use super::distinct::{self, sort_distinct};
-use super::normalize::{Normalizer, parse_steps};
-use super::words::{each_word, next_cut};
-use crate::error::Result;
-use crate::job::{Normalize, Shingle, ShingleHash, Unit};
+use super::normalize::parse_steps;
+use crate::error::{Error, Result};
+use crate::job::{Shingle, ShingleHash, Unit, Words};
 
-/// Bytes of text that are normalised at a time: few enough that every step finds them in the first-level cache.
-const PIECE: usize = 16 << 10;
-/// Words, or characters, between two looks at how many shingles there are.
-const BLOCK: usize = 1 << 10;
 /// Shingles up to which nothing is sorted before the end.
 const UNSORTED: usize = 1 << 16;
 
-/// Appends the sorted distinct shingle hashes of `text` to `out`.
+/// Appends the sorted distinct numbers of the shingles of `text` to `out`.
 ///
 /// Appends nothing if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`. Beside
 /// `out`, which follows the number of *distinct* shingles and not the text's length, the room needed is that of a piece
 /// of text; texts in which no space precedes an ASCII letter are normalised whole, into two buffers.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; `out` is then as it
-/// was.
+/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words, or if `by.hash` is
+/// [`ShingleHash::Dictionary`], which numbers the shingles of a collection; `out` is then as it was.
 pub fn shingles(text: &str, by: &Shingle, scratch: &mut Scratch, out: &mut Vec<u64>) -> Result<()> {
-    scratch.resolve(by)?;
-    let Scratch { normalizer: Some(normalizer), words, chars, sort, piece, .. } = scratch else {
-        return Ok(());
-    };
-    normalizer.begin();
-    words.clear();
-    chars.clear();
-
     let start = out.len();
-    let mut set = Distinct { start, limit: start + UNSORTED, out, sort };
-    let size = by.size.max(1);
-    let piece_bytes = if in_pieces(by) { *piece } else { text.len() };
-    let (mut rest, mut counted) = (text, 0);
-    while !rest.is_empty() {
-        let (head, tail) = rest.split_at(next_cut(rest.as_bytes(), piece_bytes));
-        rest = tail;
-        let text = normalizer.piece(head);
-        match by.unit {
-            Unit::Word => {
-                each_word(text, |word| {
-                    words.add(&text.as_bytes()[word], by.hash);
-                    counted += 1;
-                    if words.count() >= BLOCK.saturating_add(size) {
-                        words.shingle(size, by.hash, &mut set);
-                    }
-                });
-                words.shingle(size, by.hash, &mut set);
-            }
-            Unit::Char => {
-                if by.min_words > 0 {
-                    each_word(text, |_| counted += 1);
-                }
-                chars.shingle(text, size, by.hash, &mut set);
-            }
+    let Scratch { cut, sort } = scratch;
+    let set = Distinct { start, limit: start + UNSORTED, out: &mut *out, sort: &mut *sort };
+    let enough = match by.hash {
+        ShingleHash::Xxh3 => self::cut(text, by, cut, &mut Hashed(set, xxh3_64))?,
+        ShingleHash::Crc32 => self::cut(text, by, cut, &mut Hashed(set, crc32))?,
+        ShingleHash::Sha256Mod31 => self::cut(text, by, cut, &mut Hashed(set, sha256_mod_31))?,
+        ShingleHash::Dictionary => {
+            return Err(Error::job("the numbers of a dictionary are a collection's, and this is one text"));
         }
-    }
-    if counted < by.min_words {
-        out.truncate(start);
-    } else {
+    };
+    if enough {
         sort_distinct(out, start, sort);
+    } else {
+        out.truncate(start);
     }
     Ok(())
 }
 
-/// Whether the text may be normalised piece by piece: once white space has become underscores, a cut between words is
-/// none any more.
-fn in_pieces(by: &Shingle) -> bool {
-    let mut steps =
-        by.normalize.iter().skip_while(|step| **step != Normalize::SpacesToUnderscores).peekable();
-    let underscores = steps.peek().is_some();
-    let by_words = by.unit == Unit::Word || by.min_words > 0;
-    !(underscores && (by_words || steps.any(|s| matches!(s, Normalize::DigitsOut | Normalize::StopWords(_)))))
+fn crc32(bytes: &[u8]) -> u64 {
+    crc32fast::hash(bytes).into()
+}
+
+/// The SHA-256 digest, as a big-endian number, modulo 2^31 - 1.
+fn sha256_mod_31(bytes: &[u8]) -> u64 {
+    const MODULUS: u64 = (1 << 31) - 1;
+    let digest = Sha256::digest(bytes);
+    let (words, _) = digest.as_slice().as_chunks::<4>();
+    words.iter().fold(0, |rest, &word| ((rest << 32) + u64::from(u32::from_be_bytes(word))) % MODULUS)
 }
 
 /// Room that [`shingles`] reuses from text to text.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scratch {
-    normalizer: Option<Normalizer>,
-    unit: Unit,
-    words: Words,
-    chars: Chars,
+    cut: cut::Scratch,
     sort: distinct::Scratch,
-    piece: usize,
 }
 
-impl Default for Scratch {
-    fn default() -> Self {
-        Self {
-            normalizer: None,
-            unit: Unit::Word,
-            words: Words::default(),
-            chars: Chars::default(),
-            sort: distinct::Scratch::default(),
-            piece: PIECE,
-        }
-    }
-}
-
-impl Scratch {
-    /// Makes the normaliser that `by` asks for, unless the last text used it too.
-    fn resolve(&mut self, by: &Shingle) -> Result<()> {
-        let same = |n: &Normalizer| n.steps() == by.normalize && self.unit == by.unit;
-        if !self.normalizer.as_ref().is_some_and(same) {
-            self.normalizer = Some(match by.unit {
-                Unit::Word => Normalizer::for_words(&by.normalize)?,
-                Unit::Char => Normalizer::new(&by.normalize)?,
-            });
-            self.unit = by.unit;
-        }
-        Ok(())
-    }
-}
-
-/// The hashes of one text, made distinct whenever they have doubled in number since the last time.
+/// The numbers of one text, made distinct whenever they have doubled since the last time.
 struct Distinct<'a> {
     out: &'a mut Vec<u64>,
-    /// Where this text's hashes start in `out`.
+    /// Where this text's numbers start in `out`.
     start: usize,
     /// The length of `out` at which it is made distinct.
     limit: usize,
     sort: &'a mut distinct::Scratch,
 }
 
-impl Distinct<'_> {
-    fn extend(&mut self, hashes: impl Iterator<Item = u64>) {
-        self.out.extend(hashes);
-        if self.out.len() >= self.limit {
-            sort_distinct(self.out, self.start, self.sort);
-            self.limit = self.start + (2 * (self.out.len() - self.start)).max(UNSORTED);
+/// Shingles on their way into a set, by what turns each into a number.
+struct Hashed<'a, H>(Distinct<'a>, H);
+
+impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
+    fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
+        let Hashed(set, hash) = self;
+        set.out.extend(shingles.map(hash));
+        if set.out.len() >= set.limit {
+            sort_distinct(set.out, set.start, set.sort);
+            set.limit = set.start + (2 * (set.out.len() - set.start)).max(UNSORTED);
         }
     }
-}
-
-/// The last words of a text: their hashes under [`ShingleHash::Xxh3`], themselves under [`ShingleHash::Crc32`].
-#[derive(Debug, Default)]
-struct Words {
-    /// 8 bytes a hash, or the words with one space behind each.
-    bytes: Vec<u8>,
-    /// Where each word ends in `bytes`, its space not counted.
-    ends: Vec<usize>,
-}
-
-impl Words {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    fn add(&mut self, word: &[u8], hash: ShingleHash) {
-        match hash {
-            ShingleHash::Xxh3 => self.bytes.extend_from_slice(&xxh3_64(word).to_le_bytes()),
-            ShingleHash::Crc32 => {
-                self.bytes.extend_from_slice(word);
-                self.ends.push(self.bytes.len());
-                self.bytes.push(b' ');
-            }
-        }
-    }
-
-    /// Words held. Only one of the two vectors says so, depending on the hash.
-    fn count(&self) -> usize {
-        if self.ends.is_empty() { self.bytes.len() / 8 } else { self.ends.len() }
-    }
-
-    /// Takes out every shingle of the words held, and keeps the last `size - 1` words.
-    fn shingle(&mut self, size: usize, hash: ShingleHash, set: &mut Distinct) {
-        if self.count() < size {
-            return;
-        }
-        match hash {
-            ShingleHash::Xxh3 => {
-                set.extend(self.bytes.windows(8 * size).step_by(8).map(xxh3_64));
-                self.bytes.drain(..self.bytes.len() - 8 * (size - 1));
-            }
-            ShingleHash::Crc32 => {
-                let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end + 1));
-                let runs = starts.zip(&self.ends[size - 1..]);
-                set.extend(runs.map(|(start, &end)| u64::from(crc32fast::hash(&self.bytes[start..end]))));
-                let gone = self.ends.len() - (size - 1);
-                let gone_bytes = self.ends[gone - 1] + 1;
-                self.bytes.drain(..gone_bytes);
-                self.ends.drain(..gone);
-                self.ends.iter_mut().for_each(|end| *end -= gone_bytes);
-            }
-        }
-    }
-}
-
-/// The last characters of the piece before.
-#[derive(Debug, Default)]
-struct Chars(String);
-
-impl Chars {
-    fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    fn shingle(&mut self, piece: &str, size: usize, hash: ShingleHash, set: &mut Distinct) {
-        if self.0.is_empty() {
-            let kept = shingle_chars(piece, size, hash, set);
-            self.0.push_str(&piece[kept..]);
-        } else {
-            self.0.push_str(piece);
-            let kept = shingle_chars(&self.0, size, hash, set);
-            self.0.drain(..kept);
-        }
-    }
-}
-
-/// Takes out every shingle of `text`; where its last `size - 1` characters start.
-fn shingle_chars(text: &str, size: usize, hash: ShingleHash, set: &mut Distinct) -> usize {
-    let number = |run: &[u8]| match hash {
-        ShingleHash::Xxh3 => xxh3_64(run),
-        ShingleHash::Crc32 => u64::from(crc32fast::hash(run)),
-    };
-    let bytes = text.as_bytes();
-    if text.is_ascii() {
-        let Some(shingles) = (bytes.len() + 1).checked_sub(size) else { return 0 };
-        for block in (0..shingles).step_by(BLOCK) {
-            let end = (block + BLOCK).min(shingles);
-            set.extend((block..end).map(|at| number(&bytes[at..at + size])));
-        }
-        return shingles;
-    }
-    // Two walks over the text, one `size` characters ahead of the other.
-    let starts = || text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
-    let mut runs = starts().zip(starts().skip(size)).peekable();
-    let mut kept = 0;
-    while runs.peek().is_some() {
-        set.extend(runs.by_ref().take(BLOCK).map(|(start, end)| {
-            kept = start + text[start..].chars().next().map_or(0, char::len_utf8);
-            number(&bytes[start..end])
-        }));
-    }
-    kept
 }
 
 /// The SQL function `shingles`.
@@ -299,15 +139,7 @@ impl ScalarUDFImpl for Shingles {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> DfResult<Vec<DataType>> {
-        if types.is_empty() || types.len() > 6 {
-            return plan_err!(
-                "shingles takes a text and up to five settings, and got {} arguments",
-                types.len()
-            );
-        }
-        let mut types = types.to_vec();
-        types[0] = text_type(&types[0])?;
-        Ok(types)
+        text_and_settings(self.name(), types, 7)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
@@ -327,7 +159,7 @@ impl ScalarUDFImpl for Shingles {
                 "Returns the sorted distinct hashes of the shingles of a text: of every run of `size` consecutive words \
                  or characters. Returns NULL for a NULL text, and an empty list for a text of fewer units than `size` \
                  or, after normalisation, of fewer words than `min_words`. The settings must be literals.",
-                "shingles(text[, unit[, size[, hash[, normalize[, min_words]]]]])",
+                "shingles(text[, unit[, size[, hash[, normalize[, min_words[, words[, separator]]]]]]])",
             )
             .with_sql_example(
                 "```sql\n\
@@ -338,13 +170,14 @@ impl ScalarUDFImpl for Shingles {
             .with_argument("text", "The text; any string type.")
             .with_argument(
                 "unit",
-                "`'word'` (by Unicode word boundaries, UAX #29; the default) or `'char'` (Unicode scalar values).",
+                "`'word'` (the default) or `'char'` (Unicode scalar values).",
             )
             .with_argument("size", "Units in a shingle, at least 1; 5 by default.")
             .with_argument(
                 "hash",
                 "`'xxh3'` (the default): XXH3-64 of the words' own XXH3-64 hashes, 8 bytes each, little endian, or of the \
-                 characters' UTF-8 bytes. `'crc32'`: CRC-32 of the shingle's UTF-8 bytes, words joined by one space.",
+                 characters' UTF-8 bytes. `'crc32'`: CRC-32 of the shingle's UTF-8 bytes, words joined by the separator. \
+                 `'sha256-31'`: SHA-256 of the same bytes, as a big-endian number, modulo 2^31 - 1.",
             )
             .with_argument(
                 "normalize",
@@ -353,6 +186,13 @@ impl ScalarUDFImpl for Shingles {
                  code), `spaces-to-underscores`, `nfkc`.",
             )
             .with_argument("min_words", "Texts of fewer words than this have no shingles; 0 by default.")
+            .with_argument(
+                "words",
+                "What a word is, also for `digits-out`, `stop-words` and `min_words`: `'unicode'` (by Unicode word \
+                 boundaries, UAX #29; the default), `'word-characters'` (as the regular expression `\\b\\w+\\b`) or \
+                 `'spaces'` (whatever stands between white space).",
+            )
+            .with_argument("separator", "What stands between the words of a shingle that is hashed; a space by default.")
             .with_related_udf("minhash")
             .with_related_udf("jaccard")
             .build()
@@ -361,36 +201,70 @@ impl ScalarUDFImpl for Shingles {
     }
 }
 
+/// The types that a text and up to `settings` literals behind it are read as.
+pub(super) fn text_and_settings(
+    function: &str,
+    types: &[DataType],
+    settings: usize,
+) -> DfResult<Vec<DataType>> {
+    match types {
+        [text, rest @ ..] if rest.len() <= settings => {
+            let mut types = types.to_vec();
+            types[0] = text_type(function, text)?;
+            Ok(types)
+        }
+        _ => plan_err!(
+            "{function} takes a text and up to {settings} settings, and got {} arguments",
+            types.len()
+        ),
+    }
+}
+
 /// The string type that a text argument is read as.
-fn text_type(given: &DataType) -> DfResult<DataType> {
+fn text_type(function: &str, given: &DataType) -> DfResult<DataType> {
     match given {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(given.clone()),
         DataType::Null => Ok(DataType::Utf8),
-        DataType::Dictionary(_, values) => text_type(values),
-        other => plan_err!("shingles takes a string as its text, and got {other}"),
+        DataType::Dictionary(_, values) => text_type(function, values),
+        other => plan_err!("{function} takes a string as its text, and got {other}"),
     }
 }
 
 /// The settings from the literal arguments behind the text.
-fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
+pub(super) fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
+    const NAME: &str = "shingles";
     let literal = |at: usize| literals.get(at).copied();
-    let unit = match arguments::string("shingles", "unit", literal(0), "word")? {
+    let unit = match arguments::string(NAME, "unit", literal(0), "word")? {
         "word" => Unit::Word,
         "char" => Unit::Char,
         other => return plan_err!("shingles has no unit '{other}'; allowed are 'word' and 'char'"),
     };
-    let size = arguments::number("shingles", "size", literal(1), 1, Some(5))?;
-    let hash = match arguments::string("shingles", "hash", literal(2), "xxh3")? {
+    let size = arguments::number(NAME, "size", literal(1), 1, Some(5))?;
+    let hash = match arguments::string(NAME, "hash", literal(2), "xxh3")? {
         "xxh3" => ShingleHash::Xxh3,
         "crc32" => ShingleHash::Crc32,
-        other => return plan_err!("shingles has no hash '{other}'; allowed are 'xxh3' and 'crc32'"),
+        "sha256-31" => ShingleHash::Sha256Mod31,
+        other => {
+            return plan_err!("shingles has no hash '{other}'; allowed are 'xxh3', 'crc32' and 'sha256-31'");
+        }
     };
-    let normalize = match parse_steps(arguments::string("shingles", "normalize", literal(3), "")?) {
+    let normalize = match parse_steps(arguments::string(NAME, "normalize", literal(3), "")?) {
         Ok(steps) => steps,
         Err(error) => return plan_err!("shingles: {error}"),
     };
-    let min_words = arguments::number("shingles", "min_words", literal(4), 0, Some(0))?;
-    Ok(Shingle { normalize, unit, size, hash, min_words })
+    let min_words = arguments::number(NAME, "min_words", literal(4), 0, Some(0))?;
+    let words = match arguments::string(NAME, "words", literal(5), "unicode")? {
+        "unicode" => Words::Unicode,
+        "word-characters" => Words::WordCharacters,
+        "spaces" => Words::Spaces,
+        other => {
+            return plan_err!(
+                "shingles has no words '{other}'; allowed are 'unicode', 'word-characters' and 'spaces'"
+            );
+        }
+    };
+    let separator = arguments::string(NAME, "separator", literal(6), " ")?.to_owned();
+    Ok(Shingle { normalize, unit, words, size, separator, hash, min_words })
 }
 
 fn shingle_rows<'a>(texts: impl StringArrayType<'a>, by: &Shingle) -> DfResult<ArrayRef> {
@@ -412,15 +286,17 @@ mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
-    use unicode_segmentation::UnicodeSegmentation;
 
+    use super::super::cut::{BLOCK, PIECE};
     use super::*;
-    use crate::udf::normalize::tests::{any_steps, any_text, by_definition};
+    use crate::job::Normalize;
+    use crate::udf::normalize::tests::{any_steps, any_text, any_words, by_definition, words_by_definition};
 
     const QUICK: &str = "the quick brown fox jumps over the lazy dog";
 
     fn by(unit: Unit, size: usize, hash: ShingleHash) -> Shingle {
-        Shingle { normalize: Vec::new(), unit, size, hash, min_words: 0 }
+        let (words, separator) = (Words::Unicode, " ".into());
+        Shingle { normalize: Vec::new(), unit, words, size, separator, hash, min_words: 0 }
     }
 
     fn set_of(text: &str, by: &Shingle) -> Vec<u64> {
@@ -469,6 +345,39 @@ mod tests {
             set_of("abcdef", &by(Unit::Char, 3, ShingleHash::Crc32)),
             [214229345, 891568578, 2308544287, 2954713977]
         );
+    }
+
+    /// Computed with Python: `int.from_bytes(hashlib.sha256(shingle).digest()) % (2**31 - 1)`.
+    #[test]
+    fn known_sha256_31() {
+        assert_eq!(sha256_mod_31(b""), 524392846);
+        assert_eq!(
+            set_of("abcdef", &by(Unit::Char, 3, ShingleHash::Sha256Mod31)),
+            [77440179, 841262361, 1946333667, 2046373753]
+        );
+        assert_eq!(
+            set_of(QUICK, &by(Unit::Word, 5, ShingleHash::Sha256Mod31)),
+            [634360026, 896348737, 1330830894, 1349353119, 1398326572]
+        );
+    }
+
+    /// Computed with Python's `zlib.crc32` of ", ".join(tokens[i:i+3]), tokens by `re.findall(r"\\b\\w+\\b", text)`.
+    #[test]
+    fn known_crc32_of_tokens() {
+        let tokens = Shingle {
+            words: Words::WordCharacters,
+            separator: ", ".into(),
+            ..by(Unit::Word, 3, ShingleHash::Crc32)
+        };
+        assert_eq!(set_of("it's don't-know 42", &tokens), [743952655, 3084914548, 3939684202, 3993413336]);
+    }
+
+    #[test]
+    fn a_dictionary_is_a_collections() {
+        let (mut scratch, mut out) = (Scratch::default(), vec![7]);
+        let by = by(Unit::Word, 1, ShingleHash::Dictionary);
+        assert!(shingles("b a", &by, &mut scratch, &mut out).is_err());
+        assert_eq!(out, [7]);
     }
 
     #[test]
@@ -520,36 +429,43 @@ mod tests {
 
     fn any_shingle() -> impl Strategy<Value = Shingle> {
         let unit = prop_oneof![Just(Unit::Word), Just(Unit::Char)];
-        let hash = prop_oneof![Just(ShingleHash::Xxh3), Just(ShingleHash::Crc32)];
-        (any_steps(), unit, 1usize..5, hash, 0usize..4).prop_map(
-            |(normalize, unit, size, hash, min_words)| Shingle { normalize, unit, size, hash, min_words },
+        let hash =
+            prop_oneof![Just(ShingleHash::Xxh3), Just(ShingleHash::Crc32), Just(ShingleHash::Sha256Mod31)];
+        let separator = prop_oneof![Just(" "), Just(", "), Just("")].prop_map(String::from);
+        (any_steps(), unit, any_words(), 1usize..5, separator, hash, 0usize..4).prop_map(
+            |(normalize, unit, words, size, separator, hash, min_words)| Shingle {
+                normalize,
+                unit,
+                words,
+                size,
+                separator,
+                hash,
+                min_words,
+            },
         )
     }
 
     fn set_by_definition(text: &str, by: &Shingle) -> Vec<u64> {
-        let text = by_definition(text, &by.normalize);
-        let words: Vec<&str> = text.unicode_words().collect();
+        let text = by_definition(text, &by.normalize, by.words);
+        let words = words_by_definition(&text, by.words);
         if words.len() < by.min_words {
             return Vec::new();
         }
         let chars: Vec<char> = text.chars().collect();
+        let runs: Vec<String> = match by.unit {
+            Unit::Word => words.windows(by.size).map(|run| run.join(&by.separator)).collect(),
+            Unit::Char => chars.windows(by.size).map(|run| run.iter().collect()).collect(),
+        };
+        let of_words = |run: &[&str]| {
+            xxh3_64(&run.iter().flat_map(|w| xxh3_64(w.as_bytes()).to_le_bytes()).collect::<Vec<_>>())
+        };
         let set: BTreeSet<u64> = match (by.unit, by.hash) {
-            (Unit::Word, ShingleHash::Xxh3) => {
-                let number = |run: &[&str]| {
-                    xxh3_64(&run.iter().flat_map(|w| xxh3_64(w.as_bytes()).to_le_bytes()).collect::<Vec<_>>())
-                };
-                words.windows(by.size).map(number).collect()
+            (Unit::Word, ShingleHash::Xxh3) => words.windows(by.size).map(of_words).collect(),
+            (Unit::Char, ShingleHash::Xxh3) => runs.iter().map(|run| xxh3_64(run.as_bytes())).collect(),
+            (_, ShingleHash::Crc32) => {
+                runs.iter().map(|run| crc32fast::hash(run.as_bytes()).into()).collect()
             }
-            (Unit::Word, ShingleHash::Crc32) => {
-                words.windows(by.size).map(|run| crc32fast::hash(run.join(" ").as_bytes()).into()).collect()
-            }
-            (Unit::Char, hash) => {
-                let runs = chars.windows(by.size).map(|run| run.iter().collect::<String>());
-                match hash {
-                    ShingleHash::Xxh3 => runs.map(|run| xxh3_64(run.as_bytes())).collect(),
-                    ShingleHash::Crc32 => runs.map(|run| crc32fast::hash(run.as_bytes()).into()).collect(),
-                }
-            }
+            _ => runs.iter().map(|run| sha256_mod_31(run.as_bytes())).collect(),
         };
         set.into_iter().collect()
     }
@@ -563,7 +479,8 @@ mod tests {
             by in any_shingle(),
             piece in prop_oneof![1usize..20, Just(PIECE)],
         ) {
-            let mut scratch = Scratch { piece, ..Scratch::default() };
+            let mut scratch = Scratch::default();
+            scratch.cut.piece = piece;
             for text in texts {
                 let mut out = Vec::new();
                 shingles(&text, &by, &mut scratch, &mut out).unwrap();

@@ -1,15 +1,42 @@
-//! Words of a text by Unicode word boundaries, and the places where a text may be cut without changing them.
+//! The words of a text, and the places where a text may be cut without changing them.
 
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::job::Words;
+
 /// Calls `found` with the byte range of each word of `text`, in order.
-///
+pub fn each_word(text: &str, words: Words, found: impl FnMut(Range<usize>)) {
+    match words {
+        Words::Unicode => unicode_words(text, found),
+        Words::WordCharacters => runs(text, |c| c.is_alphanumeric() || c == '_', found),
+        Words::Spaces => runs(text, |c| !c.is_whitespace(), found),
+    }
+}
+
+/// The longest runs of characters that are `inside` a word.
+fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<usize>)) {
+    let mut start = None;
+    for (at, c) in text.char_indices() {
+        match (inside(c), start) {
+            (true, None) => start = Some(at),
+            (false, Some(from)) => {
+                found(from..at);
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    if let Some(from) = start {
+        found(from..text.len());
+    }
+}
+
 /// Words are those of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word
 /// boundaries that hold a letter or a number. Stretches of ASCII take a path of their own, also in texts that are not
 /// ASCII throughout.
-pub fn each_word(text: &str, mut found: impl FnMut(Range<usize>)) {
+fn unicode_words(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
@@ -165,9 +192,30 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<&str> {
+        words_by(Words::Unicode, text)
+    }
+
+    fn words_by(rule: Words, text: &str) -> Vec<&str> {
         let mut words = Vec::new();
-        each_word(text, |word| words.push(&text[word]));
+        each_word(text, rule, |word| words.push(&text[word]));
         words
+    }
+
+    /// Those that Python's `re.findall(r"\b\w+\b", text)` and `text.split()` give.
+    #[test]
+    fn words_by_the_other_rules() {
+        let text = "Don't stop_now, it's 32.3\tdegrées\u{a0}—4×4 in Łódź!";
+        assert_eq!(
+            words_by(Words::WordCharacters, text),
+            ["Don", "t", "stop_now", "it", "s", "32", "3", "degrées", "4", "4", "in", "Łódź"]
+        );
+        assert_eq!(
+            words_by(Words::Spaces, text),
+            ["Don't", "stop_now,", "it's", "32.3", "degrées", "—4×4", "in", "Łódź!"]
+        );
+        assert!(
+            words_by(Words::WordCharacters, "--").is_empty() && words_by(Words::Spaces, " \n").is_empty()
+        );
     }
 
     #[test]
@@ -183,6 +231,14 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn word_characters_are_those_of_regular_expressions(text in "[\\x00-\\x7f]{0,60}") {
+            let token = regex::Regex::new(r"\b\w+\b").unwrap();
+            let expected: Vec<_> = token.find_iter(&text).map(|token| token.as_str()).collect();
+            prop_assert_eq!(words_by(Words::WordCharacters, &text), expected);
+            prop_assert_eq!(words_by(Words::Spaces, &text), text.split_whitespace().collect::<Vec<_>>());
+        }
 
         #[test]
         fn ascii_is_as_unicode_has_it(text in "[\\x00-\\x7f]{0,60}") {

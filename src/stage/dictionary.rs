@@ -1,0 +1,80 @@
+//! dictionary: every distinct shingle of the collection its own number, so that no two shingles are taken for one.
+//!
+//! The number is the shingle's rank, from 1, in the order of (XXH3-64 of its bytes, its bytes): the same whatever the
+//! order of the documents, and spread evenly over the collection, as the hash functions behind it like it.
+
+use datafusion::common::JoinType;
+use datafusion::functions_aggregate::expr_fn::array_agg;
+use datafusion::functions_nested::expr_fn::array_sort;
+use datafusion::functions_window::expr_fn::{dense_rank, lag};
+use datafusion::logical_expr::ExprFunctionExt;
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
+
+use crate::error::Result;
+use crate::job::Shingle;
+use crate::udf::expr_fn::{document_key, shingle_texts};
+
+/// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, texts: `List<LargeUtf8>`): the
+/// shingles of each document as they read.
+///
+/// # Errors
+/// When the frame has other columns.
+pub fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+    Ok(documents.select(vec![
+        col("source"),
+        col("position"),
+        col("id"),
+        col("doc"),
+        col("reason"),
+        // A rejected text is not cut: it may be anything.
+        shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts"),
+    ])?)
+}
+
+/// (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row for each shingle of each
+/// document; `shingle` is null but in one row of each number, which make up the dictionary.
+///
+/// One sort, which spills; nothing is joined or held.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn numbers(cuts: DataFrame) -> Result<DataFrame> {
+    let rows = cuts
+        .filter(col("reason").is_null())?
+        .select(vec![col("doc"), col("texts").alias("shingle")])?
+        .unnest_columns(&["shingle"])?
+        .filter(col("shingle").is_not_null())?
+        // The same hash as that of an id: XXH3-64 of the bytes.
+        .select(vec![document_key(col("shingle")).alias("hash"), col("shingle"), col("doc")])?;
+    let ascending = |name: &str| col(name).sort(true, false);
+    let by_shingle = vec![ascending("hash"), ascending("shingle"), ascending("doc")];
+    let ranked = rows.window(vec![
+        dense_rank().order_by(by_shingle[..2].to_vec()).build()?.alias("number"),
+        lag(col("shingle"), None, None).order_by(by_shingle).build()?.alias("before"),
+    ])?;
+    let first = col("before").is_null().or(col("before").not_eq(col("shingle")));
+    Ok(ranked.select(vec![
+        col("doc"),
+        cast(col("number"), datafusion::arrow::datatypes::DataType::UInt64).alias("number"),
+        when(first, col("shingle")).end()?.alias("shingle"),
+    ])?)
+}
+
+/// (source, position, id, doc, reason, ..), (doc, number, ..) -> (source, position, id, doc, reason, shingles:
+/// `List<UInt64>`), sorted.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn numbered(cuts: DataFrame, numbers: DataFrame) -> Result<DataFrame> {
+    let sets = numbers
+        .select(vec![col("doc").alias("numbered"), col("number")])?
+        .aggregate(vec![col("numbered")], vec![array_agg(col("number")).alias("set")])?;
+    Ok(sets.join(cuts, JoinType::Right, &["numbered"], &["doc"], None)?.select(vec![
+        col("source"),
+        col("position"),
+        col("id"),
+        col("doc"),
+        col("reason"),
+        array_sort(col("set"), lit("ASC"), lit("NULLS FIRST")).alias("shingles"),
+    ])?)
+}

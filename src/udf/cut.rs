@@ -1,0 +1,213 @@
+//! A text, normalised and cut into shingles, piece by piece: what becomes of a shingle is the sink's business.
+//!
+//! A shingle is a run of `size` consecutive units, words or characters (Broder, *On the resemblance and containment of
+//! documents*, SEQUENCES 1997, section 2, which calls it a shingle too; Leskovec, Rajaraman and Ullman, *Mining of
+//! Massive Datasets*, section 3.2).
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::normalize::Normalizer;
+use super::words::{each_word, next_cut};
+use crate::error::Result;
+use crate::job::{Normalize, Shingle, ShingleHash, Unit};
+
+/// Bytes of text that are normalised at a time: few enough that every step finds them in the first-level cache.
+pub(super) const PIECE: usize = 16 << 10;
+/// Words, or characters, between two looks at how many shingles there are.
+pub(super) const BLOCK: usize = 1 << 10;
+
+/// What takes shingles in, some at a time.
+pub(super) trait Sink {
+    /// Takes shingles: each is the characters' UTF-8 bytes, or the words' bytes with the separator between words, or,
+    /// under [`ShingleHash::Xxh3`], the words' own XXH3-64 hashes, 8 bytes each, little endian.
+    fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>);
+}
+
+/// Cuts `text` as `by` says, and gives every shingle to `sink`, in order and with repeats; whether the text has the
+/// words that `by` asks for.
+///
+/// The room needed is that of a piece of text; texts in which no space precedes an ASCII letter are normalised whole,
+/// into two buffers.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; nothing was taken then.
+pub(super) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) -> Result<bool> {
+    scratch.resolve(by)?;
+    let Scratch { normalizer: Some(normalizer), words, chars, piece, .. } = scratch else {
+        return Ok(false);
+    };
+    normalizer.begin();
+    words.clear();
+    chars.clear();
+
+    let size = by.size.max(1);
+    let separator = (by.hash != ShingleHash::Xxh3).then_some(by.separator.as_bytes());
+    let piece_bytes = if in_pieces(by) { *piece } else { text.len() };
+    let (mut rest, mut counted) = (text, 0);
+    while !rest.is_empty() {
+        let (head, tail) = rest.split_at(next_cut(rest.as_bytes(), piece_bytes));
+        rest = tail;
+        let text = normalizer.piece(head);
+        match by.unit {
+            Unit::Word => {
+                each_word(text, by.words, |word| {
+                    words.add(&text.as_bytes()[word], separator);
+                    counted += 1;
+                    if words.count() >= BLOCK.saturating_add(size) {
+                        words.shingle(size, separator, sink);
+                    }
+                });
+                words.shingle(size, separator, sink);
+            }
+            Unit::Char => {
+                if by.min_words > 0 {
+                    each_word(text, by.words, |_| counted += 1);
+                }
+                chars.shingle(text, size, sink);
+            }
+        }
+    }
+    Ok(counted >= by.min_words)
+}
+
+/// Whether the text may be normalised piece by piece: once white space has become underscores, a cut between words is
+/// none any more.
+fn in_pieces(by: &Shingle) -> bool {
+    let mut steps =
+        by.normalize.iter().skip_while(|step| **step != Normalize::SpacesToUnderscores).peekable();
+    let underscores = steps.peek().is_some();
+    let by_words = by.unit == Unit::Word || by.min_words > 0;
+    !(underscores && (by_words || steps.any(|s| matches!(s, Normalize::DigitsOut | Normalize::StopWords(_)))))
+}
+
+/// Room that is reused from text to text.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    normalizer: Option<Normalizer>,
+    unit: Unit,
+    words: Held,
+    chars: Chars,
+    pub(super) piece: usize,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        let (words, chars) = Default::default();
+        Self { normalizer: None, unit: Unit::Word, words, chars, piece: PIECE }
+    }
+}
+
+impl Scratch {
+    /// Makes the normaliser that `by` asks for, unless the last text used it too.
+    fn resolve(&mut self, by: &Shingle) -> Result<()> {
+        let same = |n: &Normalizer| n.is_for(&by.normalize, by.words) && self.unit == by.unit;
+        if !self.normalizer.as_ref().is_some_and(same) {
+            self.normalizer = Some(match by.unit {
+                Unit::Word => Normalizer::for_words(&by.normalize, by.words)?,
+                Unit::Char => Normalizer::new(&by.normalize, by.words)?,
+            });
+            self.unit = by.unit;
+        }
+        Ok(())
+    }
+}
+
+/// The last words of a text: themselves where there is a separator, else their hashes.
+#[derive(Debug, Default)]
+struct Held {
+    /// 8 bytes a hash, or the words with one separator behind each.
+    bytes: Vec<u8>,
+    /// Where each word ends in `bytes`, its separator not counted.
+    ends: Vec<usize>,
+}
+
+impl Held {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    fn add(&mut self, word: &[u8], separator: Option<&[u8]>) {
+        match separator {
+            None => self.bytes.extend_from_slice(&xxh3_64(word).to_le_bytes()),
+            Some(separator) => {
+                self.bytes.extend_from_slice(word);
+                self.ends.push(self.bytes.len());
+                self.bytes.extend_from_slice(separator);
+            }
+        }
+    }
+
+    /// Words held. Only one of the two vectors says so, depending on the separator.
+    fn count(&self) -> usize {
+        if self.ends.is_empty() { self.bytes.len() / 8 } else { self.ends.len() }
+    }
+
+    /// Gives away every shingle of the words held, and keeps the last `size - 1` words.
+    fn shingle(&mut self, size: usize, separator: Option<&[u8]>, sink: &mut impl Sink) {
+        if self.count() < size {
+            return;
+        }
+        match separator {
+            None => {
+                sink.take(self.bytes.windows(8 * size).step_by(8));
+                self.bytes.drain(..self.bytes.len() - 8 * (size - 1));
+            }
+            Some(separator) => {
+                let starts = std::iter::once(0).chain(self.ends.iter().map(|end| end + separator.len()));
+                let runs = starts.zip(&self.ends[size - 1..]);
+                sink.take(runs.map(|(start, &end)| &self.bytes[start..end]));
+                let gone = self.ends.len() - (size - 1);
+                let gone_bytes = self.ends[gone - 1] + separator.len();
+                self.bytes.drain(..gone_bytes);
+                self.ends.drain(..gone);
+                self.ends.iter_mut().for_each(|end| *end -= gone_bytes);
+            }
+        }
+    }
+}
+
+/// The last characters of the piece before.
+#[derive(Debug, Default)]
+struct Chars(String);
+
+impl Chars {
+    fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn shingle(&mut self, piece: &str, size: usize, sink: &mut impl Sink) {
+        if self.0.is_empty() {
+            let kept = shingle_chars(piece, size, sink);
+            self.0.push_str(&piece[kept..]);
+        } else {
+            self.0.push_str(piece);
+            let kept = shingle_chars(&self.0, size, sink);
+            self.0.drain(..kept);
+        }
+    }
+}
+
+/// Gives away every shingle of `text`; where its last `size - 1` characters start.
+fn shingle_chars(text: &str, size: usize, sink: &mut impl Sink) -> usize {
+    let bytes = text.as_bytes();
+    if text.is_ascii() {
+        let Some(shingles) = (bytes.len() + 1).checked_sub(size) else { return 0 };
+        for block in (0..shingles).step_by(BLOCK) {
+            let end = (block + BLOCK).min(shingles);
+            sink.take((block..end).map(|at| &bytes[at..at + size]));
+        }
+        return shingles;
+    }
+    // Two walks over the text, one `size` characters ahead of the other.
+    let starts = || text.char_indices().map(|(at, _)| at).chain(std::iter::once(text.len()));
+    let mut runs = starts().zip(starts().skip(size)).peekable();
+    let mut kept = 0;
+    while runs.peek().is_some() {
+        sink.take(runs.by_ref().take(BLOCK).map(|(start, end)| {
+            kept = start + text[start..].chars().next().map_or(0, char::len_utf8);
+            &bytes[start..end]
+        }));
+    }
+    kept
+}

@@ -1,0 +1,152 @@
+//! `shingle_texts(text, ...)`: a text as the set of its shingles, each as it reads. What a dictionary is made of.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, LargeStringArray, LargeStringBuilder, ListArray, StringArray, StringArrayType,
+    StringViewArray,
+};
+use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result as DfResult, ScalarValue, exec_err, internal_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::arguments;
+use super::cut::{Scratch, Sink, cut};
+use super::shingles::{settings, text_and_settings};
+use crate::error::Result;
+use crate::job::{Shingle, ShingleHash};
+
+/// The distinct shingles of `text`, in order of their bytes: the characters, or the words with `by.separator` between
+/// them. None if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words.
+fn shingle_texts(text: &str, by: &Shingle, scratch: &mut Scratch) -> Result<BTreeSet<String>> {
+    let mut texts = Texts::default();
+    let enough = cut(text, by, scratch, &mut texts)?;
+    Ok(if enough { texts.0 } else { BTreeSet::new() })
+}
+
+#[derive(Default)]
+struct Texts(BTreeSet<String>);
+
+impl Sink for Texts {
+    fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
+        // They were cut between characters, so nothing is lost here.
+        self.0.extend(shingles.map(|shingle| String::from_utf8_lossy(shingle).into_owned()));
+    }
+}
+
+/// The function that the pipeline calls, with the arguments of `shingles`; SQL sessions do not have it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct ShingleTexts {
+    signature: Signature,
+}
+
+impl Default for ShingleTexts {
+    fn default() -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for ShingleTexts {
+    fn name(&self) -> &str {
+        "shingle_texts"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
+        // Offsets of 64 bits: the shingles of a text take several times its room.
+        Ok(arguments::list_of(DataType::LargeUtf8))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> DfResult<FieldRef> {
+        joined(&args.scalar_arguments[1..])?;
+        arguments::field(self.name(), arguments::list_of(DataType::LargeUtf8))
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> DfResult<Vec<DataType>> {
+        text_and_settings(self.name(), types, 7)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
+        let by = joined(&arguments::scalars(&args.args[1..]))?;
+        arguments::map_first(&args, |texts| match texts.data_type() {
+            DataType::Utf8 => text_rows(arguments::downcast::<StringArray>(texts)?, &by),
+            DataType::LargeUtf8 => text_rows(arguments::downcast::<LargeStringArray>(texts)?, &by),
+            DataType::Utf8View => text_rows(arguments::downcast::<StringViewArray>(texts)?, &by),
+            other => internal_err!("shingle_texts got {other} after coercion"),
+        })
+    }
+}
+
+/// The settings, whatever the hash among them: here shingles stay texts, which only `xxh3` would not ask for.
+fn joined(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
+    Ok(Shingle { hash: ShingleHash::Dictionary, ..settings(literals)? })
+}
+
+fn text_rows<'a>(texts: impl StringArrayType<'a>, by: &Shingle) -> DfResult<ArrayRef> {
+    let mut values = LargeStringBuilder::new();
+    let mut lengths = Vec::with_capacity(texts.len());
+    let mut scratch = Scratch::default();
+    let mut total = 0;
+    for row in 0..texts.len() {
+        let set = match texts.is_null(row) {
+            true => BTreeSet::new(),
+            false => shingle_texts(texts.value(row), by, &mut scratch)?,
+        };
+        total += set.len();
+        if i32::try_from(total).is_err() {
+            return exec_err!("shingle_texts: the texts of one batch have 2^31 shingles or more");
+        }
+        lengths.push(set.len());
+        set.iter().for_each(|shingle| values.append_value(shingle));
+    }
+    let nulls = NullBuffer::from_iter((0..texts.len()).map(|row| texts.is_valid(row)));
+    let item = Arc::new(Field::new_list_field(DataType::LargeUtf8, true));
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok(Arc::new(ListArray::try_new(item, offsets, Arc::new(values.finish()), Some(nulls))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Unit, Words};
+
+    fn texts(text: &str, unit: Unit, size: usize, min_words: usize) -> Vec<String> {
+        let by = Shingle {
+            normalize: Vec::new(),
+            unit,
+            words: Words::Spaces,
+            size,
+            separator: ", ".into(),
+            hash: ShingleHash::Dictionary,
+            min_words,
+        };
+        shingle_texts(text, &by, &mut Scratch::default()).unwrap().into_iter().collect()
+    }
+
+    #[test]
+    fn shingles_read_as_they_were_cut() {
+        assert_eq!(texts("b a\nb a", Unit::Word, 2, 0), ["a, b", "b, a"]);
+        assert_eq!(texts("néné", Unit::Char, 2, 0), ["né", "én"]);
+        assert!(texts("b a", Unit::Word, 3, 0).is_empty());
+        assert!(texts("b a", Unit::Char, 2, 3).is_empty());
+    }
+
+    #[test]
+    fn rows_keep_their_nulls() {
+        let by = Shingle { hash: ShingleHash::Dictionary, ..settings(&[]).unwrap() };
+        let by = Shingle { size: 1, ..by };
+        let rows = text_rows(&StringArray::from(vec![Some("a b"), None, Some("")]), &by).unwrap();
+        let rows: &ListArray = arguments::downcast(&rows).unwrap();
+        assert_eq!((rows.value_length(0), rows.is_null(1), rows.value_length(2)), (2, true, 0));
+    }
+}

@@ -1,0 +1,52 @@
+//! Loops that are compiled once for each set of vector instructions, and run with the widest that this machine has.
+//!
+//! What every x86-64 has (SSE2) knows no product and no minimum of 32-bit numbers, so the later sets are several times as
+//! fast. All give the same numbers.
+
+/// A loop. Its `run` should be `#[inline(always)]`: what is not inlined is compiled for the least machine.
+pub(super) trait Kernel {
+    /// Runs it.
+    fn run(self);
+}
+
+/// Runs the loop with the widest vectors.
+pub(super) fn widest(kernel: impl Kernel) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512vl")
+        {
+            // SAFETY: the three features that the function is compiled for were just detected.
+            return unsafe { avx512(kernel) };
+        }
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature that the function is compiled for was just detected.
+            return unsafe { avx2(kernel) };
+        }
+    }
+    kernel.run();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+fn avx512(kernel: impl Kernel) {
+    kernel.run();
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2(kernel: impl Kernel) {
+    kernel.run();
+}
+
+/// Runs the loop with AVX2, where this machine has it, and else as [`widest`] does.
+#[cfg(test)]
+pub(super) fn narrower(kernel: impl Kernel) {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the feature that the function is compiled for was just detected.
+        return unsafe { avx2(kernel) };
+    }
+    widest(kernel);
+}
