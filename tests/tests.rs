@@ -19,4 +19,5 @@ mod schema;
 mod source;
 mod stages;
 mod support;
+mod systems;
 mod udf;

@@ -178,13 +178,37 @@ pub enum Family {
 }
 
 /// A modulus as it is written: by name, or as a number.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(untagged, expecting = "expected \"2^31-1\", \"2^32-1\", \"next-prime\" or a prime number")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Modulus {
     /// `"2^31-1"`
     Name(String),
     /// `4294967291`
     Number(i64),
+}
+
+impl<'de> Deserialize<'de> for Modulus {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(ModulusVisitor)
+    }
+}
+
+/// Says what is allowed where an untagged enum would name no key.
+struct ModulusVisitor;
+
+impl de::Visitor<'_> for ModulusVisitor {
+    type Value = Modulus;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> std::result::Result<Modulus, E> {
+        Ok(Modulus::Name(name.to_owned()))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> std::result::Result<Modulus, E> {
+        Ok(Modulus::Number(number))
+    }
 }
 
 /// `[lsh]`: how a signature becomes buckets: `bands` and `rows`, or `choose`, or `target_recall`, or nothing, which is
