@@ -9,6 +9,7 @@
 )]
 
 mod command;
+mod compare;
 mod job;
 mod kill;
 mod layers;
@@ -19,4 +20,5 @@ mod schema;
 mod source;
 mod stages;
 mod support;
+mod sweep;
 mod udf;

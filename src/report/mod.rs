@@ -6,8 +6,11 @@
 
 mod axis;
 mod chart;
+pub mod compare;
 mod page;
 mod palette;
+mod settings;
+pub mod sweep;
 mod text;
 
 pub use axis::{Axis, Scale};

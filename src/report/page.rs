@@ -45,7 +45,7 @@ pub struct Table {
 const STYLE: &str = "\
 *{box-sizing:border-box}
 body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}
-main{max-width:880px;margin:0 auto;padding:32px 24px 64px;overflow-wrap:anywhere}
+main{max-width:960px;margin:0 auto;padding:32px 24px 64px;overflow-wrap:anywhere}
 h1{font-size:28px;line-height:1.25;margin:0 0 12px}
 h2{font-size:20px;line-height:1.3;margin:44px 0 10px}
 p{margin:0 0 12px;max-width:72ch}
@@ -54,9 +54,9 @@ figcaption,caption{color:var(--faint);font-size:14px;line-height:1.5}
 figcaption{margin-top:6px;max-width:80ch}
 .chart{display:block;border:1px solid var(--grid);border-radius:6px}
 .wide{overflow-x:auto;margin:16px 0 24px}
-table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums;overflow-wrap:normal}
+table{border-collapse:collapse;width:max-content;font-size:14px;font-variant-numeric:tabular-nums;overflow-wrap:normal}
 caption{text-align:left;padding-bottom:8px}
-th,td{padding:5px 16px 5px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--grid)}
+th,td{max-width:64ch;padding:5px 18px 5px 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--grid)}
 th{font-weight:600}
 .number{text-align:right}
 ";
