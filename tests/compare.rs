@@ -82,6 +82,24 @@ fn every_way_finds_what_it_should() {
 }
 
 #[test]
+fn a_dictionary_is_that_of_the_sample() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(17, 80, 30);
+    write_parquet(&folder.path().join("in.parquet"), &documents, 64);
+    let sets = ["shingle.hash=dictionary", "minhash.family=linear", "minhash.modulus=next-prime"];
+    let job_of = |sets: &[&str]| job(&folder.path().join("in.parquet"), &folder.path().join("out"), sets);
+    let found = compared(&job_of(&sets), &[30, 80], 1, &Watch::nobody()).unwrap();
+    for sample in &found.samples {
+        let exact = exact_pairs(&documents[..sample.documents], 3, 0.5).len() as u64;
+        assert_eq!(sample.ways[0].pairs, exact);
+        assert_eq!(sample.ways[2].precision, Some(1.0));
+    }
+    // Fewer shingles in the sample than permutations: the modulus cannot be the next prime.
+    let error = compared(&job_of(&sets), &[1], 1, &Watch::nobody()).unwrap_err();
+    assert!(error.to_string().contains("minhash.modulus"), "{error}");
+}
+
+#[test]
 fn a_sample_is_the_first_documents_that_can_be_compared() {
     let folder = tempdir().unwrap();
     let documents = corpus(12, 60, 20);

@@ -56,6 +56,19 @@ fn every_setting_counts_what_comparing_all_with_all_counts() {
         }
     }
 
+    // Other numbers for the same shingles, other signatures: the same pairs.
+    let sets = [
+        "candidates.method=all",
+        "shingle.hash=dictionary",
+        "minhash.family=linear",
+        "minhash.modulus=next-prime",
+    ];
+    let by_dictionary =
+        swept(&job(&source, &folder.path().join("out"), &sets), &thresholds, &sizes, &numbers);
+    for (run, exact) in by_dictionary.runs.iter().zip(&found.runs) {
+        assert_eq!(run.found, exact.found);
+    }
+
     // By LSH some pairs are missed and none is added.
     let lsh = job(&source, &folder.path().join("out"), &[]);
     let approximate = swept(&lsh, &thresholds, &sizes, &numbers);

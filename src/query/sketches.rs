@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::common::cast::as_uint64_array;
 use datafusion::datasource::MemTable;
+use datafusion::functions_aggregate::expr_fn::max;
+use datafusion::functions_nested::expr_fn::array_max;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use crate::engine::Watch;
 use crate::error::{Error, Kind, Result};
-use crate::job::{Job, Lsh, Score};
+use crate::job::{Job, Lsh, Score, ShingleHash};
 use crate::pipeline::tables;
 use crate::stage;
 use crate::stage::scores::Block;
@@ -22,14 +25,30 @@ pub(super) enum Step {
     Bands,
 }
 
-/// The frame of a stage over the frame of the stage before it: all that is asked here of the stages that the job's
-/// hashing decides.
+/// The frame of a stage over the frame of the stage before it, which for [`Step::Signatures`] is one in memory: where
+/// the job has a dictionary, it is read to know how many entries that has.
 pub(super) async fn stage(step: Step, before: DataFrame, job: &Job) -> Result<DataFrame> {
     match step {
         Step::Shingles => stage::shingles::shingles(before, &job.shingle),
-        Step::Signatures => stage::signatures::signatures(before, &job.minhash),
+        Step::Signatures => {
+            let dictionary = match job.shingle.hash {
+                ShingleHash::Dictionary => Some(entries(before.clone()).await?),
+                ShingleHash::Xxh3 | ShingleHash::Crc32 | ShingleHash::Sha256Mod31 => None,
+            };
+            stage::signatures::signatures(before, &job.minhash, dictionary)
+        }
         Step::Bands => stage::bands::bands(before, &job.lsh),
     }
+}
+
+/// The number of entries of a dictionary, which counts them from 1.
+async fn entries(shingles: DataFrame) -> Result<u64> {
+    let last = shingles.aggregate(vec![], vec![max(array_max(col("shingles"))).alias("last")])?;
+    let mut entries = 0;
+    for batch in last.collect().await? {
+        entries = as_uint64_array(batch.column(0))?.iter().flatten().fold(entries, u64::max);
+    }
+    Ok(entries)
 }
 
 /// Runs plans one after the other, times them, and says how far it is.

@@ -20,7 +20,9 @@ pub(super) fn section(job: &Job) -> Section {
         ("source", job.source.urls.join(", ")),
         ("normalisation", if steps.is_empty() { "none".into() } else { steps.join(", ") }),
         ("shingles", shingles(job, job.shingle.size)),
+        ("shingle hash", plain(&job.shingle.hash)),
         ("permutations", format!("{}, seed {}", count(job.minhash.permutations as u64), job.minhash.seed)),
+        ("hash family", plain(&job.minhash.family)),
         ("candidates", candidates),
         ("score", score.to_owned()),
         ("threshold", job.score.threshold.to_string()),
@@ -33,6 +35,16 @@ pub(super) fn section(job: &Job) -> Section {
         rows: rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect(),
     };
     Section { heading: "Settings".into(), tables: vec![table], ..Section::default() }
+}
+
+/// A setting as the manifest has it.
+fn plain(setting: &impl serde::Serialize) -> String {
+    match serde_json::to_value(setting) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(value) => value.to_string(),
+        // Settings are plain data, which always has a form.
+        Err(_) => String::new(),
+    }
 }
 
 /// `5-word shingles`.
