@@ -132,14 +132,15 @@ pub async fn compare(
     // What is only done once in a process must not be counted to whoever comes first. A corpus this small may be
     // refused by a job that suits a larger one; whatever else fails will fail again.
     let mut warming = Bench::new(session, watch, STEPS);
-    let _ = measure(&mut warming, job, sample.first(session, WARMING)?, &"warming up").await;
+    let _ = measure(&mut warming, job, sample.first(session, WARMING)?, "warming up").await;
 
     let mut bench = Bench::new(session, watch, STEPS * repeat.get() * sizes.len());
     let mut samples: Vec<Measured> = Vec::with_capacity(sizes.len());
     for size in sizes {
         let mut least: Option<Measured> = None;
         for _ in 0..repeat.get() {
-            let once = measure(&mut bench, job, sample.first(session, size)?, &size).await?;
+            let once =
+                measure(&mut bench, job, sample.first(session, size)?, &format!("{size} documents")).await?;
             least = Some(match least {
                 None => once,
                 Some(least) => least.or_faster(&once),
@@ -160,12 +161,7 @@ const WARMING: usize = 20;
 type Pairs = Vec<(u64, u64)>;
 
 /// Runs every way once; `called` tells the sample in messages.
-async fn measure(
-    bench: &mut Bench<'_>,
-    job: &Job,
-    documents: DataFrame,
-    called: &impl std::fmt::Display,
-) -> Result<Measured> {
+async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called: &str) -> Result<Measured> {
     let session = bench.session;
     let cut = async {
         let frame = sketches::stage(Step::Shingles, documents, job).await?.filter(col("reason").is_null())?;

@@ -57,8 +57,9 @@ impl Sample {
             }
             if kept.is_empty() {
                 return Err(Error::input(format!(
-                    "{} has no document that can be compared: `resemblance run` says in its table of rejects why",
-                    job.source.urls.join(", ")
+                    "{} has no document that can be compared by shingles of size {}: `resemblance run` says in its table of rejects why",
+                    job.source.urls.join(", "),
+                    job.shingle.size
                 )));
             }
             return Ok(Self { rows: take_record_batch(&rows, &UInt64Array::from(kept))? });

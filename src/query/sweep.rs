@@ -116,6 +116,7 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, watch: &Wat
     let base = Job { score: Score { threshold: lowest, ..job.score }, lsh, ..job.clone() };
     let sample = Sample::take(session, &of_size(&base, largest), most.get()).await?;
     let (documents, note) = sample::sizes(&grid.documents, sample.len());
+    let note = note.map(|note| format!("at a shingle size of {largest} {note}"));
     let repeat = grid.repeat.get();
     // What is only done once in a process must not be counted to whoever comes first. A corpus this small may be
     // refused by a job that suits a larger one; whatever else fails will fail again.
@@ -189,7 +190,12 @@ fn bands(job: &Job, threshold: f64) -> Result<Lsh> {
         Choice::Precision => choose::precision(permutations, threshold),
         Choice::TargetRecall(target) => match choose::target_recall(permutations, threshold, target) {
             Err(_) if job.candidates.method == Method::All => choose::loosest(permutations),
-            found => found?,
+            Err(e) => {
+                return Err(Error::job(format!(
+                    "`lsh.target_recall` is out of reach at the lowest threshold: {e}"
+                )));
+            }
+            Ok(found) => found,
         },
     };
     let mut lsh = job.lsh.clone();

@@ -216,7 +216,7 @@ fn legend(
             && (end_y - y).abs() > LINE / 3
         {
             let path = vec![(end_x + 8, end_y), (edge + 8, y)];
-            root.draw(&PathElement::new(path, GRID.rgb().stroke_width(1)))?;
+            root.draw(&PathElement::new(path, AXIS.rgb().stroke_width(1)))?;
         }
         mark(root, look.marker, (edge + 18, y), look.colour.rgb())?;
         let style = text(SMALL, &INK, HPos::Left, VPos::Center);

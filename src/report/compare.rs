@@ -42,15 +42,12 @@ fn fastest(comparison: &Comparison) -> Vec<String> {
         return Vec::new();
     };
     if let [one] = comparison.fastest.as_slice() {
-        let throughout = match smallest.documents == largest.documents {
-            true => format!("At {} documents", count(largest.documents as u64)),
-            false => format!(
-                "From {} to {} documents",
-                count(smallest.documents as u64),
-                count(largest.documents as u64)
-            ),
-        };
-        return vec![format!("{throughout} the fastest is {}: no other takes its place.", one.way.name())];
+        let (from, to, way) =
+            (count(smallest.documents as u64), count(largest.documents as u64), one.way.name());
+        return vec![match from == to {
+            true => format!("At {to} documents the fastest is {way} ({} s).", seconds(one.total_seconds)),
+            false => format!("From {from} to {to} documents the fastest is {way}: no other takes its place."),
+        }];
     }
     comparison
         .fastest

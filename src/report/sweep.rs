@@ -19,8 +19,11 @@ pub fn coverage(sweep: &Sweep) -> String {
     format!(
         "Each time is that of one run from texts in memory over shingles and signatures (sketches), and {search} (search), at \
          the lowest threshold, {lowest}. That one run serves every threshold: the higher ones only count what its \
-         scores leave. Reading the source is not counted. Times are means of {} runs; the least is beside them.",
-        sweep.repeat
+         scores leave. Reading the source is not counted. {}",
+        match sweep.repeat {
+            1 => "Each was run once.".to_owned(),
+            n => format!("Times are means of {n} runs; the least is beside them."),
+        }
     )
 }
 
