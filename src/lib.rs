@@ -20,6 +20,7 @@
 //! | [`engine`] | the one session, and what runs plans |
 //! | [`pipeline`] | the sentence, as code: run a step or take it over |
 //! | [`query`] | what is asked of finished outputs |
+//! | [`report`] | charts and pages |
 //! | [`cli`] | one file per command |
 //!
 //! # Words
@@ -46,6 +47,7 @@ mod local_path;
 pub mod operator;
 pub mod pipeline;
 pub mod query;
+pub mod report;
 pub mod schema;
 pub mod sink;
 pub mod source;

@@ -9,6 +9,7 @@
 )]
 
 mod command;
+mod compare;
 mod job;
 mod kill;
 mod layers;
@@ -19,5 +20,6 @@ mod schema;
 mod source;
 mod stages;
 mod support;
+mod sweep;
 mod systems;
 mod udf;

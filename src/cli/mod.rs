@@ -3,11 +3,14 @@
 //! Results go to standard output, everything else to standard error.
 
 mod check;
+mod compare;
 mod find;
+mod measure;
 mod print;
 mod progress;
 mod run;
 mod sql;
+mod sweep;
 
 use std::error::Error as _;
 use std::process::ExitCode;
@@ -58,6 +61,8 @@ enum Command {
     Find(find::Find),
     /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
+    Compare(compare::Compare),
+    Sweep(sweep::Sweep),
 }
 
 /// A job file and the keys that are set over it.
@@ -88,6 +93,8 @@ pub fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Find(command) => command.run(&screen),
         Command::Sql(command) => command.run(),
+        Command::Compare(command) => command.run(&screen),
+        Command::Sweep(command) => command.run(&screen),
     };
     screen.clear();
     match result {

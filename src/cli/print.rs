@@ -29,7 +29,7 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     table.load_style(presets::ASCII_MARKDOWN).set_header(header);
     for row in rows {
         table.add_row(row.iter().map(|cell| {
-            let number = cell.parse::<f64>().is_ok();
+            let number = cell == "-" || cell.replace(',', "").parse::<f64>().is_ok();
             Cell::new(cell).set_alignment(if number { CellAlignment::Right } else { CellAlignment::Left })
         }));
     }

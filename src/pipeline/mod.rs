@@ -4,7 +4,7 @@
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
 mod steps;
-mod tables;
+pub(crate) mod tables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

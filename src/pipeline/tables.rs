@@ -14,7 +14,7 @@ use crate::sink::Layout;
 use crate::sink::write::{Rows, Target};
 
 /// The columns of a table.
-pub(super) fn schema(table: &str) -> SchemaRef {
+pub(crate) fn schema(table: &str) -> SchemaRef {
     if let Some(public) = schema::Table::named(table) {
         return schema::contract(public).arrow_schema();
     }
@@ -71,7 +71,7 @@ pub(super) fn target(table: &str, rows: Rows) -> Target {
 const SLICES_PER_THREAD: usize = 16;
 
 /// (slice, slices), a row and a batch for each slice, spread over as many partitions as there are threads.
-pub(super) fn slices(session: &SessionContext) -> Result<DataFrame> {
+pub(crate) fn slices(session: &SessionContext) -> Result<DataFrame> {
     let threads = session.state().config().target_partitions();
     let slices = (threads * SLICES_PER_THREAD) as u64;
     let column = |name| Field::new(name, DataType::UInt64, false);

@@ -1,0 +1,84 @@
+//! What the commands that measure share: lists of numbers, a session that Ctrl-C stops, and files of charts.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use datafusion::prelude::SessionContext;
+
+use super::progress::Screen;
+use super::runtime;
+use crate::engine::{Watch, session};
+use crate::error::{Context, Error, Kind, Result};
+use crate::job::Job;
+use crate::report::{self, Chart, Page};
+
+/// A whole number over 0, as an argument.
+pub(super) fn positive(text: &str) -> std::result::Result<NonZeroUsize, String> {
+    text.trim().parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
+}
+
+/// A similarity that pairs can be asked to reach, as an argument.
+pub(super) fn threshold(text: &str) -> std::result::Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(threshold) if threshold > 0.0 && threshold <= 1.0 => Ok(threshold),
+        _ => Err("expected a number over 0 and at most 1".to_owned()),
+    }
+}
+
+/// Runs `work` on a session for `job`, until it ends or somebody stops it.
+pub(super) fn run<T>(
+    job: &Job,
+    screen: &Screen,
+    work: impl AsyncFnOnce(&SessionContext, &Watch) -> Result<T>,
+) -> Result<T> {
+    let (runtime, stop) = runtime(&job.engine)?;
+    let session = session::session(&job.engine)?;
+    let watch = Watch { stop: stop.clone(), progress: screen.progress() };
+    let result = runtime.block_on(async {
+        tokio::select! {
+            biased;
+            result = work(&session, &watch) => result,
+            () = stop.cancelled() => Err(Error::new(Kind::Interrupted, "stopped; nothing was written")),
+        }
+    });
+    // Tasks that still hold a file or a thread must not keep the process.
+    runtime.shutdown_background();
+    screen.clear();
+    result
+}
+
+/// Makes the folder for charts, before anything is measured for it.
+pub(super) fn make_folder(folder: Option<&Path>) -> Result<()> {
+    match folder {
+        Some(folder) => std::fs::create_dir_all(folder)
+            .context(|| format!("--plots: cannot make the folder {}", folder.display())),
+        None => Ok(()),
+    }
+}
+
+/// Writes the charts and the page into a folder, and says what was written.
+pub(super) fn write_plots(
+    folder: &Path,
+    page: (&str, &Page),
+    charts: &[(&str, Chart)],
+) -> Result<Vec<std::path::PathBuf>> {
+    let mut written = Vec::with_capacity(charts.len() + 1);
+    let mut write = |name: String, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).context(|| format!("cannot write {}", path.display()))?;
+        written.push(path);
+        Ok::<_, Error>(())
+    };
+    for (name, chart) in charts {
+        write(format!("{name}.svg"), report::svg(chart)?)?;
+    }
+    write(format!("{}.html", page.0), report::html(page.1)?)?;
+    Ok(written)
+}
+
+/// `written in FOLDER: a.svg, b.html`.
+pub(super) fn said(folder: &Path, written: &[std::path::PathBuf]) -> String {
+    let names: Vec<_> =
+        written.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy()).collect();
+    format!("written in {}: {}\n", folder.display(), names.join(", "))
+}

@@ -1,0 +1,336 @@
+//! Three ways to the same pairs, on growing samples: which of them is fast when.
+
+use std::num::NonZeroUsize;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::cast::as_uint64_array;
+use datafusion::prelude::{DataFrame, SessionContext, col};
+use serde::Serialize;
+
+use super::sample::{self, Sample};
+use super::sketches::{self, Bench, Step};
+use crate::engine::Watch;
+use crate::error::{Error, Result};
+use crate::job::{Job, Score, ScoreBy};
+
+/// A way from documents to similar pairs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Way {
+    /// The exact Jaccard similarity of every two shingle sets. Needs no signatures.
+    Exact,
+    /// The share of equal values in every two signatures.
+    Signatures,
+    /// The documents that share a bucket, scored as the job says.
+    Lsh,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 3] = [Way::Exact, Way::Signatures, Way::Lsh];
+
+    /// What it is called in tables and charts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Exact => "exact Jaccard of all pairs",
+            Way::Signatures => "signatures of all pairs",
+            Way::Lsh => "LSH",
+        }
+    }
+}
+
+/// What [`compare`] found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The job, whose source, threshold, shingles, signatures and bands were used.
+    pub job: Job,
+    /// How often everything was measured; every time is the least of so many.
+    pub repeat: usize,
+    /// What is to be known of the samples, if anything.
+    pub note: Option<String>,
+    /// By growing sample.
+    pub samples: Vec<Measured>,
+    /// Where another way becomes the fastest; the first says which one it is from the smallest sample on.
+    pub fastest: Vec<Fastest>,
+    /// Where the order of two ways turns round.
+    pub crossings: Vec<Crossing>,
+}
+
+/// What was measured on a sample.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// Documents in the sample.
+    pub documents: usize,
+    /// Seconds from texts to shingle sets, which every way needs.
+    pub shingles_seconds: f64,
+    /// Seconds from shingle sets to signatures.
+    pub signatures_seconds: f64,
+    /// In the order of [`Way::ALL`].
+    pub ways: Vec<OneWay>,
+}
+
+/// What was measured of a way.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OneWay {
+    /// Which one.
+    pub way: Way,
+    /// Seconds of the search alone: for LSH from signatures over buckets and candidates to scores.
+    pub seconds: f64,
+    /// Seconds from texts to pairs: the search, and the building of what this way needs.
+    pub total_seconds: f64,
+    /// Documents that share a bucket, two by two. LSH alone.
+    pub candidates: Option<u64>,
+    /// Pairs found.
+    pub pairs: u64,
+    /// The share of the exact pairs that was found; none where there are no exact pairs.
+    pub recall: Option<f64>,
+    /// The share of what was found that is an exact pair; none where nothing was found.
+    pub precision: Option<f64>,
+}
+
+/// From a sample size on, a way is the fastest.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fastest {
+    /// Documents in the sample.
+    pub documents: usize,
+    /// The way.
+    pub way: Way,
+    /// Its seconds from texts to pairs.
+    pub total_seconds: f64,
+}
+
+/// Between two samples, a way has become faster than another one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Crossing {
+    /// Documents in the larger sample.
+    pub documents: usize,
+    /// The way that is faster there, and was not on the next smaller sample.
+    pub way: Way,
+    /// The way that was.
+    pub overtaken: Way,
+}
+
+/// Runs the three ways on the first documents of the job's source, for each size of `documents`, `repeat` times.
+///
+/// Samples are the first documents in order of (source, position) that can be compared. They, and what is made of them,
+/// are held in memory. Copies are compared like every document. Times are those of plans on this session.
+///
+/// # Errors
+/// When `documents` is empty, the source cannot be read or has nothing to compare, or `watch` stopped it.
+pub async fn compare(
+    session: &SessionContext,
+    job: &Job,
+    documents: &[NonZeroUsize],
+    repeat: NonZeroUsize,
+    watch: &Watch,
+) -> Result<Comparison> {
+    let Some(most) = documents.iter().max() else {
+        return Err(Error::job("no number of documents is given: expected one at least"));
+    };
+    let sample = Sample::take(session, job, most.get()).await?;
+    let (sizes, note) = sample::sizes(documents, sample.len());
+    // What is only done once in a process must not be counted to whoever comes first. A corpus this small may be
+    // refused by a job that suits a larger one; whatever else fails will fail again.
+    let mut warming = Bench::new(session, watch, STEPS);
+    let _ = measure(&mut warming, job, sample.first(session, WARMING)?, "warming up").await;
+
+    let mut bench = Bench::new(session, watch, STEPS * repeat.get() * sizes.len());
+    let mut samples: Vec<Measured> = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        let mut least: Option<Measured> = None;
+        for _ in 0..repeat.get() {
+            let once =
+                measure(&mut bench, job, sample.first(session, size)?, &format!("{size} documents")).await?;
+            least = Some(match least {
+                None => once,
+                Some(least) => least.or_faster(&once),
+            });
+        }
+        samples.extend(least);
+    }
+    let (fastest, crossings) = (fastest(&samples), crossings(&samples));
+    Ok(Comparison { job: job.clone(), repeat: repeat.get(), note, samples, fastest, crossings })
+}
+
+/// Plans that [`measure`] runs.
+const STEPS: usize = 5;
+
+/// Documents that everything is tried on first.
+const WARMING: usize = 20;
+
+type Pairs = Vec<(u64, u64)>;
+
+/// Runs every way once; `called` tells the sample in messages.
+async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called: &str) -> Result<Measured> {
+    let session = bench.session;
+    let cut = async {
+        let frame = sketches::stage(Step::Shingles, documents, job).await?.filter(col("reason").is_null())?;
+        sketches::in_memory(session, frame).await
+    };
+    let (shingles, shingles_seconds) = bench.time(&format!("{called}: shingles"), cut).await?;
+    let documents = shingles.clone().count().await?;
+    let sign = async {
+        let frame = sketches::stage(Step::Signatures, shingles, job).await?;
+        sketches::in_memory(session, frame).await
+    };
+    let (signatures, signatures_seconds) = bench.time(&format!("{called}: signatures"), sign).await?;
+
+    let mut exact: Pairs = Vec::new();
+    let mut ways = Vec::with_capacity(Way::ALL.len());
+    for way in Way::ALL {
+        let sketches = signatures.clone();
+        let search = async {
+            let by = |by| Score { by, prefilter: false, ..job.score };
+            let (scores, candidates) = match way {
+                Way::Exact => {
+                    (sketches::search_all(session, sketches, &by(ScoreBy::Shingles), &job.lsh).await?, None)
+                }
+                Way::Signatures => {
+                    (sketches::search_all(session, sketches, &by(ScoreBy::Signature), &job.lsh).await?, None)
+                }
+                Way::Lsh => {
+                    let (scores, candidates) = sketches::search_lsh(session, sketches, job).await?;
+                    (scores, Some(candidates))
+                }
+            };
+            let pairs = scores.iter().map(|batch| batch.num_rows() as u64).sum();
+            Ok(((scores, candidates), pairs))
+        };
+        let ((scores, candidates), seconds) =
+            bench.time(&format!("{called}: {}", way.name()), search).await?;
+        let found = pairs(&scores)?;
+        if way == Way::Exact {
+            exact.clone_from(&found);
+        }
+        let right = in_both(&exact, &found) as f64;
+        let share = |of: usize| (of > 0).then(|| right / of as f64);
+        let building = shingles_seconds + if way == Way::Exact { 0.0 } else { signatures_seconds };
+        ways.push(OneWay {
+            way,
+            seconds,
+            total_seconds: building + seconds,
+            candidates,
+            pairs: found.len() as u64,
+            recall: share(exact.len()),
+            precision: share(found.len()),
+        });
+    }
+    Ok(Measured { documents, shingles_seconds, signatures_seconds, ways })
+}
+
+impl Measured {
+    /// The least of both times, part by part. Everything else is the same in both.
+    fn or_faster(mut self, other: &Self) -> Self {
+        self.shingles_seconds = self.shingles_seconds.min(other.shingles_seconds);
+        self.signatures_seconds = self.signatures_seconds.min(other.signatures_seconds);
+        for (way, other) in self.ways.iter_mut().zip(&other.ways) {
+            way.seconds = way.seconds.min(other.seconds);
+            let signatures = if way.way == Way::Exact { 0.0 } else { self.signatures_seconds };
+            way.total_seconds = self.shingles_seconds + signatures + way.seconds;
+        }
+        self
+    }
+}
+
+/// The scored pairs, in order.
+fn pairs(scores: &[RecordBatch]) -> Result<Pairs> {
+    let mut pairs = Vec::new();
+    for batch in scores {
+        let (a, b) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        pairs.extend(a.values().iter().copied().zip(b.values().iter().copied()));
+    }
+    pairs.sort_unstable();
+    Ok(pairs)
+}
+
+/// How many are in both, each in order and without repeats.
+fn in_both(a: &Pairs, b: &Pairs) -> usize {
+    a.iter().filter(|pair| b.binary_search(pair).is_ok()).count()
+}
+
+/// The fastest way on the smallest sample, and each one that takes its place on a larger one.
+fn fastest(samples: &[Measured]) -> Vec<Fastest> {
+    let mut fastest: Vec<Fastest> = Vec::new();
+    for sample in samples {
+        let first = sample.ways.iter().min_by(|a, b| a.total_seconds.total_cmp(&b.total_seconds));
+        if let Some(OneWay { way, total_seconds, .. }) = first
+            && fastest.last().is_none_or(|before| before.way != *way)
+        {
+            fastest.push(Fastest { documents: sample.documents, way: *way, total_seconds: *total_seconds });
+        }
+    }
+    fastest
+}
+
+/// Every two ways whose order is another one than on the sample before.
+fn crossings(samples: &[Measured]) -> Vec<Crossing> {
+    let mut crossings = Vec::new();
+    for (before, now) in samples.iter().zip(samples.iter().skip(1)) {
+        for (way, way_before) in now.ways.iter().zip(&before.ways) {
+            for (other, other_before) in now.ways.iter().zip(&before.ways) {
+                let was_slower = way_before.total_seconds >= other_before.total_seconds;
+                if was_slower && way.total_seconds < other.total_seconds {
+                    let documents = now.documents;
+                    crossings.push(Crossing { documents, way: way.way, overtaken: other.way });
+                }
+            }
+        }
+    }
+    crossings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(documents: usize, shingles: f64, signatures: f64, searches: [f64; 3]) -> Measured {
+        let ways = Way::ALL.into_iter().zip(searches).map(|(way, seconds)| OneWay {
+            way,
+            seconds,
+            total_seconds: shingles + if way == Way::Exact { 0.0 } else { signatures } + seconds,
+            candidates: None,
+            pairs: 0,
+            recall: None,
+            precision: None,
+        });
+        Measured {
+            documents,
+            shingles_seconds: shingles,
+            signatures_seconds: signatures,
+            ways: ways.collect(),
+        }
+    }
+
+    #[test]
+    fn crossings_are_where_another_way_takes_over() {
+        let samples = [
+            measured(100, 1.0, 1.0, [1.0, 1.0, 5.0]),
+            measured(500, 2.0, 2.0, [10.0, 9.0, 6.5]),
+            measured(1000, 3.0, 3.0, [20.0, 15.0, 8.0]),
+        ];
+        let found: Vec<_> = fastest(&samples).iter().map(|f| (f.documents, f.way, f.total_seconds)).collect();
+        assert_eq!(found, [(100, Way::Exact, 2.0), (500, Way::Lsh, 10.5)]);
+        assert_eq!(fastest(&[]), []);
+        let found: Vec<_> = crossings(&samples).iter().map(|c| (c.documents, c.way, c.overtaken)).collect();
+        // Totals: 2, 3, 7; 12, 13, 10.5; 23, 21, 14.
+        let expected = [
+            (500, Way::Lsh, Way::Exact),
+            (500, Way::Lsh, Way::Signatures),
+            (1000, Way::Signatures, Way::Exact),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_least_time_of_each_part_counts() {
+        let least =
+            measured(100, 1.0, 4.0, [2.0, 3.0, 9.0]).or_faster(&measured(100, 2.0, 1.0, [1.0, 5.0, 5.0]));
+        assert_eq!(least, measured(100, 1.0, 1.0, [1.0, 3.0, 5.0]));
+    }
+
+    #[test]
+    fn pairs_in_both() {
+        assert_eq!(in_both(&vec![(1, 2), (1, 3), (4, 5)], &vec![(1, 3), (4, 5), (6, 7)]), 2);
+        assert_eq!(in_both(&vec![], &vec![(1, 3)]), 0);
+    }
+}

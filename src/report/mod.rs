@@ -1,0 +1,19 @@
+//! Charts as SVG, and pages of charts and tables as one HTML file that needs nothing else.
+//!
+//! Drawn by plotters, because its SVG backend needs neither fonts nor C libraries and leaves ticks, markers and the place
+//! of every label to us. Colours follow the reader's light or dark setting: a chart is drawn in the light palette, and
+//! a style sheet inside the SVG exchanges it for the dark one.
+
+mod axis;
+mod chart;
+pub mod compare;
+mod page;
+mod palette;
+mod settings;
+pub mod sweep;
+mod text;
+
+pub use axis::{Axis, Scale};
+pub use chart::{Chart, Series, svg};
+pub use page::{Page, Section, Table, html};
+pub use text::{count, decimal};

@@ -1,0 +1,69 @@
+//! What every report says of its job.
+
+use super::text::{count, decimal};
+use super::{Section, Table};
+use crate::engine::session;
+use crate::job::{Job, Method, ScoreBy, Unit};
+
+/// The settings that times and pairs hang on.
+pub(super) fn section(job: &Job) -> Section {
+    let steps: Vec<String> = job.shingle.normalize.iter().map(ToString::to_string).collect();
+    let score = match job.score.by {
+        ScoreBy::Shingles => "exact Jaccard similarity of the shingle sets",
+        ScoreBy::Signature => "share of equal values in the signatures",
+    };
+    let candidates = match job.candidates.method {
+        Method::Lsh => format!("{} bands of {} rows", job.lsh.bands, job.lsh.rows),
+        Method::All => "every two documents".to_owned(),
+    };
+    let rows = [
+        ("source", job.source.urls.join(", ")),
+        ("normalisation", if steps.is_empty() { "none".into() } else { steps.join(", ") }),
+        ("shingles", shingles(job, job.shingle.size)),
+        ("shingle hash", plain(&job.shingle.hash)),
+        ("permutations", format!("{}, seed {}", count(job.minhash.permutations as u64), job.minhash.seed)),
+        ("hash family", plain(&job.minhash.family)),
+        ("candidates", candidates),
+        ("score", score.to_owned()),
+        ("threshold", job.score.threshold.to_string()),
+        ("threads", session::threads(&job.engine).to_string()),
+        ("resemblance", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    let table = Table {
+        caption: "The job, as far as it decides what is measured here.".into(),
+        header: vec!["setting".into(), "value".into()],
+        rows: rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect(),
+    };
+    Section { heading: "Settings".into(), tables: vec![table], ..Section::default() }
+}
+
+/// A setting as the manifest has it.
+fn plain(setting: &impl serde::Serialize) -> String {
+    match serde_json::to_value(setting) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(value) => value.to_string(),
+        // Settings are plain data, which always has a form.
+        Err(_) => String::new(),
+    }
+}
+
+/// `5-word shingles`.
+pub(super) fn shingles(job: &Job, size: usize) -> String {
+    let unit = match job.shingle.unit {
+        Unit::Word => "word",
+        Unit::Char => "character",
+    };
+    format!("{size}-{unit} shingles")
+}
+
+/// Seconds, to the millisecond.
+pub(super) fn seconds(seconds: f64) -> String {
+    decimal(seconds, 3)
+}
+
+/// A fragment as a sentence.
+pub(super) fn sentence(fragment: &str) -> String {
+    let mut letters = fragment.chars();
+    let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}

@@ -1,0 +1,169 @@
+//! The page of `resemblance sweep`.
+
+use super::settings::{self, seconds};
+use super::text::count;
+use super::{Axis, Chart, Page, Scale, Section, Series, Table};
+use crate::job::{Method, Unit};
+use crate::query::sweep::{Found, Run, Sweep};
+
+/// What a time covers.
+pub fn coverage(sweep: &Sweep) -> String {
+    let lowest = sweep.thresholds.first().copied().unwrap_or_default();
+    let search = match sweep.job.candidates.method {
+        Method::Lsh => format!(
+            "over buckets ({} bands of {} rows) and candidates to scores",
+            sweep.job.lsh.bands, sweep.job.lsh.rows
+        ),
+        Method::All => "to the scores of every two documents".to_owned(),
+    };
+    format!(
+        "Each time is that of one run from texts in memory over shingles and signatures (sketches), and {search} (search), at \
+         the lowest threshold, {lowest}. That one run serves every threshold: the higher ones only count what its \
+         scores leave. Reading the source is not counted. {}",
+        match sweep.repeat {
+            1 => "Each was run once.".to_owned(),
+            n => format!("Times are means of {n} runs; the least is beside them."),
+        }
+    )
+}
+
+/// The charts, each with the name of its file.
+pub fn charts(sweep: &Sweep) -> [(&'static str, Chart); 3] {
+    [
+        ("sweep-seconds", seconds_chart(sweep)),
+        (
+            "sweep-documents",
+            found_chart(
+                sweep,
+                "Documents with a match",
+                "documents with one similar document or more",
+                |f| f.documents,
+            ),
+        ),
+        ("sweep-pairs", found_chart(sweep, "Pairs", "similar pairs", |f| f.pairs)),
+    ]
+}
+
+/// The shingle sizes, in order.
+fn sizes(sweep: &Sweep) -> Vec<usize> {
+    let mut sizes: Vec<usize> = sweep.runs.iter().map(|run| run.size).collect();
+    sizes.dedup();
+    sizes
+}
+
+fn runs(sweep: &Sweep, size: usize) -> impl Iterator<Item = &Run> {
+    sweep.runs.iter().filter(move |run| run.size == size)
+}
+
+fn seconds_chart(sweep: &Sweep) -> Chart {
+    let line = |size: usize| {
+        let points = runs(sweep, size).map(|run| (run.documents as f64, run.seconds.mean));
+        Series::new(settings::shingles(&sweep.job, size), points.collect())
+    };
+    Chart {
+        title: "Seconds by number of documents".into(),
+        caption: format!(
+            "Seconds from texts in memory to the scored pairs of the lowest threshold, mean of {}, a line for each shingle \
+             size; both axes begin at 0, so that a time that grows with the number of documents is a straight line.",
+            sweep.repeat
+        ),
+        x: Axis::new("documents", Scale::FromZero),
+        y: Axis::new("seconds", Scale::FromZero),
+        series: sizes(sweep).into_iter().map(line).collect(),
+    }
+}
+
+/// From this factor between the greatest number and the least on, small ones are lost on an even axis.
+const WIDE: f64 = 50.0;
+
+/// A count by threshold on the largest sample, a line for each shingle size.
+fn found_chart(sweep: &Sweep, what: &str, label: &str, number: impl Fn(&Found) -> u64) -> Chart {
+    let largest = sweep.runs.iter().map(|run| run.documents).max().unwrap_or(0);
+    let line = |size: usize| {
+        let found = runs(sweep, size).filter(|run| run.documents == largest).flat_map(|run| &run.found);
+        let points = found.map(|found| (found.threshold, number(found) as f64));
+        Series::new(settings::shingles(&sweep.job, size), points.collect())
+    };
+    let series: Vec<Series> = sizes(sweep).into_iter().map(line).collect();
+    let numbers = || series.iter().flat_map(|s| &s.points).map(|(_, n)| *n);
+    let (least, most) = (numbers().fold(f64::INFINITY, f64::min), numbers().fold(0.0, f64::max));
+    // A line down to 0 could not be drawn by powers of ten.
+    let scale = if least > 0.0 && most / least > WIDE { Scale::Log } else { Scale::FromZero };
+    let how = if scale == Scale::Log { " (logarithmic)" } else { "" };
+    let largest = count(largest as u64);
+    Chart {
+        title: format!("{what} by threshold, among {largest} documents"),
+        caption: format!(
+            "How many {label} there are among {largest} documents at each threshold, a line for each shingle size."
+        ),
+        x: Axis::new("threshold", Scale::Linear),
+        y: Axis::new(format!("{label}{how}"), scale),
+        series,
+    }
+}
+
+/// The names of the columns of [`rows`].
+pub const COLUMNS: [&str; 9] = [
+    "size",
+    "documents",
+    "threshold",
+    "with a match",
+    "pairs",
+    "sketches s",
+    "search s",
+    "total s",
+    "least s",
+];
+
+/// Every setting, a row each.
+pub fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
+    let row = |run: &Run, found: &Found| {
+        vec![
+            run.size.to_string(),
+            count(run.documents as u64),
+            found.threshold.to_string(),
+            count(found.documents),
+            count(found.pairs),
+            seconds(run.sketches_seconds.mean),
+            seconds(run.search_seconds.mean),
+            seconds(run.seconds.mean),
+            seconds(run.seconds.least),
+        ]
+    };
+    sweep.runs.iter().flat_map(|run| run.found.iter().map(move |found| row(run, found))).collect()
+}
+
+/// The whole page.
+pub fn page(sweep: &Sweep) -> Page {
+    let unit = match sweep.job.shingle.unit {
+        Unit::Word => "words",
+        Unit::Char => "characters",
+    };
+    let mut intro = vec![
+        format!(
+            "The same corpus under shingles of several sizes (in {unit}), at several thresholds, and in samples of several \
+             sizes: the first documents of the source, in order of file and position, that can be compared at the \
+             largest shingle size."
+        ),
+        coverage(sweep),
+    ];
+    intro.extend(sweep.note.as_deref().map(settings::sentence));
+    let [time, documents, pairs] = charts(sweep).map(|(_, chart)| chart);
+    let table = Table {
+        caption: "Every setting. Rows of one run have the same times.".into(),
+        header: COLUMNS.map(str::to_owned).to_vec(),
+        rows: rows(sweep),
+    };
+    // The job's own size and threshold are not those of the runs.
+    let mut settings = settings::section(&sweep.job);
+    for table in &mut settings.tables {
+        table.rows.retain(|row| !matches!(row.first().map(String::as_str), Some("shingles" | "threshold")));
+    }
+    let sections = vec![
+        Section { heading: "Time".into(), charts: vec![time], ..Section::default() },
+        Section { heading: "What is found".into(), charts: vec![documents, pairs], ..Section::default() },
+        Section { heading: "Measurements".into(), tables: vec![table], ..Section::default() },
+        settings,
+    ];
+    Page { title: format!("{}: shingle sizes and thresholds", sweep.job.name), intro, sections }
+}

@@ -1,0 +1,206 @@
+//! `resemblance sweep` against plain computation, and as a user calls it.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+use predicates::prelude::*;
+use resemblance::engine::{Watch, session};
+use resemblance::job::Job;
+use resemblance::query::sweep::{Grid, Sweep, sweep};
+use tempfile::tempdir;
+
+use crate::compare::stand_alone;
+use crate::support::*;
+
+fn swept(job: &Job, thresholds: &[f64], sizes: &[usize], documents: &[usize]) -> Sweep {
+    let numbers = |n: &[usize]| n.iter().map(|n| NonZeroUsize::new(*n).unwrap()).collect();
+    let grid = Grid {
+        thresholds: thresholds.to_vec(),
+        sizes: numbers(sizes),
+        documents: numbers(documents),
+        repeat: NonZeroUsize::new(2).unwrap(),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let session = session::session(&job.engine).unwrap();
+        sweep(&session, job, &grid, &Watch::nobody()).await.unwrap()
+    })
+}
+
+/// (size, documents, threshold) -> (documents with a match, pairs), by comparing all with all.
+fn exact(documents: &[Document], size: usize, threshold: f64) -> (u64, u64) {
+    let pairs = exact_pairs(documents, size, threshold);
+    let matched: BTreeSet<&String> = pairs.keys().flat_map(|(a, b)| [a, b]).collect();
+    (matched.len() as u64, pairs.len() as u64)
+}
+
+#[test]
+fn every_setting_counts_what_comparing_all_with_all_counts() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    let documents = corpus(21, 120, 30);
+    write_parquet(&source, &documents, 64);
+    let (thresholds, sizes, numbers) = ([0.3, 0.5, 0.7, 1.0], [1, 3, 5], [30, 120]);
+    let all = job(&source, &folder.path().join("out"), &["candidates.method=all"]);
+    let found = swept(&all, &[0.7, 0.3, 1.0, 0.5, 0.3], &[5, 3, 1], &[120, 30]);
+    let settings: Vec<_> = found.runs.iter().map(|run| (run.size, run.documents)).collect();
+    let expected: Vec<_> = sizes.iter().flat_map(|size| numbers.map(|number| (*size, number))).collect();
+    assert_eq!(settings, expected);
+    for run in &found.runs {
+        assert_eq!(run.seconds.each.len(), 2);
+        assert!(run.found.iter().map(|f| f.threshold).eq(thresholds));
+        for found in &run.found {
+            let expected = exact(&documents[..run.documents], run.size, found.threshold);
+            let said = format!("{} {} {}", run.size, run.documents, found.threshold);
+            assert_eq!((found.documents, found.pairs), expected, "{said}");
+        }
+    }
+
+    // Other numbers for the same shingles, other signatures: the same pairs.
+    let sets = [
+        "candidates.method=all",
+        "shingle.hash=dictionary",
+        "minhash.family=linear",
+        "minhash.modulus=next-prime",
+    ];
+    let by_dictionary =
+        swept(&job(&source, &folder.path().join("out"), &sets), &thresholds, &sizes, &numbers);
+    for (run, exact) in by_dictionary.runs.iter().zip(&found.runs) {
+        assert_eq!(run.found, exact.found);
+    }
+
+    // By LSH some pairs are missed and none is added.
+    let lsh = job(&source, &folder.path().join("out"), &[]);
+    let approximate = swept(&lsh, &thresholds, &sizes, &numbers);
+    for (run, exact) in approximate.runs.iter().zip(&found.runs) {
+        for (found, exact) in run.found.iter().zip(&exact.found) {
+            assert!(found.pairs <= exact.pairs && found.documents <= exact.documents, "{found:?} {exact:?}");
+            assert!(found.pairs as f64 >= exact.pairs as f64 * 0.9, "{found:?} {exact:?}");
+        }
+    }
+}
+
+#[test]
+fn higher_thresholds_are_as_if_run_by_themselves() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &corpus(22, 100, 30), 64);
+    for (i, sets) in
+        [["score.by=signature", "score.prefilter=false"], ["score.by=shingles", "score.prefilter=true"]]
+            .iter()
+            .enumerate()
+    {
+        let job_of = |out: &str, more: &[&str]| {
+            let sets = [&sets[..], &["candidates.method=all"], more].concat();
+            job(&source, &folder.path().join(out), &sets)
+        };
+        let found = swept(&job_of("unused", &[]), &[0.4, 0.6, 0.8], &[3], &[100]);
+        for found in &found.runs[0].found {
+            let threshold = format!("score.threshold={}", found.threshold);
+            let counts =
+                run(&job_of(&format!("{i}-{}", found.threshold), &[&threshold])).unwrap().manifest.counts;
+            assert_eq!((found.pairs, found.documents), (counts["pairs"], counts["clustered_documents"]));
+        }
+    }
+}
+
+#[test]
+fn bands_are_those_of_the_lowest_threshold() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &corpus(23, 20, 30), 64);
+    let job_of = |sets: &[&str]| job(&source, &folder.path().join("out"), sets);
+    for rule in ["lsh.choose=nearest", "lsh.choose=recall", "lsh.choose=balanced", "lsh.target_recall=0.95"] {
+        let found = swept(&job_of(&[rule, "score.threshold=0.9"]), &[0.8, 0.4], &[3], &[20]);
+        assert_eq!(found.job.lsh, job_of(&[rule, "score.threshold=0.4"]).lsh, "{rule}");
+    }
+    let given = ["lsh.bands=10", "lsh.rows=5"];
+    let found = swept(&job_of(&given), &[0.8, 0.4], &[3], &[20]);
+    assert_eq!((found.job.lsh.bands, found.job.lsh.rows), (10, 5));
+}
+
+#[test]
+fn every_size_sees_the_same_documents() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    let mut documents = corpus(24, 40, 20);
+    // Long enough for shingles of 3 words and too short for those of 7.
+    for (_, text) in documents.iter_mut().step_by(2) {
+        *text = text.split_whitespace().take(5).collect::<Vec<_>>().join(" ");
+    }
+    write_parquet(&source, &documents, 64);
+    let long: Vec<Document> = documents.iter().skip(1).step_by(2).cloned().collect();
+    let job = job(&source, &folder.path().join("out"), &["candidates.method=all"]);
+    let found = swept(&job, &[0.3], &[3, 7], &[15, 30]);
+    assert!(found.note.as_ref().unwrap().contains("20 documents"), "{:?}", found.note);
+    for run in &found.runs {
+        let counted = (run.found[0].documents, run.found[0].pairs);
+        assert_eq!(counted, exact(&long[..run.documents], run.size, 0.3));
+    }
+}
+
+#[test]
+fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(25, 60, 20);
+    let input = folder.path().join("a <b> & \"c\"");
+    std::fs::create_dir(&input).unwrap();
+    let lines: Vec<_> =
+        documents.iter().map(|(id, text)| serde_json::json!({"id": id, "text": text}).to_string()).collect();
+    std::fs::write(input.join("in.jsonl"), lines.join("\n")).unwrap();
+    let job = folder.path().join("job.toml");
+    let text = format!(
+        "[source]\nformat = \"jsonl\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n[output]\nurl = {:?}\n",
+        input.join("in.jsonl"),
+        folder.path().join("out"),
+    );
+    std::fs::write(&job, text).unwrap();
+    let plots = folder.path().join("plots").display().to_string();
+    let call = |more: &[&str]| {
+        let mut command = resemblance();
+        command.arg("sweep").arg(&job).args(["--documents", "20,60", "--sizes", "2,3"]).args(more);
+        command.assert().success()
+    };
+    call(&["--plots", &plots]).stdout(
+        predicate::str::contains("with a match")
+            .and(predicate::str::contains("at the lowest threshold, 0.3")),
+    );
+    let json = call(&["--json", "--repeat", "1", "--thresholds", "0.5"]);
+    let record: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
+    assert_eq!(record["runs"].as_array().unwrap().len(), 4);
+    assert_eq!(record["runs"][3]["found"][0]["threshold"], 0.5);
+    assert_eq!(record["runs"][3]["seconds"]["each"].as_array().unwrap().len(), 1);
+    let names = ["sweep.html", "sweep-seconds.svg", "sweep-documents.svg", "sweep-pairs.svg"];
+    stand_alone(&folder.path().join("plots"), &names);
+    let page = std::fs::read_to_string(folder.path().join("plots/sweep.html")).unwrap();
+    assert!(page.contains("a &lt;b&gt; &amp; &quot;c&quot;") && !page.contains("<b>"), "{page}");
+}
+
+#[test]
+fn wrong_arguments_say_what_is_allowed() {
+    let job = repository("jobs/quickstart.toml");
+    let number = "expected a whole number, 1 or more";
+    let share = "expected a number over 0 and at most 1";
+    let cases = [
+        ("--thresholds", "0", share),
+        ("--thresholds", "0.5,1.01", share),
+        ("--thresholds", "nan", share),
+        ("--thresholds", "", share),
+        ("--thresholds", "-0.5", share),
+        ("--sizes", "0", number),
+        ("--sizes", "", number),
+        ("--sizes", "3,x", number),
+        ("--documents", "0", number),
+        ("--documents", "", number),
+        ("--repeat", "0", number),
+    ];
+    for (flag, value, allowed) in cases {
+        resemblance()
+            .arg("sweep")
+            .arg(&job)
+            .arg(format!("{flag}={value}"))
+            .assert()
+            .code(2)
+            .stderr(predicate::str::contains(flag).and(predicate::str::contains(allowed)));
+    }
+}
