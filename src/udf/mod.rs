@@ -93,7 +93,7 @@ pub mod expr_fn {
     }
 
     /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says. A dictionary's numbers are not to be had
-    /// from a text alone: see [`shingle_texts`].
+    /// from a text alone: see [`shingle_texts()`].
     pub fn shingles(text: Expr, by: &Shingle) -> Expr {
         call(shingles::Shingles::default(), cut_arguments(text, by))
     }
