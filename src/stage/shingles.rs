@@ -8,9 +8,7 @@ use super::dictionary;
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash};
 use crate::udf::expr_fn::{set_hash, shingles as shingles_of};
-
-/// Distinct shingles of a document, at most: Parquet stores a list whole in a page of less than 2 GiB.
-const MOST_SHINGLES: u64 = (1 << 27) - 1;
+use crate::udf::shingles::MOST_SHINGLES;
 
 /// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
 /// turned into numbers as `shingle` says.
@@ -44,7 +42,7 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
 pub fn measured(cut: DataFrame) -> Result<DataFrame> {
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]);
     let too_short = when(count.clone().eq(lit(0_u64)), lit("too_short"))
-        .when(count.clone().gt(lit(MOST_SHINGLES)), lit("too_long"))
+        .when(count.clone().gt(lit(MOST_SHINGLES as u64)), lit("too_long"))
         .end()?;
     Ok(cut.select(vec![
         col("source"),

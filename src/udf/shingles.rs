@@ -33,10 +33,16 @@ use super::normalize::parse_steps;
 use crate::error::{Error, Result};
 use crate::job::{Shingle, ShingleHash, Unit, Words};
 
+/// Distinct shingles of a text, at most: Parquet stores a list whole in a page of less than 2 GiB.
+pub const MOST_SHINGLES: usize = (1 << 27) - 1;
+
 /// Shingles up to which nothing is sorted before the end.
 const UNSORTED: usize = 1 << 16;
 
 /// Appends the sorted distinct numbers of the shingles of `text` to `out`.
+///
+/// A text of more than [`MOST_SHINGLES`] gives one number more than those and no others, which marks it as too long in
+/// bounded room.
 ///
 /// Appends nothing if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`. Beside
 /// `out`, which follows the number of *distinct* shingles and not the text's length, the room needed is that of a piece
@@ -47,8 +53,8 @@ const UNSORTED: usize = 1 << 16;
 /// [`ShingleHash::Dictionary`], which numbers the shingles of a collection; `out` is then as it was.
 pub fn shingles(text: &str, by: &Shingle, scratch: &mut Scratch, out: &mut Vec<u64>) -> Result<()> {
     let start = out.len();
-    let Scratch { cut, sort } = scratch;
-    let set = Distinct { start, limit: start + UNSORTED, out: &mut *out, sort: &mut *sort };
+    let Scratch { cut, sort, most } = scratch;
+    let set = Distinct { start, limit: start + UNSORTED, most: *most, out: &mut *out, sort: &mut *sort };
     let enough = match by.hash {
         ShingleHash::Xxh3 => self::cut(text, by, cut, &mut Hashed(set, xxh3_64))?,
         ShingleHash::Crc32 => self::cut(text, by, cut, &mut Hashed(set, crc32))?,
@@ -59,6 +65,7 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut Scratch, out: &mut Vec<u
     };
     if enough {
         sort_distinct(out, start, sort);
+        out.truncate(start + *most + 1);
     } else {
         out.truncate(start);
     }
@@ -78,10 +85,19 @@ fn sha256_mod_31(bytes: &[u8]) -> u64 {
 }
 
 /// Room that [`shingles`] reuses from text to text.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Scratch {
     cut: cut::Scratch,
     sort: distinct::Scratch,
+    /// Distinct shingles after which no more are taken.
+    most: usize,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        let (cut, sort) = Default::default();
+        Self { cut, sort, most: MOST_SHINGLES }
+    }
 }
 
 /// The numbers of one text, made distinct whenever they have doubled since the last time.
@@ -91,6 +107,8 @@ struct Distinct<'a> {
     start: usize,
     /// The length of `out` at which it is made distinct.
     limit: usize,
+    /// Distinct numbers after which no more are taken.
+    most: usize,
     sort: &'a mut distinct::Scratch,
 }
 
@@ -100,10 +118,14 @@ struct Hashed<'a, H>(Distinct<'a>, H);
 impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {
         let Hashed(set, hash) = self;
+        if set.limit == set.start {
+            return;
+        }
         set.out.extend(shingles.map(hash));
         if set.out.len() >= set.limit {
             sort_distinct(set.out, set.start, set.sort);
-            set.limit = set.start + (2 * (set.out.len() - set.start)).max(UNSORTED);
+            let distinct = set.out.len() - set.start;
+            set.limit = set.start + if distinct > set.most { 0 } else { (2 * distinct).max(UNSORTED) };
         }
     }
 }
@@ -425,6 +447,19 @@ mod tests {
             assert_eq!(out.len(), distinct);
             assert!(out.capacity() <= 2 * (UNSORTED + BLOCK), "{}", out.capacity());
         }
+    }
+
+    #[test]
+    fn a_text_too_long_is_marked_as_such_in_bounded_room() {
+        let text: String = (0..400_000).map(|n| format!("{n} ")).collect();
+        let mut scratch = Scratch { most: 100_000, ..Scratch::default() };
+        let mut out = vec![7];
+        shingles(&text, &by(Unit::Word, 1, ShingleHash::Xxh3), &mut scratch, &mut out).unwrap();
+        assert_eq!(out.len(), 1 + 100_001);
+        assert!(out.capacity() <= 4 * 100_000 + UNSORTED + BLOCK, "{}", out.capacity());
+        scratch.most = 400_000;
+        shingles(&text, &by(Unit::Word, 1, ShingleHash::Xxh3), &mut scratch, &mut out).unwrap();
+        assert_eq!(out.len(), 1 + 100_001 + 400_000, "none too many");
     }
 
     fn any_shingle() -> impl Strategy<Value = Shingle> {
