@@ -9,9 +9,11 @@
 )]
 
 mod command;
+mod find;
 mod job;
 mod kill;
 mod layers;
+mod neighbors;
 mod pipeline;
 mod readers;
 mod reuters;

@@ -4,9 +4,11 @@
 
 mod check;
 mod find;
+mod neighbors;
 mod print;
 mod progress;
 mod run;
+mod side_by_side;
 mod sql;
 
 use std::error::Error as _;
@@ -56,6 +58,8 @@ enum Command {
     Check(check::Check),
     /// Find similar files, without a job file
     Find(find::Find),
+    /// The documents nearest to one document, from a finished output
+    Neighbors(neighbors::Neighbors),
     /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
 }
@@ -77,6 +81,11 @@ impl JobArguments {
     }
 }
 
+/// A count of what is to be printed or cut.
+fn one_or_more(text: &str) -> std::result::Result<std::num::NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a whole number of 1 or more".to_owned())
+}
+
 /// Runs the command that the process was called with, and says how it ended.
 pub fn main() -> ExitCode {
     // A wrong argument ends here with exit code 2 and a usage line, which is clap's way.
@@ -87,6 +96,7 @@ pub fn main() -> ExitCode {
         Command::Run(command) => command.run(&screen),
         Command::Check(command) => command.run(),
         Command::Find(command) => command.run(&screen),
+        Command::Neighbors(command) => command.run(),
         Command::Sql(command) => command.run(),
     };
     screen.clear();

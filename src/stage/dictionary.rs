@@ -48,10 +48,10 @@ pub fn numbers(cuts: DataFrame) -> Result<DataFrame> {
         .select(vec![document_key(col("shingle")).alias("hash"), col("shingle"), col("doc")])?;
     let ascending = |name: &str| col(name).sort(true, false);
     let by_shingle = vec![ascending("hash"), ascending("shingle"), ascending("doc")];
-    let ranked = rows.window(vec![
-        dense_rank().order_by(by_shingle[..2].to_vec()).build()?.alias("number"),
-        lag(col("shingle"), None, None).order_by(by_shingle).build()?.alias("before"),
-    ])?;
+    // The finer order first: it serves the coarser one too, so there is one sort.
+    let rank = dense_rank().order_by(by_shingle[..2].to_vec()).build()?.alias("number");
+    let before = lag(col("shingle"), Some(1), None).order_by(by_shingle).build()?.alias("before");
+    let ranked = rows.window(vec![before])?.window(vec![rank])?;
     let first = col("before").is_null().or(col("before").not_eq(col("shingle")));
     Ok(ranked.select(vec![
         col("doc"),
