@@ -215,13 +215,25 @@ struct Line {
     width: usize,
 }
 
+const BOLD_GREEN: &str = "\x1b[1;32m";
+const PLAIN: &str = "\x1b[0m";
+
 impl Line {
     fn push(&mut self, text: &str, marked: bool) {
         self.width += text.width();
-        match marked {
-            true => self.text.extend(["\x1b[1;32m", text, "\x1b[0m"]),
-            false => self.text.push_str(text),
+        if !marked {
+            self.text.push_str(text);
+            return;
         }
+        match self.text.strip_suffix(PLAIN).map(str::len) {
+            Some(before) => self.text.truncate(before),
+            None => self.text.push_str(BOLD_GREEN),
+        }
+        self.text.extend([text, PLAIN]);
+    }
+
+    fn ends_marked(&self) -> bool {
+        self.text.ends_with(PLAIN)
     }
 }
 
@@ -266,7 +278,8 @@ impl Column {
         if self.breaks(word) {
             self.lines.push(Line::default());
         } else if self.filled() > 0 {
-            self.push(" ", false);
+            let marked = self.lines.last().is_some_and(Line::ends_marked);
+            self.push(" ", marked && word.pieces.first().is_some_and(|piece| piece.marked));
         }
         for piece in &word.pieces {
             self.place_piece(piece);
@@ -341,11 +354,14 @@ mod tests {
 
     #[test]
     fn a_colour_ends_with_its_line_and_takes_no_room() {
-        let found = lines("one two three", "one two three", 23, Mark::Colour);
         assert_eq!(
-            found,
+            lines("one two, three", "one two three", 23, Mark::Colour),
+            ["\x1b[1;32mone two\x1b[0m,   | \x1b[1;32mone two\x1b[0m", "three      | three",]
+        );
+        assert_eq!(
+            lines("one two three", "one two three", 23, Mark::Colour),
             [
-                "\x1b[1;32mone\x1b[0m \x1b[1;32mtwo\x1b[0m    | \x1b[1;32mone\x1b[0m \x1b[1;32mtwo\x1b[0m",
+                "\x1b[1;32mone two\x1b[0m    | \x1b[1;32mone two\x1b[0m",
                 "\x1b[1;32mthree\x1b[0m      | \x1b[1;32mthree\x1b[0m",
             ]
         );

@@ -81,7 +81,8 @@ impl<'a> Nearest<'a> {
             true => "; the column `id` of the table documents has them all".into(),
             false => {
                 let ids: Vec<String> = self.best.iter().map(|(_, id)| format!("`{id}`")).collect();
-                format!("; near it are {}", ids.join(", "))
+                let are = if ids.len() == 1 { "is" } else { "are" };
+                format!("; near it {are} {}", ids.join(", "))
             }
         }
     }
