@@ -31,7 +31,7 @@ pub(super) struct Find {
     /// Print one JSON object a pair
     #[arg(long, conflicts_with = "show")]
     json: bool,
-    /// Print the texts of the N most similar pairs side by side, common passages marked [default: 1]
+    /// Print the texts of the N most similar pairs side by side, common passages marked; 1 pair without N
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = pairs_to_show)]
     show: Option<NonZeroUsize>,
 }

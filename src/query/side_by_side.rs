@@ -3,6 +3,7 @@
 //! Passages are found word by word and whatever the case, as the longest way through both texts (Myers, *An O(ND)
 //! difference algorithm and its variations*, Algorithmica 1, 1986): one that moved past another is not found.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
@@ -11,8 +12,9 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::job::{Shingle, Unit};
 
-/// Tokens of a text that are compared and shown: the time follows the length times the difference of the two.
-const MOST_TOKENS: usize = 20_000;
+/// Tokens of a text that are compared and shown, which is more than anybody reads in columns: the time follows the length
+/// times the difference of the two.
+const MOST_TOKENS: usize = 5_000;
 /// Columns of each side, at least.
 const LEAST_WIDTH: usize = 10;
 /// What stands between the two sides.
@@ -113,14 +115,23 @@ struct Passage {
 }
 
 fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<Passage> {
-    let keys = |tokens: &[Token]| tokens.iter().map(|token| token.text.to_lowercase()).collect::<Vec<_>>();
+    // A number for each token: it is compared many times.
+    let mut numbers = BTreeMap::new();
+    let mut keys = |tokens: &[Token]| -> Vec<usize> {
+        let number = |token: &Token| {
+            let next = numbers.len();
+            *numbers.entry(token.text.to_lowercase()).or_insert(next)
+        };
+        tokens.iter().map(number).collect()
+    };
+    let (a_keys, b_keys) = (keys(a), keys(b));
     let passage = |op| match op {
         DiffOp::Equal { old_index, new_index, len } => {
             Some(Passage { a: old_index..old_index + len, b: new_index..new_index + len })
         }
         _ => None,
     };
-    let all = capture_diff_slices(Algorithm::Myers, &keys(a), &keys(b)).into_iter().filter_map(passage);
+    let all = capture_diff_slices(Algorithm::Myers, &a_keys, &b_keys).into_iter().filter_map(passage);
     all.filter(|passage| is_long_enough(&a[passage.a.clone()], shingle)).collect()
 }
 
