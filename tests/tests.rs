@@ -10,9 +10,11 @@
 
 mod command;
 mod compare;
+mod find;
 mod job;
 mod kill;
 mod layers;
+mod neighbors;
 mod pipeline;
 mod readers;
 mod reuters;

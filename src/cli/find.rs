@@ -1,8 +1,11 @@
 //! `resemblance find`: similar files, without a job file.
 
+use std::num::NonZeroUsize;
+
 use super::print;
 use super::progress::Screen;
 use super::run::run_job;
+use super::side_by_side;
 use crate::error::{Error, Result};
 use crate::job::{self, Job, file};
 use crate::pipeline::Existing;
@@ -14,11 +17,11 @@ pub(super) struct Find {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     /// The least similarity to print, over 0 and at most 1
-    #[arg(short, long, default_value_t = 0.8)]
+    #[arg(short, long, default_value = "0.8", value_parser = similarity)]
     threshold: f64,
     /// Characters (or words) in a shingle
-    #[arg(short = 'k', long, default_value_t = 9)]
-    size: usize,
+    #[arg(short = 'k', long, default_value = "9", value_parser = shingle_size)]
+    size: NonZeroUsize,
     /// What shingles are made of
     #[arg(short, long, value_enum, default_value_t = Unit::Char)]
     unit: Unit,
@@ -26,8 +29,26 @@ pub(super) struct Find {
     #[arg(long)]
     all: bool,
     /// Print one JSON object a pair
-    #[arg(long)]
+    #[arg(long, conflicts_with = "show")]
     json: bool,
+    /// Print the texts of the N most similar pairs side by side, common passages marked; 1 pair without N
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = pairs_to_show)]
+    show: Option<NonZeroUsize>,
+}
+
+fn similarity(text: &str) -> std::result::Result<f64, String> {
+    match text.parse() {
+        Ok(number) if number > 0.0 && number <= 1.0 => Ok(number),
+        _ => Err("expected a number over 0 and at most 1".into()),
+    }
+}
+
+fn shingle_size(text: &str) -> std::result::Result<NonZeroUsize, String> {
+    super::one_or_more(text).map_err(|expected| format!("{expected} after -k"))
+}
+
+fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
+    super::one_or_more(text).map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -68,7 +89,11 @@ impl Find {
                 print::table(&["file", "similar to", "jaccard", "share of file", "share of other"], &cells)
             }
         };
-        print::result(&format!("{table}{summary}"))
+        let shown = match self.show {
+            Some(most) => side_by_side::shown(&job, &pairs, most.get())?,
+            None => String::new(),
+        };
+        print::result(&format!("{table}{summary}{shown}"))
     }
 
     /// The job that these arguments stand for.
@@ -85,7 +110,7 @@ impl Find {
         };
         let urls = self.paths.iter().map(|p| quoted(p)).collect();
         section("source", vec![("format", quoted("text")), ("url", toml::Value::Array(urls))]);
-        let size = i64::try_from(self.size).map_err(|e| Error::job("-k is too large").because(e))?;
+        let size = i64::try_from(self.size.get()).map_err(|e| Error::job("-k is too large").because(e))?;
         let steps = ["lowercase", "collapse-whitespace"].map(quoted).to_vec();
         section(
             "shingle",

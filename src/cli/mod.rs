@@ -6,9 +6,11 @@ mod check;
 mod compare;
 mod find;
 mod measure;
+mod neighbors;
 mod print;
 mod progress;
 mod run;
+mod side_by_side;
 mod sql;
 mod sweep;
 
@@ -59,10 +61,12 @@ enum Command {
     Check(check::Check),
     /// Find similar files, without a job file
     Find(find::Find),
-    /// Query the tables of a finished output in SQL
-    Sql(sql::Sql),
+    /// The documents nearest to one document, from a finished output
+    Neighbors(neighbors::Neighbors),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
+    /// Query the tables of a finished output in SQL
+    Sql(sql::Sql),
 }
 
 /// A job file and the keys that are set over it.
@@ -82,6 +86,11 @@ impl JobArguments {
     }
 }
 
+/// A count of what is to be printed or cut.
+fn one_or_more(text: &str) -> std::result::Result<std::num::NonZeroUsize, String> {
+    text.parse().map_err(|_| "expected a whole number of 1 or more".to_owned())
+}
+
 /// Runs the command that the process was called with, and says how it ended.
 pub fn main() -> ExitCode {
     // A wrong argument ends here with exit code 2 and a usage line, which is clap's way.
@@ -92,6 +101,7 @@ pub fn main() -> ExitCode {
         Command::Run(command) => command.run(&screen),
         Command::Check(command) => command.run(),
         Command::Find(command) => command.run(&screen),
+        Command::Neighbors(command) => command.run(),
         Command::Sql(command) => command.run(),
         Command::Compare(command) => command.run(&screen),
         Command::Sweep(command) => command.run(&screen),

@@ -23,6 +23,16 @@ pub(super) fn error(text: &str) {
     eprintln!("{label} {text}");
 }
 
+/// Whether results are seen in colour.
+pub(super) fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// Columns of the terminal that results go to; 100 where they go elsewhere.
+pub(super) fn width() -> usize {
+    terminal_size::terminal_size_of(std::io::stdout()).map_or(100, |(width, _)| usize::from(width.0))
+}
+
 /// A table for people, which is Markdown too: a header, rows, numbers to the right.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();

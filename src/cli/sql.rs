@@ -23,7 +23,7 @@ pub(super) struct Sql {
     memory: u64,
 }
 
-fn parse_memory(text: &str) -> std::result::Result<u64, String> {
+pub(super) fn parse_memory(text: &str) -> std::result::Result<u64, String> {
     job::parse_size(text).map_err(|e| e.to_string())
 }
 

@@ -8,7 +8,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use serde::Serialize;
 
 use super::sample::{self, Sample};
-use super::sketches::{self, Bench, Step};
+use super::timing::{self, Bench, Step};
 use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::job::{Job, Score, ScoreBy};
@@ -164,14 +164,14 @@ type Pairs = Vec<(u64, u64)>;
 async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called: &str) -> Result<Measured> {
     let session = bench.session;
     let cut = async {
-        let frame = sketches::stage(Step::Shingles, documents, job).await?.filter(col("reason").is_null())?;
-        sketches::in_memory(session, frame).await
+        let frame = timing::stage(Step::Shingles, documents, job).await?.filter(col("reason").is_null())?;
+        timing::in_memory(session, frame).await
     };
     let (shingles, shingles_seconds) = bench.time(&format!("{called}: shingles"), cut).await?;
     let documents = shingles.clone().count().await?;
     let sign = async {
-        let frame = sketches::stage(Step::Signatures, shingles, job).await?;
-        sketches::in_memory(session, frame).await
+        let frame = timing::stage(Step::Signatures, shingles, job).await?;
+        timing::in_memory(session, frame).await
     };
     let (signatures, signatures_seconds) = bench.time(&format!("{called}: signatures"), sign).await?;
 
@@ -183,13 +183,13 @@ async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called:
             let by = |by| Score { by, prefilter: false, ..job.score };
             let (scores, candidates) = match way {
                 Way::Exact => {
-                    (sketches::search_all(session, sketches, &by(ScoreBy::Shingles), &job.lsh).await?, None)
+                    (timing::search_all(session, sketches, &by(ScoreBy::Shingles), &job.lsh).await?, None)
                 }
                 Way::Signatures => {
-                    (sketches::search_all(session, sketches, &by(ScoreBy::Signature), &job.lsh).await?, None)
+                    (timing::search_all(session, sketches, &by(ScoreBy::Signature), &job.lsh).await?, None)
                 }
                 Way::Lsh => {
-                    let (scores, candidates) = sketches::search_lsh(session, sketches, job).await?;
+                    let (scores, candidates) = timing::search_lsh(session, sketches, job).await?;
                     (scores, Some(candidates))
                 }
             };

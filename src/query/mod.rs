@@ -1,10 +1,15 @@
-//! What is asked of finished outputs.
+//! What is asked of finished outputs, and of small samples.
 
 pub mod compare;
+pub mod neighbors;
 mod output;
 pub mod rows;
 mod sample;
-mod sketches;
+pub mod side_by_side;
+pub mod sketch;
 pub mod sweep;
+pub mod texts;
+mod timing;
+pub mod unknown;
 
 pub use output::Finished;

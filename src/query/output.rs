@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use crate::error::{Error, Result};
+use crate::job::Job;
 use crate::schema::{Table, contract};
 use crate::sink::manifest::Run;
 use crate::sink::{Layout, read};
@@ -44,6 +45,34 @@ impl Finished {
     /// What the run wrote of itself.
     pub fn manifest(&self) -> &Run {
         &self.manifest
+    }
+
+    /// The job that was run, every default filled in.
+    ///
+    /// # Errors
+    /// When another version of this program wrote it.
+    pub fn job(&self) -> Result<Job> {
+        serde_json::from_value(self.manifest.job.clone()).map_err(|e| {
+            Error::input(format!(
+                "the job in the manifest cannot be read: resemblance {} wrote it, and this is {}; run the job again with --overwrite",
+                self.manifest.resemblance,
+                env!("CARGO_PKG_VERSION")
+            ))
+            .because(e)
+        })
+    }
+
+    /// The rows of a table. Reads nothing yet.
+    ///
+    /// # Errors
+    /// When the output has no such table.
+    pub async fn table(&self, table: Table) -> Result<DataFrame> {
+        Ok(self.session.table(table.name()).await?)
+    }
+
+    /// The session in which the tables are.
+    pub(super) fn session(&self) -> &SessionContext {
+        &self.session
     }
 
     /// The answer to a query over the tables.

@@ -11,7 +11,7 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col};
 
-use super::sketches::{self, Step};
+use super::timing::{self, Step};
 use crate::error::{Error, Result};
 use crate::job::{DuplicateIds, Job};
 use crate::{source, stage};
@@ -122,7 +122,7 @@ async fn comparable(session: &SessionContext, job: &Job, rows: &RecordBatch) -> 
     columns[1] = numbers;
     let rows = RecordBatch::try_new(rows.schema(), columns)?;
     let sample = Sample { rows };
-    let cut = sketches::stage(Step::Shingles, sample.first(session, sample.len())?, job).await?;
+    let cut = timing::stage(Step::Shingles, sample.first(session, sample.len())?, job).await?;
     let mut comparable = BTreeSet::new();
     for batch in cut.filter(col("reason").is_null())?.select(vec![col("position")])?.collect().await? {
         comparable.extend(as_uint64_array(batch.column(0))?.values());

@@ -9,7 +9,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use serde::Serialize;
 
 use super::sample::{self, Sample};
-use super::sketches::{self, Bench, Step};
+use super::timing::{self, Bench, Step};
 use crate::engine::Watch;
 use crate::error::{Error, Result};
 use crate::job::{Choice, Job, Lsh, Method, Score, ScoreBy, choose};
@@ -214,17 +214,17 @@ struct Once {
 async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called: &str) -> Result<Once> {
     let session = bench.session;
     let sketch = async {
-        let shingles = sketches::stage(Step::Shingles, documents, job).await?;
-        let (shingles, _) = sketches::in_memory(session, shingles.filter(col("reason").is_null())?).await?;
-        let signatures = sketches::stage(Step::Signatures, shingles, job).await?;
-        sketches::in_memory(session, signatures).await
+        let shingles = timing::stage(Step::Shingles, documents, job).await?;
+        let (shingles, _) = timing::in_memory(session, shingles.filter(col("reason").is_null())?).await?;
+        let signatures = timing::stage(Step::Signatures, shingles, job).await?;
+        timing::in_memory(session, signatures).await
     };
     let (sketches, sketches_seconds) = bench.time(&format!("{called}: sketches"), sketch).await?;
     let search = async {
         let (scores, candidates) = match job.candidates.method {
-            Method::All => (sketches::search_all(session, sketches, &job.score, &job.lsh).await?, None),
+            Method::All => (timing::search_all(session, sketches, &job.score, &job.lsh).await?, None),
             Method::Lsh => {
-                let (scores, candidates) = sketches::search_lsh(session, sketches, job).await?;
+                let (scores, candidates) = timing::search_lsh(session, sketches, job).await?;
                 (scores, Some(candidates))
             }
         };

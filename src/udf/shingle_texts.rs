@@ -31,6 +31,14 @@ fn shingle_texts(text: &str, by: &Shingle, scratch: &mut Scratch) -> Result<BTre
     Ok(if enough { texts.0 } else { BTreeSet::new() })
 }
 
+/// The distinct shingles of one text, in order of their bytes: see [`shingle_texts`].
+///
+/// # Errors
+/// As [`shingle_texts`].
+pub(crate) fn of_one_text(text: &str, by: &Shingle) -> Result<BTreeSet<String>> {
+    shingle_texts(text, by, &mut Scratch::default())
+}
+
 #[derive(Default)]
 struct Texts(BTreeSet<String>);
 

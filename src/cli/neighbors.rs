@@ -1,0 +1,210 @@
+//! `resemblance neighbors`: the documents nearest to one document, from a finished output.
+
+use std::fmt::Write;
+use std::io::Read;
+use std::num::NonZeroUsize;
+
+use datafusion::prelude::SessionContext;
+
+use super::{print, runtime};
+use crate::engine::session;
+use crate::error::{Context, Error, Result};
+use crate::job::{self, Job, Unit};
+use crate::query::neighbors::{self, By, Neighbor};
+use crate::query::{Finished, sketch, unknown};
+
+#[derive(clap::Args)]
+pub(super) struct Neighbors {
+    /// The finished output: what a job names as output.url
+    output: String,
+    #[command(flatten)]
+    of: Of,
+    /// Most neighbors to print
+    #[arg(long, value_name = "N", default_value = "10", value_parser = super::one_or_more)]
+    top: NonZeroUsize,
+    /// What neighbors are sorted by; equal ones by the other, then by id
+    #[arg(long, value_enum, default_value_t = SortBy::Estimate)]
+    by: SortBy,
+    /// Print one JSON object a neighbor
+    #[arg(long)]
+    json: bool,
+    /// Bytes that may be held at once
+    #[arg(long, default_value = "4GiB", value_parser = super::sql::parse_memory)]
+    memory: u64,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Of {
+    /// A document of the output
+    #[arg(long)]
+    id: Option<String>,
+    /// A text file that need not be in the output; - is standard input
+    #[arg(long, value_name = "FILE")]
+    text: Option<String>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum SortBy {
+    /// The share of equal values in the signatures
+    Estimate,
+    /// The exact similarity of the shingle sets
+    Jaccard,
+}
+
+/// The columns of the table, as `pairs` has them.
+const COLUMNS: [&str; 9] = [
+    "id",
+    "estimate",
+    "jaccard",
+    "containment_a",
+    "containment_b",
+    "shared",
+    "shingles_a",
+    "shingles_b",
+    "shared_bands",
+];
+
+impl Neighbors {
+    pub(super) fn run(&self) -> Result<()> {
+        let engine = job::Engine { memory: self.memory, threads: 0, spill: None };
+        let (runtime, stop) = runtime(&engine)?;
+        let context = session::session(&engine)?;
+        // A document is looked up by its id: what else its row holds is read for that row alone.
+        context.state_ref().write().config_mut().options_mut().execution.parquet.pushdown_filters = true;
+        let found = runtime.block_on(async {
+            tokio::select! {
+                found = self.find(&context) => found,
+                () = stop.cancelled() => Err(Error::interrupted()),
+            }
+        })?;
+        let sentence = self.sentence(&found);
+        if self.json {
+            if let Some(sentence) = sentence {
+                tracing::warn!("{sentence}");
+            }
+            return print::result(&json_lines(&found.nearest)?);
+        }
+        let mut text = String::new();
+        if !found.nearest.is_empty() {
+            let rows: Vec<_> = found.nearest.iter().map(cells).collect();
+            text.push_str(&print::table(&COLUMNS, &rows));
+            let _ = writeln!(text, "a is {}, b the document of the row", self.asked());
+        }
+        if let Some(sentence) = sentence {
+            let _ = writeln!(text, "{sentence}");
+        }
+        print::result(&text)
+    }
+
+    async fn find(&self, context: &SessionContext) -> Result<neighbors::Neighbors> {
+        let finished = Finished::open(context, &self.output).await?;
+        let job = finished.job()?;
+        let own = self.of.id.as_deref();
+        let sketch = match (own, &self.of.text) {
+            (Some(id), _) => match sketch::of_document(&finished, id).await? {
+                Some(sketch) => sketch,
+                None => return Err(unknown::unknown(&finished, id).await?),
+            },
+            (None, Some(path)) => {
+                let text = text(path)?;
+                let sketch = sketch::of_text(&finished, &job, &text).await?;
+                sketch.ok_or_else(|| too_short(path, &job))?
+            }
+            (None, None) => return Err(Error::job("expected --id or --text")),
+        };
+        let by = match self.by {
+            SortBy::Estimate => By::Estimate,
+            SortBy::Jaccard => By::Jaccard,
+        };
+        neighbors::neighbors(&finished, &sketch, own, &job.lsh, by, self.top).await
+    }
+
+    /// What was asked about, as a sentence names it.
+    fn asked(&self) -> String {
+        match (&self.of.id, &self.of.text) {
+            (Some(id), _) => id.clone(),
+            (None, Some(path)) => named(path).to_owned(),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// What is to be said where there are fewer neighbors than were asked for.
+    fn sentence(&self, found: &neighbors::Neighbors) -> Option<String> {
+        let (asked, top) = (self.asked(), self.top);
+        let other = if self.of.id.is_some() { "other " } else { "" };
+        match found.candidates {
+            0 => Some(format!("no {other}document shares a bucket with {asked}: it has no neighbors")),
+            1 if top.get() > 1 => {
+                Some(format!("1 {other}document shares a bucket with {asked}; {top} were asked for"))
+            }
+            n if n < top.get() as u64 => {
+                let n = print::count(n);
+                Some(format!("{n} {other}documents share a bucket with {asked}; {top} were asked for"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The text of a file or of standard input, without a byte order mark, as the format `text` reads it.
+fn text(path: &str) -> Result<String> {
+    let mut bytes = Vec::new();
+    let read = match path {
+        "-" => std::io::stdin().lock().read_to_end(&mut bytes),
+        path => std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
+    };
+    read.context(|| format!("cannot read {}", named(path)))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|e| Error::input(format!("{} is not valid UTF-8", named(path))).because(e))?;
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    })
+}
+
+fn named(path: &str) -> &str {
+    if path == "-" { "standard input" } else { path }
+}
+
+fn too_short(path: &str, job: &Job) -> Error {
+    let unit = match job.shingle.unit {
+        Unit::Word => "words",
+        Unit::Char => "characters",
+    };
+    let at_least = match job.shingle.min_words {
+        0 => String::new(),
+        words => format!(", and no text of fewer than {words} words is compared"),
+    };
+    Error::input(format!(
+        "{} is too short: once normalised it has no shingle of {} {unit}{at_least}",
+        named(path),
+        job.shingle.size
+    ))
+}
+
+fn cells(neighbor: &Neighbor) -> Vec<String> {
+    let share = |share: f64| format!("{share:.6}");
+    vec![
+        neighbor.id.clone(),
+        share(neighbor.estimate),
+        share(neighbor.jaccard),
+        share(neighbor.containment_a),
+        share(neighbor.containment_b),
+        neighbor.shared.to_string(),
+        neighbor.shingles_a.to_string(),
+        neighbor.shingles_b.to_string(),
+        neighbor.shared_bands.to_string(),
+    ]
+}
+
+fn json_lines(neighbors: &[Neighbor]) -> Result<String> {
+    let mut lines = String::new();
+    for neighbor in neighbors {
+        let line = serde_json::to_string(neighbor)
+            .map_err(|e| Error::bug("a neighbor cannot be written").because(e))?;
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    Ok(lines)
+}

@@ -1,0 +1,259 @@
+//! neighbors: the documents of a finished output that are most similar to one document.
+//!
+//! Candidates are those that the run itself would have made: the documents that share a bucket with it. The table is
+//! read twice, first the signatures of all documents, then the shingles of the best candidates; texts are not read.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::{UInt32Type, UInt64Type};
+use datafusion::common::JoinType;
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::prelude::{DataFrame, col, lit};
+use futures::TryStreamExt;
+use serde::Serialize;
+
+use super::Finished;
+use super::sketch::{Sketch, lists, utf8};
+use crate::error::{Error, Result};
+use crate::job::Lsh;
+use crate::schema::Table;
+use crate::udf::containment::containment_of;
+use crate::udf::document_key::document_key;
+use crate::udf::jaccard::{jaccard_of, shared};
+use crate::udf::lsh_bands::{Buckets, lsh_bands};
+use crate::udf::minhash_similarity::minhash_similarity;
+
+/// What comes first among neighbors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// The highest estimate, then the highest Jaccard similarity, then the smallest id.
+    Estimate,
+    /// The highest Jaccard similarity, then the highest estimate, then the smallest id.
+    Jaccard,
+}
+
+/// A document that shares a bucket with the document `a` that was asked about; itself it is `b`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Neighbor {
+    /// Its id.
+    pub id: String,
+    /// The share of equal values in the two signatures.
+    pub estimate: f64,
+    /// The Jaccard similarity of the two shingle sets, exact.
+    pub jaccard: f64,
+    /// The share of a's shingles that are in b.
+    pub containment_a: f64,
+    /// The share of b's shingles that are in a.
+    pub containment_b: f64,
+    /// Distinct shingles in both.
+    pub shared: u64,
+    /// Distinct shingles of a.
+    pub shingles_a: u64,
+    /// Distinct shingles of b.
+    pub shingles_b: u64,
+    /// Bands in which the two signatures agree in every row.
+    pub shared_bands: usize,
+}
+
+impl Neighbor {
+    /// None where the signatures differ in length.
+    fn new(
+        id: &str,
+        a: &Sketch,
+        shingles: &[u64],
+        signature: &[u32],
+        rows: usize,
+        bands: usize,
+    ) -> Option<Self> {
+        let (len_a, len_b) = (a.shingles.len() as u64, shingles.len() as u64);
+        let shared = shared(&a.shingles, shingles);
+        let both = a.signature.chunks_exact(rows.max(1)).zip(signature.chunks_exact(rows.max(1)));
+        Some(Self {
+            id: id.to_owned(),
+            estimate: minhash_similarity(&a.signature, signature)?,
+            jaccard: jaccard_of(shared, len_a, len_b),
+            containment_a: containment_of(shared, len_a),
+            containment_b: containment_of(shared, len_b),
+            shared,
+            shingles_a: len_a,
+            shingles_b: len_b,
+            shared_bands: both.take(bands).filter(|(a, b)| a == b).count(),
+        })
+    }
+
+    fn order(&self, other: &Self, by: By) -> Ordering {
+        let estimate = || other.estimate.total_cmp(&self.estimate);
+        let jaccard = || other.jaccard.total_cmp(&self.jaccard);
+        let similar = match by {
+            By::Estimate => estimate().then_with(jaccard),
+            By::Jaccard => jaccard().then_with(estimate),
+        };
+        similar.then_with(|| self.id.cmp(&other.id))
+    }
+}
+
+/// The answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Neighbors {
+    /// How many documents share a bucket with the one that was asked about.
+    pub candidates: u64,
+    /// The most similar ones of them, most similar first.
+    pub nearest: Vec<Neighbor>,
+}
+
+/// The `top` documents most similar to `of`, among those that share a bucket with it by `lsh`, which is the output's.
+/// The document whose id is `own` is not its own neighbor.
+///
+/// Holds the keys and the numbers of the best candidates, and a batch; of shingles only the batch's.
+///
+/// # Errors
+/// When the table cannot be read, or the signatures do not fit `lsh`.
+pub async fn neighbors(
+    finished: &Finished,
+    of: &Sketch,
+    own: Option<&str>,
+    lsh: &Lsh,
+    by: By,
+    top: NonZeroUsize,
+) -> Result<Neighbors> {
+    let documents = finished.table(Table::Documents).await?;
+    let documents = match own {
+        // By its key, which is read anyway.
+        Some(id) => documents.filter(col("doc").not_eq(lit(document_key(id))))?,
+        None => documents,
+    };
+    let best = candidates(documents.clone(), of, lsh, by, top).await?;
+    let candidates = best.found;
+    let keys: ArrayRef = Arc::new(UInt64Array::from_iter_values(best.levels.into_values().flatten()));
+    let keys = finished.session().read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
+    let sketches = documents.select(vec![utf8("id"), col("doc"), col("signature"), col("shingles")])?;
+    let sketches = keys.join(sketches, JoinType::RightSemi, &["needed"], &["doc"], None)?;
+
+    let mut rows = sketches.execute_stream().await?;
+    let mut nearest = Vec::new();
+    while let Some(batch) = rows.try_next().await? {
+        let ids = as_string_array(batch.column(0))?.iter().flatten();
+        let sets = lists::<UInt64Type>(batch.column(3))?;
+        for ((id, signature), set) in ids.zip(lists::<UInt32Type>(batch.column(2))?).zip(sets) {
+            let neighbor = Neighbor::new(id, of, set, signature, lsh.rows, lsh.bands);
+            nearest.push(neighbor.ok_or_else(|| misfit(lsh))?);
+        }
+        nearest.sort_unstable_by(|a, b| a.order(b, by));
+        nearest.truncate(top.get());
+    }
+    Ok(Neighbors { candidates, nearest })
+}
+
+/// Keys of the best candidates, by their level: those of a higher level come first whatever their shingles say.
+struct Best {
+    levels: BTreeMap<usize, Vec<u64>>,
+    kept: usize,
+    most: usize,
+    found: u64,
+}
+
+impl Best {
+    /// Takes a candidate in, and drops the lowest level when there are enough above it.
+    fn take(&mut self, doc: u64, level: usize) {
+        self.found += 1;
+        self.levels.entry(level).or_default().push(doc);
+        self.kept += 1;
+        while let Some(lowest) = self.levels.first_entry()
+            && self.kept - lowest.get().len() >= self.most
+        {
+            self.kept -= lowest.remove().len();
+        }
+    }
+}
+
+/// The documents that share a bucket with `of`; of them, those that can be among the `top`.
+async fn candidates(documents: DataFrame, of: &Sketch, lsh: &Lsh, by: By, top: NonZeroUsize) -> Result<Best> {
+    let buckets =
+        Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size };
+    let mut own = Vec::with_capacity(lsh.bands);
+    lsh_bands(&of.signature, buckets, &mut own).ok_or_else(|| misfit(lsh))?;
+    own.sort_unstable();
+
+    let mut best = Best { levels: BTreeMap::new(), kept: 0, most: top.get(), found: 0 };
+    let mut rows = documents.select(vec![col("doc"), col("signature")])?.execute_stream().await?;
+    let mut others = Vec::with_capacity(lsh.bands);
+    while let Some(batch) = rows.try_next().await? {
+        let docs = as_uint64_array(batch.column(0))?.values();
+        for (&doc, signature) in docs.iter().zip(lists::<UInt32Type>(batch.column(1))?) {
+            others.clear();
+            lsh_bands(signature, buckets, &mut others).ok_or_else(|| misfit(lsh))?;
+            if meet(&own, &others) {
+                let level = match by {
+                    By::Estimate => of.signature.iter().zip(signature).filter(|(a, b)| a == b).count(),
+                    // What the signatures say is no bound for what the shingles will.
+                    By::Jaccard => 0,
+                };
+                best.take(doc, level);
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// Whether a bucket of `others` is in `own`, which is sorted. A bucket tells its band as well, unless all bands share a
+/// table, and then documents meet in any of it.
+fn meet(own: &[u64], others: &[u64]) -> bool {
+    others.iter().any(|bucket| own.binary_search(bucket).is_ok())
+}
+
+fn misfit(lsh: &Lsh) -> Error {
+    Error::input(format!(
+        "the output holds signatures that {} bands of {} rows do not fit: run its job again with --overwrite",
+        lsh.bands, lsh.rows
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn neighbor(id: &str, estimate: f64, jaccard: f64) -> Neighbor {
+        let sketch = Sketch { shingles: vec![1], signature: vec![1] };
+        let same = Neighbor::new(id, &sketch, &[1], &[1], 1, 1).unwrap();
+        Neighbor { estimate, jaccard, ..same }
+    }
+
+    #[test]
+    fn ties_go_to_the_other_measure_and_then_to_the_smaller_id() {
+        let mut all = [
+            neighbor("c", 0.5, 0.9),
+            neighbor("b", 0.5, 0.9),
+            neighbor("a", 0.9, 0.5),
+            neighbor("d", 0.5, 0.95),
+        ];
+        let ids = |all: &[Neighbor]| all.iter().map(|n| n.id.clone()).collect::<String>();
+        all.sort_by(|a, b| a.order(b, By::Estimate));
+        assert_eq!(ids(&all), "adbc");
+        all.sort_by(|a, b| a.order(b, By::Jaccard));
+        assert_eq!(ids(&all), "dbca");
+    }
+
+    #[test]
+    fn a_pair_is_measured_in_every_way() {
+        let a = Sketch { shingles: vec![1, 2, 3], signature: vec![7, 8, 9, 9] };
+        let found = Neighbor::new("b", &a, &[2, 3, 4, 5], &[7, 8, 9, 1], 2, 2).unwrap();
+        assert_eq!((found.shared, found.shingles_a, found.shingles_b, found.shared_bands), (2, 3, 4, 1));
+        assert_eq!((found.estimate, found.jaccard), (0.75, 0.4));
+        assert_eq!((found.containment_a, found.containment_b), (2.0 / 3.0, 0.5));
+        assert_eq!(Neighbor::new("b", &a, &[2], &[7], 2, 2), None);
+    }
+
+    #[test]
+    fn only_levels_that_can_reach_the_top_are_kept() {
+        let mut best = Best { levels: BTreeMap::new(), kept: 0, most: 2, found: 0 };
+        for (doc, level) in [(1, 5), (2, 3), (3, 3), (4, 9), (5, 5), (6, 1)] {
+            best.take(doc, level);
+        }
+        assert_eq!(best.found, 6);
+        assert_eq!(best.levels.into_iter().collect::<Vec<_>>(), [(5, vec![1, 5]), (9, vec![4])]);
+    }
+}

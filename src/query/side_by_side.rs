@@ -1,0 +1,412 @@
+//! Two texts in two columns, with the passages that they have in common marked and, where possible, beside each other.
+//!
+//! Passages are found word by word and whatever the case, as the longest way through both texts (Myers, *An O(ND)
+//! difference algorithm and its variations*, Algorithmica 1, 1986): one that moved past another is not found.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use unicode_segmentation::UnicodeSegmentation;
+use unicode_width::UnicodeWidthStr;
+
+use crate::job::{Shingle, Unit};
+
+/// Tokens of a text that are compared and shown, which is more than anybody reads in columns: the time follows the length
+/// times the difference of the two.
+const MOST_TOKENS: usize = 5_000;
+/// Columns of each side, at least.
+const LEAST_WIDTH: usize = 10;
+/// What stands between the two sides.
+const BETWEEN: &str = " | ";
+
+/// How a common passage is marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// `[` before it and `]` behind it.
+    Brackets,
+    /// Bold green, by the escape sequences of terminals.
+    Colour,
+}
+
+/// How two texts are laid out.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    /// Columns in all.
+    pub width: usize,
+    /// How a common passage is marked.
+    pub mark: Mark,
+    /// Only passages as long as one of these shingles are marked: shorter ones do not make two texts similar.
+    pub shingle: &'a Shingle,
+}
+
+/// Two texts side by side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The lines, without their newlines.
+    pub lines: Vec<String>,
+    /// Whether they hold both texts whole; very long ones are cut.
+    pub whole: bool,
+}
+
+/// The two `texts` in two columns, each under its name.
+pub fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layout {
+    let width = (view.width.saturating_sub(BETWEEN.len()) / 2).max(LEAST_WIDTH);
+    let tokens = texts.map(tokens);
+    let whole = tokens.iter().all(|(_, whole)| *whole);
+    let [a, b] = tokens.map(|(tokens, _)| tokens);
+    let passages = passages(&a, &b, view.shingle);
+    let words = [
+        words(&a, passages.iter().map(|p| p.a.clone()), view.mark),
+        words(&b, passages.iter().map(|p| p.b.clone()), view.mark),
+    ];
+    let sides = columns(&words, passages.len(), width);
+    let names = names.map(|name| {
+        let mut column = Column::new(width);
+        column
+            .place(&Word { pieces: vec![Piece { text: printable(name), marked: false }], ..Word::default() });
+        column.lines
+    });
+    let rule = [Line { text: "-".repeat(width), width }];
+    let mut lines = beside(&names[0], &names[1], width);
+    lines.extend(beside(&rule, &rule, width));
+    lines.extend(beside(&sides[0], &sides[1], width));
+    Layout { lines, whole }
+}
+
+/// A word, or a punctuation mark.
+#[derive(Debug)]
+struct Token {
+    text: String,
+    /// Whether white space stands before it, and not another token.
+    spaced: bool,
+    /// Whether an empty line stands before it.
+    paragraph: bool,
+}
+
+/// The tokens of a text, and whether they are all.
+fn tokens(text: &str) -> (Vec<Token>, bool) {
+    let mut tokens = Vec::new();
+    let (mut spaced, mut newlines) = (true, 0);
+    for segment in text.split_word_bounds() {
+        if segment.trim().is_empty() {
+            spaced = true;
+            newlines += segment.matches('\n').count();
+            continue;
+        }
+        if tokens.len() == MOST_TOKENS {
+            return (tokens, false);
+        }
+        tokens.push(Token { text: printable(segment), spaced, paragraph: newlines > 1 });
+        (spaced, newlines) = (false, 0);
+    }
+    (tokens, true)
+}
+
+/// Control characters would act on the terminal.
+fn printable(text: &str) -> String {
+    text.replace(|c: char| c.is_control(), "\u{fffd}")
+}
+
+/// Tokens that both texts have in a row.
+struct Passage {
+    a: Range<usize>,
+    b: Range<usize>,
+}
+
+fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<Passage> {
+    // A number for each token: it is compared many times.
+    let mut numbers = BTreeMap::new();
+    let mut keys = |tokens: &[Token]| -> Vec<usize> {
+        let number = |token: &Token| {
+            let next = numbers.len();
+            *numbers.entry(token.text.to_lowercase()).or_insert(next)
+        };
+        tokens.iter().map(number).collect()
+    };
+    let (a_keys, b_keys) = (keys(a), keys(b));
+    let passage = |op| match op {
+        DiffOp::Equal { old_index, new_index, len } => {
+            Some(Passage { a: old_index..old_index + len, b: new_index..new_index + len })
+        }
+        _ => None,
+    };
+    let all = capture_diff_slices(Algorithm::Myers, &a_keys, &b_keys).into_iter().filter_map(passage);
+    all.filter(|passage| is_long_enough(&a[passage.a.clone()], shingle)).collect()
+}
+
+/// Whether a run of tokens has as many words or characters as a shingle.
+fn is_long_enough(run: &[Token], shingle: &Shingle) -> bool {
+    let units = match shingle.unit {
+        Unit::Word => run.iter().filter(|token| token.text.chars().any(char::is_alphanumeric)).count(),
+        Unit::Char => {
+            let spaces = run.iter().skip(1).filter(|token| token.spaced).count();
+            run.iter().map(|token| token.text.chars().count()).sum::<usize>() + spaces
+        }
+    };
+    units >= shingle.size
+}
+
+/// What stands between white space: tokens, of which some may belong to a passage.
+#[derive(Debug, Default)]
+struct Word {
+    pieces: Vec<Piece>,
+    paragraph: bool,
+    /// How many passages have begun in it or before it.
+    begun: usize,
+}
+
+/// A part of a word that is marked as a whole or not at all.
+#[derive(Debug)]
+struct Piece {
+    text: String,
+    marked: bool,
+}
+
+/// The words of a text, with its passages marked.
+fn words(tokens: &[Token], passages: impl Iterator<Item = Range<usize>>, mark: Mark) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
+    let mut passages = passages.peekable();
+    let mut begun = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        let _ = passages.next_if(|passage| passage.end == at);
+        let passage = passages.peek().filter(|passage| passage.contains(&at));
+        let (first, last) = passage.map_or((false, false), |p| (p.start == at, p.end == at + 1));
+        begun += usize::from(first);
+        let (before, behind) = match mark {
+            Mark::Brackets => (if first { "[" } else { "" }, if last { "]" } else { "" }),
+            Mark::Colour => ("", ""),
+        };
+        let text = format!("{before}{}{behind}", token.text);
+        let marked = mark == Mark::Colour && passage.is_some();
+        match words.last_mut().filter(|_| !token.spaced) {
+            None => {
+                words.push(Word { pieces: vec![Piece { text, marked }], paragraph: token.paragraph, begun })
+            }
+            Some(word) => {
+                word.begun = begun;
+                match word.pieces.last_mut().filter(|piece| piece.marked == marked) {
+                    Some(piece) => piece.text.push_str(&text),
+                    None => word.pieces.push(Piece { text, marked }),
+                }
+            }
+        }
+    }
+    words
+}
+
+/// The lines of both sides. Where a passage begins in another row on one side than on the other, the side that is ahead
+/// waits.
+fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<Line>; 2] {
+    let mut sides = words.each_ref().map(|words| (words.as_slice(), Column::new(width)));
+    for passage in 1..=passages {
+        for (words, column) in &mut sides {
+            let before = words.iter().take_while(|word| word.begun < passage).count();
+            words[..before].iter().for_each(|word| column.place(word));
+            *words = &words[before..];
+        }
+        let row = |(words, column): &(&[Word], Column)| words.first().map_or(0, |word| column.row(word));
+        let start = sides.iter().map(row).max().unwrap_or_default();
+        for side in &mut sides {
+            if row(side) < start {
+                side.1.break_to(start);
+            }
+        }
+    }
+    sides.map(|(words, mut column)| {
+        words.iter().for_each(|word| column.place(word));
+        column.lines
+    })
+}
+
+/// A line on its way, and the columns that it takes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Line {
+    text: String,
+    width: usize,
+}
+
+const BOLD_GREEN: &str = "\x1b[1;32m";
+const PLAIN: &str = "\x1b[0m";
+
+impl Line {
+    fn push(&mut self, text: &str, marked: bool) {
+        self.width += text.width();
+        if !marked {
+            self.text.push_str(text);
+            return;
+        }
+        match self.text.strip_suffix(PLAIN).map(str::len) {
+            Some(before) => self.text.truncate(before),
+            None => self.text.push_str(BOLD_GREEN),
+        }
+        self.text.extend([text, PLAIN]);
+    }
+
+    fn ends_marked(&self) -> bool {
+        self.text.ends_with(PLAIN)
+    }
+}
+
+/// Lines of at most `width` columns; the last one is being filled.
+struct Column {
+    lines: Vec<Line>,
+    width: usize,
+}
+
+impl Column {
+    fn new(width: usize) -> Self {
+        Self { lines: vec![Line::default()], width }
+    }
+
+    fn filled(&self) -> usize {
+        self.lines.last().map_or(0, |line| line.width)
+    }
+
+    /// Whether `word` begins a line, when it comes next.
+    fn breaks(&self, word: &Word) -> bool {
+        let width: usize = word.pieces.iter().map(|piece| piece.text.width()).sum();
+        self.filled() > 0 && (word.paragraph || self.filled() + 1 + width > self.width)
+    }
+
+    /// The row in which `word` begins, when it comes next.
+    fn row(&self, word: &Word) -> usize {
+        self.lines.len() - 1 + usize::from(self.breaks(word))
+    }
+
+    /// Goes on in a row further down.
+    fn break_to(&mut self, row: usize) {
+        self.lines.resize(row + 1, Line::default());
+    }
+
+    fn push(&mut self, text: &str, marked: bool) {
+        if let Some(line) = self.lines.last_mut() {
+            line.push(text, marked);
+        }
+    }
+
+    fn place(&mut self, word: &Word) {
+        if self.breaks(word) {
+            self.lines.push(Line::default());
+        } else if self.filled() > 0 {
+            let marked = self.lines.last().is_some_and(Line::ends_marked);
+            self.push(" ", marked && word.pieces.first().is_some_and(|piece| piece.marked));
+        }
+        for piece in &word.pieces {
+            self.place_piece(piece);
+        }
+    }
+
+    /// A piece that is wider than what is left of the line goes on in the next one.
+    fn place_piece(&mut self, piece: &Piece) {
+        let (mut from, mut filled) = (0, self.filled());
+        for (at, grapheme) in piece.text.grapheme_indices(true) {
+            let width = grapheme.width();
+            if filled > 0 && filled + width > self.width {
+                self.push(&piece.text[from..at], piece.marked);
+                self.lines.push(Line::default());
+                (from, filled) = (at, 0);
+            }
+            filled += width;
+        }
+        self.push(&piece.text[from..], piece.marked);
+    }
+}
+
+/// The lines of two columns, the first filled up to `width`.
+fn beside(a: &[Line], b: &[Line], width: usize) -> Vec<String> {
+    let empty = Line::default();
+    let rows = a.len().max(b.len());
+    let row = |row: usize| {
+        let (a, b) = (a.get(row).unwrap_or(&empty), b.get(row).unwrap_or(&empty));
+        let pad = " ".repeat(width.saturating_sub(a.width));
+        format!("{}{pad}{BETWEEN}{}", a.text, b.text).trim_end().to_owned()
+    };
+    (0..rows).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{ShingleHash, Words};
+
+    fn lines(a: &str, b: &str, width: usize, mark: Mark) -> Vec<String> {
+        let shingle = Shingle {
+            normalize: Vec::new(),
+            unit: Unit::Word,
+            words: Words::Unicode,
+            size: 2,
+            separator: " ".into(),
+            hash: ShingleHash::Xxh3,
+            min_words: 0,
+        };
+        let layout = side_by_side(["a", "b"], [a, b], View { width, mark, shingle: &shingle });
+        assert!(layout.whole);
+        // Without names and rule.
+        layout.lines[2..].to_vec()
+    }
+
+    #[test]
+    fn common_passages_are_marked_and_stand_beside_each_other() {
+        assert_eq!(
+            lines("one two three four", "zero ONE two, three five", 43, Mark::Brackets),
+            ["[one two] three four | zero [ONE two],", "                     | three five"],
+        );
+        assert_eq!(
+            lines("x one two three", "y y y y y y y y y y y y one two three", 23, Mark::Brackets),
+            [
+                "x          | y y y y y",
+                "           | y y y y y",
+                "[one two   | y y [one",
+                "three]     | two three]"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_colour_ends_with_its_line_and_takes_no_room() {
+        assert_eq!(
+            lines("one two, three", "one two three", 23, Mark::Colour),
+            ["\x1b[1;32mone two\x1b[0m,   | \x1b[1;32mone two\x1b[0m", "three      | three",]
+        );
+        assert_eq!(
+            lines("one two three", "one two three", 23, Mark::Colour),
+            [
+                "\x1b[1;32mone two\x1b[0m    | \x1b[1;32mone two\x1b[0m",
+                "\x1b[1;32mthree\x1b[0m      | \x1b[1;32mthree\x1b[0m",
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_in_common_is_not_marked() {
+        assert_eq!(lines("one two", "one three", 23, Mark::Brackets), ["one two    | one three"]);
+        assert_eq!(lines("", "one", 23, Mark::Brackets), ["           | one"]);
+        assert_eq!(lines("", "", 23, Mark::Brackets), ["           |"]);
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns_and_long_words_are_cut() {
+        assert_eq!(
+            lines("日本語日本語", "abcdefghijklm", 23, Mark::Brackets),
+            ["日本語日本 | abcdefghij", "語         | klm"],
+        );
+        // An accent that follows its letter takes no column of its own.
+        assert_eq!(lines("e\u{301}tude", "x", 23, Mark::Brackets), ["e\u{301}tude      | x"]);
+    }
+
+    #[test]
+    fn paragraphs_begin_lines_and_control_characters_do_not_act() {
+        assert_eq!(
+            lines("a\nb\n\nc", "\x1b[2J", 23, Mark::Brackets),
+            ["a b        | \u{fffd}[2J", "c          |"]
+        );
+    }
+
+    #[test]
+    fn long_texts_are_cut() {
+        let long = "w ".repeat(MOST_TOKENS + 1);
+        let (tokens, whole) = tokens(&long);
+        assert_eq!((tokens.len(), whole), (MOST_TOKENS, false));
+    }
+}

@@ -1,0 +1,142 @@
+//! The sketch of a document: of one that a finished output holds, or of a text as its job would have made it.
+
+use std::collections::BTreeMap;
+
+use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType};
+use datafusion::arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use datafusion::common::cast::{as_list_array, as_primitive_array, as_string_array, as_uint64_array};
+use datafusion::prelude::{Expr, cast, col, lit};
+use futures::TryStreamExt;
+
+use super::Finished;
+use crate::error::{Error, Result};
+use crate::job::{Job, ShingleHash};
+use crate::schema::Table;
+use crate::udf::linear::{self, Linear};
+use crate::udf::minhash::{Permutations, minhash};
+use crate::udf::shingle_texts;
+use crate::udf::shingles::{Scratch, shingles};
+
+/// What a document is compared by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sketch {
+    /// The numbers of its distinct shingles, ascending.
+    pub shingles: Vec<u64>,
+    /// Its signature, of as many values as the job has permutations.
+    pub signature: Vec<u32>,
+}
+
+/// The stored sketch of the document `id`; none where the output has no such document.
+///
+/// # Errors
+/// When the table cannot be read.
+pub async fn of_document(finished: &Finished, id: &str) -> Result<Option<Sketch>> {
+    let documents = finished.table(Table::Documents).await?;
+    let found = documents.filter(col("id").eq(lit(id)))?.select(vec![col("signature"), col("shingles")])?;
+    for batch in found.collect().await? {
+        let signature = lists::<UInt32Type>(batch.column(0))?.next();
+        let shingles = lists::<UInt64Type>(batch.column(1))?.next();
+        if let (Some(signature), Some(shingles)) = (signature, shingles) {
+            return Ok(Some(Sketch { shingles: shingles.to_vec(), signature: signature.to_vec() }));
+        }
+    }
+    Ok(None)
+}
+
+/// The sketch of `text`, cut, hashed and signed as `job` says, which is the output's; none where the text is too short
+/// to have a shingle.
+///
+/// # Errors
+/// When the dictionary, where there is one, cannot be read.
+pub async fn of_text(finished: &Finished, job: &Job, text: &str) -> Result<Option<Sketch>> {
+    let (set, known) = match job.shingle.hash {
+        ShingleHash::Dictionary => by_dictionary(finished, job, text).await?,
+        _ => {
+            let mut set = Vec::new();
+            shingles(text, &job.shingle, &mut Scratch::default(), &mut set)?;
+            let known = set.len();
+            (set, known)
+        }
+    };
+    if set.is_empty() {
+        return Ok(None);
+    }
+    let dictionary = finished.manifest().tables.get(Table::Dictionary.name()).map(|table| table.rows);
+    let signature = signature(&set, known, job, dictionary)?;
+    Ok(Some(Sketch { shingles: set, signature }))
+}
+
+/// The numbers of the text's shingles, ascending, and how many of them stand in the dictionary.
+///
+/// The others are in no document, but they are part of the text and of every union with it: they get the numbers past
+/// the dictionary's end, in order of their bytes.
+async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Vec<u64>, usize)> {
+    let texts = shingle_texts::of_one_text(text, &job.shingle)?;
+    let mut numbers: BTreeMap<&str, Option<u64>> = texts.iter().map(|t| (t.as_str(), None)).collect();
+    let dictionary = finished.table(Table::Dictionary).await?;
+    let mut entries = dictionary.select(vec![col("number"), utf8("shingle")])?.execute_stream().await?;
+    let mut entries_read = 0;
+    while let Some(batch) = entries.try_next().await? {
+        let (number, shingle) = (as_uint64_array(batch.column(0))?, as_string_array(batch.column(1))?);
+        for (number, shingle) in number.values().iter().zip(shingle.iter().flatten()) {
+            if let Some(found) = numbers.get_mut(shingle) {
+                *found = Some(*number);
+            }
+        }
+        entries_read += batch.num_rows() as u64;
+    }
+    let mut set: Vec<u64> = numbers.values().flatten().copied().collect();
+    set.sort_unstable();
+    let known = set.len();
+    set.extend((entries_read + 1..).take(numbers.len() - known));
+    Ok((set, known))
+}
+
+/// The signature of `set`, whose elements from `known` on are shingles that no document has.
+///
+/// Such a shingle takes part under every function, as it would if the text were a document, since otherwise the estimate
+/// would be that of a smaller text. Where its value is the least, no document can have the same for the same reason; but
+/// modulo a prime just above the dictionary's end, its number may be that of another shingle. So the value there becomes
+/// one that the linear family never gives.
+fn signature(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
+    let by = &job.minhash;
+    let mut signature = Vec::with_capacity(by.permutations);
+    let Some((modulus, draws)) = by.linear(dictionary)? else {
+        minhash(set, &Permutations::new(by.permutations, by.seed), &mut signature);
+        return Ok(signature);
+    };
+    let functions = Linear::new(by.permutations, by.seed, modulus, draws).ok_or_else(|| {
+        Error::bug(format!("no linear functions modulo {modulus} can be drawn from {draws}"))
+    })?;
+    linear::minhash(set, &functions, &mut signature);
+    if known < set.len() {
+        let mut of_known = Vec::with_capacity(by.permutations);
+        linear::minhash(&set[..known], &functions, &mut of_known);
+        of_known.resize(by.permutations, NEVER);
+        for (value, of_known) in signature.iter_mut().zip(of_known) {
+            if *value < of_known {
+                *value = NEVER;
+            }
+        }
+    }
+    Ok(signature)
+}
+
+/// Values of the linear family are under its modulus, which is under 2^32.
+const NEVER: u32 = u32::MAX;
+
+/// The lists of a column, row by row.
+///
+/// # Errors
+/// When the column holds no lists of `T`.
+pub(super) fn lists<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<impl Iterator<Item = &[T::Native]>> {
+    let lists = as_list_array(column)?;
+    let values = as_primitive_array::<T>(lists.values())?.values();
+    let bounds = lists.value_offsets().windows(2);
+    Ok(bounds.map(move |bounds| &values[bounds[0] as usize..bounds[1] as usize]))
+}
+
+/// A column of strings as one kind of strings.
+pub(super) fn utf8(column: &str) -> Expr {
+    cast(col(column), DataType::Utf8).alias(column)
+}

@@ -1,0 +1,120 @@
+//! Why a document that was asked for is not there.
+
+use std::collections::BTreeSet;
+
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::prelude::{col, lit};
+use futures::TryStreamExt;
+
+use super::Finished;
+use super::sketch::utf8;
+use crate::error::{Error, Result};
+use crate::schema::Table;
+
+/// Spellings that an error names.
+const NAMED: usize = 5;
+/// From so many characters on, an id that holds what was asked for is near, however long the rest of it is.
+const LEAST_PART: usize = 3;
+
+/// The error that says why the output has no document `id`: it was rejected, or there is none, and which ids are spelled
+/// nearly so.
+///
+/// # Errors
+/// When the tables cannot be read.
+pub async fn unknown(finished: &Finished, id: &str) -> Result<Error> {
+    let rejects = finished.table(Table::Rejects).await?.filter(col("id").eq(lit(id)))?;
+    let columns = vec![utf8("source"), col("position"), utf8("reason")];
+    let rejects = rejects
+        .select(columns)?
+        .sort(vec![col("source").sort(true, false), col("position").sort(true, false)])?;
+    for batch in rejects.limit(0, Some(1))?.collect().await? {
+        let (source, reason) = (as_string_array(batch.column(0))?, as_string_array(batch.column(2))?);
+        let position = as_uint64_array(batch.column(1))?;
+        if batch.num_rows() > 0 {
+            return Ok(Error::job(format!(
+                "`{id}` was rejected and not compared: {} ({}, position {})",
+                reason.value(0),
+                source.value(0),
+                position.value(0)
+            )));
+        }
+    }
+    let mut nearest = Nearest::to(id);
+    let mut ids = finished.table(Table::Documents).await?.select(vec![utf8("id")])?.execute_stream().await?;
+    while let Some(batch) = ids.try_next().await? {
+        as_string_array(batch.column(0))?.iter().flatten().for_each(|id| nearest.take(id));
+    }
+    Ok(Error::job(format!("no document has the id `{id}`{}", nearest.said())))
+}
+
+/// The ids that need the fewest edits to become the one that was asked for, as far as they can be meant.
+struct Nearest<'a> {
+    asked: &'a str,
+    chars: usize,
+    /// (edits, id); at most [`NAMED`].
+    best: BTreeSet<(usize, String)>,
+}
+
+impl<'a> Nearest<'a> {
+    fn to(asked: &'a str) -> Self {
+        Self { asked, chars: asked.chars().count(), best: BTreeSet::new() }
+    }
+
+    fn take(&mut self, id: &str) {
+        let most = (self.chars / 3).max(2);
+        let holds = self.chars >= LEAST_PART && id.contains(self.asked);
+        // The difference in length is the least number of edits, and cheap.
+        if !holds && id.chars().count().abs_diff(self.chars) > most {
+            return;
+        }
+        let edits = strsim::levenshtein(self.asked, id);
+        if holds || edits <= most {
+            self.best.insert((edits, id.to_owned()));
+            if self.best.len() > NAMED {
+                self.best.pop_last();
+            }
+        }
+    }
+
+    fn said(&self) -> String {
+        match self.best.is_empty() {
+            true => "; the column `id` of the table documents has them all".into(),
+            false => {
+                let ids: Vec<String> = self.best.iter().map(|(_, id)| format!("`{id}`")).collect();
+                let are = if ids.len() == 1 { "is" } else { "are" };
+                format!("; near it {are} {}", ids.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(asked: &str, ids: &[&str]) -> Vec<String> {
+        let mut nearest = Nearest::to(asked);
+        ids.iter().for_each(|id| nearest.take(id));
+        nearest.best.into_iter().map(|(_, id)| id).collect()
+    }
+
+    #[test]
+    fn fewest_edits_come_first_and_far_ones_not_at_all() {
+        assert_eq!(
+            near("bread.txt", &["tea.txt", "bred.txt", "bread.tx", "garden.txt"]),
+            ["bread.tx", "bred.txt", "tea.txt"]
+        );
+        assert_eq!(near("", &["a", "abc"]), ["a"]);
+    }
+
+    #[test]
+    fn a_part_of_a_path_is_near_it() {
+        assert_eq!(near("tea.txt", &["notes/1987/english/tea.txt"]), ["notes/1987/english/tea.txt"]);
+        assert!(near("a", &["long-and-far"]).is_empty());
+    }
+
+    #[test]
+    fn at_most_five_are_named() {
+        assert_eq!(near("d1", &["d2", "d3", "d4", "d5", "d6", "d7", "d11"]), ["d11", "d2", "d3", "d4", "d5"]);
+    }
+}

@@ -1,0 +1,107 @@
+//! `find --show`: the texts of similar files side by side.
+
+use std::path::Path;
+
+use predicates::prelude::*;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+const TEXT: &str = "The quick brown fox jumps over the lazy dog while the sun goes down behind the hills.";
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).unwrap();
+}
+
+/// Three files of which every two are similar, the first two most.
+fn files() -> TempDir {
+    let folder = tempdir().unwrap();
+    write(folder.path(), "one.txt", TEXT);
+    write(folder.path(), "two.txt", &TEXT.replace("fox", "cat"));
+    write(folder.path(), "three.txt", &TEXT.replace("fox", "cat").replace("lazy", "industrious"));
+    folder
+}
+
+fn find(folder: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    resemblance().arg("find").arg(folder).args(["-t", "0.3", "--all"]).args(arguments).assert()
+}
+
+#[test]
+fn common_passages_stand_in_brackets_where_there_is_no_terminal() {
+    let folder = files();
+    let shown = find(folder.path(), &["--show"]).success();
+    let shown = String::from_utf8_lossy(&shown.get_output().stdout).into_owned();
+    let (_, shown) = shown.split_once("\njaccard ").unwrap();
+    let names = shown.lines().nth(1).unwrap();
+    let (a, b) = names.split_once(" | ").unwrap();
+    assert_eq!((a.trim_end(), b), ("one.txt", "two.txt"), "{shown}");
+    // Two columns of 48 and what stands between them.
+    assert!(shown.lines().all(|line| line.chars().count() <= 99), "{shown}");
+    let text = |side: usize| {
+        let lines = shown
+            .lines()
+            .skip(3)
+            .take_while(|line| !line.is_empty())
+            .filter_map(|line| line.split(" | ").nth(side));
+        lines.map(str::trim).collect::<Vec<_>>().join(" ")
+    };
+    let expected = TEXT.replace("The", "[The").replace("fox", "] fox [").replace("hills.", "hills.]");
+    let expected = expected.replace(" ]", "]").replace("[ ", "[");
+    assert_eq!(text(0).trim(), expected);
+    assert_eq!(text(1).trim(), expected.replace("fox", "cat"));
+    assert!(!shown.contains('\u{1b}'));
+    assert!(shown.ends_with("2 more pairs are not shown; --show 3 shows all\n"), "{shown}");
+}
+
+#[test]
+fn as_many_pairs_are_shown_as_asked_for() {
+    let folder = files();
+    let times = |n: usize| predicate::str::contains("\njaccard ").count(n);
+    find(folder.path(), &["--show", "3"])
+        .success()
+        .stdout(times(3).and(predicate::str::contains("not shown").not()));
+    find(folder.path(), &["--show=2"])
+        .success()
+        .stdout(times(2).and(predicate::str::contains("1 more pair is")));
+    find(folder.path(), &[]).success().stdout(times(0));
+    let none =
+        resemblance().arg("find").arg(folder.path()).args(["-t", "1", "--all", "--show"]).assert().success();
+    none.stdout(predicate::str::starts_with("0 pairs"));
+}
+
+#[test]
+fn long_texts_are_cut() {
+    let folder = tempdir().unwrap();
+    let long: Vec<String> = (0..3_000).map(|i| format!("word{i}")).collect();
+    write(folder.path(), "one.txt", &long.join(" "));
+    write(folder.path(), "two.txt", &long.join("\n"));
+    let shown = find(folder.path(), &["--show"]).success();
+    let text = String::from_utf8_lossy(&shown.get_output().stdout).into_owned();
+    assert_eq!(
+        text.lines().filter(|line| line.contains(" | word") || line.contains(" | [word")).count(),
+        198
+    );
+    shown.stdout(predicate::str::is_match(r"\(\d+ more lines are left out\)").unwrap());
+}
+
+#[test]
+fn wrong_arguments_say_what_is_allowed() {
+    let folder = files();
+    let cases: [(&[&str], &str, &str); 5] = [
+        (&["-k", "0"], "-k", "1 or more"),
+        (&["--show", "0"], "--show", "1 or more"),
+        (&["--show", "one.txt"], "--show", "paths come before"),
+        (&["--show", "--json"], "--json", "cannot be used with"),
+        (&["--json", "--show", "2"], "--show", "cannot be used with"),
+    ];
+    for (arguments, named, allowed) in cases {
+        let wrong = find(folder.path(), arguments).code(2).stdout("");
+        wrong.stderr(predicate::str::contains(named).and(predicate::str::contains(allowed)));
+    }
+    for bad in ["0", "1.5", "nan", "x"] {
+        let wrong = resemblance().arg("find").arg(folder.path()).args(["--threshold", bad]).assert().code(2);
+        wrong.stderr(
+            predicate::str::contains("--threshold").and(predicate::str::contains("over 0 and at most 1")),
+        );
+    }
+}

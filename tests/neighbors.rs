@@ -1,0 +1,337 @@
+//! The neighbors of a document, held against a ranking by plain loops, and the command as a user calls it.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use datafusion::arrow::array::{Array, ListArray, RecordBatch, UInt32Array, UInt64Array};
+use predicates::prelude::*;
+use resemblance::engine::session;
+use resemblance::job::{Engine, Job};
+use resemblance::query::neighbors::{By, Neighbors, neighbors};
+use resemblance::query::sketch::{Sketch, of_document, of_text};
+use resemblance::query::{Finished, unknown};
+use tempfile::tempdir;
+
+use crate::support::*;
+
+/// A ranking: (id, estimate, jaccard).
+type Ranking = Vec<(String, f64, f64)>;
+
+/// Whether two signatures meet.
+type Meet<'a> = &'a dyn Fn(&[u32], &[u32]) -> bool;
+
+/// Documents as the ranking by plain loops needs them.
+struct Plain<T> {
+    ids: Vec<String>,
+    signatures: Vec<Vec<u32>>,
+    sets: Vec<BTreeSet<T>>,
+}
+
+impl<T: Ord> Plain<T> {
+    /// All that meet the document at `of`, most similar first.
+    fn ranking(&self, of: usize, meet: Meet<'_>, by: By) -> Ranking {
+        let mut found = Vec::new();
+        for other in 0..self.ids.len() {
+            let (a, b) = (&self.signatures[of], &self.signatures[other]);
+            if other == of || !meet(a, b) {
+                continue;
+            }
+            let equal = (0..a.len()).filter(|&i| a[i] == b[i]).count();
+            let shared = self.sets[of].intersection(&self.sets[other]).count();
+            let union = self.sets[of].len() + self.sets[other].len() - shared;
+            found.push((
+                self.ids[other].clone(),
+                equal as f64 / a.len() as f64,
+                shared as f64 / union as f64,
+            ));
+        }
+        found.sort_by(|a, b| {
+            let (estimates, jaccards) = (b.1.total_cmp(&a.1), b.2.total_cmp(&a.2));
+            let similar = match by {
+                By::Estimate => estimates.then(jaccards),
+                By::Jaccard => jaccards.then(estimates),
+            };
+            similar.then(a.0.cmp(&b.0))
+        });
+        found
+    }
+}
+
+fn lists(batch: &RecordBatch, column: &str) -> ListArray {
+    batch.column_by_name(column).unwrap().as_any().downcast_ref::<ListArray>().unwrap().clone()
+}
+
+fn signatures(batch: &RecordBatch) -> Vec<Vec<u32>> {
+    let rows = lists(batch, "signature");
+    let row = |i| rows.value(i).as_any().downcast_ref::<UInt32Array>().unwrap().values().to_vec();
+    (0..rows.len()).map(row).collect()
+}
+
+fn stored_sets(batch: &RecordBatch) -> Vec<BTreeSet<u64>> {
+    let rows = lists(batch, "shingles");
+    let row = |i| rows.value(i).as_any().downcast_ref::<UInt64Array>().unwrap().values().to_vec();
+    (0..rows.len()).map(|i| row(i).into_iter().collect()).collect()
+}
+
+/// All rows of some band are equal.
+fn equal_band(a: &[u32], b: &[u32], job: &Job) -> bool {
+    (0..job.lsh.bands)
+        .any(|band| (0..job.lsh.rows).all(|row| a[band * job.lsh.rows + row] == b[band * job.lsh.rows + row]))
+}
+
+/// Some band of the one falls into a bucket of the shared table into which some band of the other falls.
+fn shared_table(a: &[u32], b: &[u32], job: &Job) -> bool {
+    let buckets = |signature: &[u32]| -> BTreeSet<u64> {
+        let bands = signature.chunks(job.lsh.rows).take(job.lsh.bands);
+        let text = |band: &[u32]| band.iter().map(u32::to_string).collect::<Vec<_>>().join("_");
+        bands
+            .map(|band| u64::from(crc32fast::hash(text(band).as_bytes())) % job.lsh.table_size.unwrap())
+            .collect()
+    };
+    !buckets(a).is_disjoint(&buckets(b))
+}
+
+fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let engine = Engine { memory: 1 << 30, threads: 2, spill: None };
+    runtime.block_on(async {
+        let session = session::session(&engine).unwrap();
+        ask(Finished::open(&session, &output.to_string_lossy()).await.unwrap()).await
+    })
+}
+
+async fn ask(finished: &Finished, sketch: &Sketch, own: Option<&str>, by: By, top: usize) -> Neighbors {
+    let job = finished.job().unwrap();
+    neighbors(finished, sketch, own, &job.lsh, by, NonZeroUsize::new(top).unwrap()).await.unwrap()
+}
+
+/// Every tenth of the documents, held against the ranking by plain loops, whole and cut short.
+fn equals_plain_loops<T: Ord>(output: &Path, plain: &Plain<T>, meet: Meet<'_>) {
+    with_output(output, async |finished| {
+        let mut candidates = 0;
+        for of in (0..plain.ids.len()).step_by(plain.ids.len() / 10).take(10) {
+            let id = &plain.ids[of];
+            let sketch = of_document(&finished, id).await.unwrap().unwrap();
+            for by in [By::Estimate, By::Jaccard] {
+                let expected = plain.ranking(of, meet, by);
+                for top in [3, 100_000] {
+                    let found = ask(&finished, &sketch, Some(id), by, top).await;
+                    assert_eq!(found.candidates, expected.len() as u64, "{id}");
+                    let ranking: Ranking =
+                        found.nearest.into_iter().map(|n| (n.id, n.estimate, n.jaccard)).collect();
+                    assert_eq!(ranking, expected[..expected.len().min(top)], "{id} {by:?} {top}");
+                }
+                candidates += expected.len();
+            }
+        }
+        assert!(candidates > 0, "nothing was compared");
+    });
+}
+
+const DICTIONARY: [&str; 4] = [
+    "shingle.hash=dictionary",
+    "minhash.family=linear",
+    "minhash.modulus=next-prime",
+    "lsh.bucket_hash=crc32",
+];
+
+#[test]
+fn neighbors_are_those_that_plain_loops_find() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(11, 240, 40);
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &documents, 50);
+    let cases: [(&str, &[&str], fn(&[u32], &[u32], &Job) -> bool); 3] = [
+        ("defaults", &[], equal_band),
+        ("dictionary", &DICTIONARY, equal_band),
+        ("table", &["lsh.bucket_hash=crc32", "lsh.table_size=5000"], shared_table),
+    ];
+    for (name, sets, meet) in cases {
+        let output = folder.path().join(name);
+        let job = job(&source, &output, sets);
+        run(&job).unwrap();
+        let table = table(&output, "documents");
+        let ids = strings(&table, "id");
+        let text = |id: &String| &documents.iter().find(|document| document.0 == *id).unwrap().1;
+        let sets = ids.iter().map(|id| shingles(text(id), 3)).collect();
+        let plain = Plain { signatures: signatures(&table), sets, ids };
+        equals_plain_loops(&output, &plain, &|a, b| meet(a, b, &job));
+
+        // A text is sketched as the run sketched it, and finds itself.
+        with_output(&output, async |finished| {
+            for (id, text) in documents.iter().step_by(60) {
+                let sketch = of_text(&finished, &job, text).await.unwrap().unwrap();
+                assert_eq!(Some(&sketch), of_document(&finished, id).await.unwrap().as_ref(), "{name} {id}");
+                let found = ask(&finished, &sketch, None, By::Estimate, 1_000).await;
+                assert_eq!((found.nearest[0].estimate, found.nearest[0].jaccard), (1.0, 1.0));
+                let own = found.nearest.iter().find(|neighbor| neighbor.id == *id).unwrap();
+                assert_eq!((own.jaccard, own.shared_bands), (1.0, job.lsh.bands));
+            }
+        });
+    }
+}
+
+#[test]
+fn reuters_has_the_neighbors_that_plain_loops_find() {
+    let Some(data) = real_data("reuters21578") else { return };
+    let folder = tempdir().unwrap();
+    let output = folder.path().join("out");
+    let sets = [format!("source.url={}/", data.display()), format!("output.url={}", output.display())];
+    let job = Job::load(repository("jobs/reuters.toml"), &sets).unwrap();
+    run(&job).unwrap();
+    let table = table(&output, "documents");
+    let plain =
+        Plain { ids: strings(&table, "id"), signatures: signatures(&table), sets: stored_sets(&table) };
+    equals_plain_loops(&output, &plain, &|a, b| equal_band(a, b, &job));
+}
+
+/// Shingles that no document has are part of the text, and agree with nothing.
+#[test]
+fn a_text_with_shingles_that_are_not_in_the_dictionary_is_measured_whole() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(12, 40, 40);
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    write_parquet(&source, &documents, 50);
+    let job = job(&source, &output, &DICTIONARY);
+    run(&job).unwrap();
+    let (id, stored) = &documents[0];
+    let longer = format!("{stored} {stored} now comes what nobody wrote before");
+    let (a, b) = (shingles(&longer, 3), shingles(stored, 3));
+    let jaccard = a.intersection(&b).count() as f64 / a.union(&b).count() as f64;
+    // More shingles than the dictionary has: modulo the prime above it they are numbers of others.
+    let strange: Vec<String> = (0..3_000).map(|i| format!("s{i}")).collect();
+    with_output(&output, async |finished| {
+        let sketch = of_text(&finished, &job, &longer).await.unwrap().unwrap();
+        assert_eq!(sketch.shingles.len(), a.len());
+        let found = ask(&finished, &sketch, None, By::Jaccard, 1_000).await;
+        let own = found.nearest.iter().find(|neighbor| neighbor.id == *id).unwrap();
+        assert_eq!((own.jaccard, own.containment_b), (jaccard, 1.0));
+        assert!((own.estimate - jaccard).abs() < 0.15, "{} for {jaccard}", own.estimate);
+
+        let sketch = of_text(&finished, &job, &strange.join(" ")).await.unwrap().unwrap();
+        assert_eq!(ask(&finished, &sketch, None, By::Estimate, 10).await.candidates, 0);
+        assert_eq!(of_text(&finished, &job, "two words").await.unwrap(), None);
+    });
+}
+
+/// A corpus with a document that is like no other and one that is too short; the output.
+fn small_output(folder: &Path) -> std::path::PathBuf {
+    let mut documents = corpus(13, 30, 40);
+    documents[29].1 = documents[28].1.clone();
+    let lonely: Vec<String> = (0..30).map(|i| format!("l{i}")).collect();
+    documents.push(("lonely".into(), lonely.join(" ")));
+    documents.push(("short".into(), "two words".into()));
+    let (source, output) = (folder.join("in.parquet"), folder.join("out"));
+    write_parquet(&source, &documents, 50);
+    run(&job(&source, &output, &[])).unwrap();
+    output
+}
+
+#[test]
+fn the_command_prints_a_table_or_json() {
+    let folder = tempdir().unwrap();
+    let out = small_output(folder.path());
+    let ask = |arguments: &[&str]| resemblance().arg("neighbors").arg(&out).args(arguments).assert();
+    ask(&["--id", "d00029", "--top", "1"]).success().stdout(
+        predicate::str::contains("| estimate")
+            .and(predicate::str::contains("1.000000"))
+            .and(predicate::str::contains("a is d00029")),
+    );
+    let json = ask(&["--id", "d00029", "--top", "1000", "--by", "jaccard", "--json"]).success();
+    let lines: Vec<serde_json::Value> = String::from_utf8_lossy(&json.get_output().stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!((&lines[0]["jaccard"], &lines[0]["estimate"]), (&1.0.into(), &1.0.into()));
+    assert!(lines.iter().all(|line| line["id"] != "d00029"));
+    json.stderr(predicate::str::contains("1000 were asked for"));
+
+    // The text of a document, as a file and on standard input.
+    let text = &corpus(13, 30, 40)[3].1;
+    let file = folder.path().join("text.txt");
+    std::fs::write(&file, text).unwrap();
+    let by_file = ask(&["--text", file.to_str().unwrap(), "--json", "--top", "40"]).success();
+    let piped = ["--text", "-", "--json", "--top", "40"];
+    let by_pipe =
+        resemblance().arg("neighbors").arg(&out).args(piped).write_stdin(text.as_str()).assert().success();
+    assert_eq!(by_file.get_output().stdout, by_pipe.get_output().stdout);
+    let first = String::from_utf8_lossy(&by_file.get_output().stdout).lines().next().unwrap().to_owned();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&first).unwrap()["jaccard"], 1.0);
+}
+
+#[test]
+fn what_is_not_to_be_had_is_said() {
+    let folder = tempdir().unwrap();
+    let out = small_output(folder.path());
+    let ask = |arguments: &[&str]| resemblance().arg("neighbors").arg(&out).args(arguments).assert();
+    ask(&["--id", "lonely"])
+        .success()
+        .stdout(predicate::str::starts_with("no other document shares a bucket with lonely"));
+    ask(&["--id", "lonely", "--json"])
+        .success()
+        .stdout("")
+        .stderr(predicate::str::contains("no other document"));
+    ask(&["--id", "d00029", "--top", "500"]).success().stdout(predicate::str::contains("500 were asked for"));
+
+    ask(&["--id", "d0029"]).code(2).stderr(
+        predicate::str::contains("no document has the id `d0029`").and(predicate::str::contains("`d00029`")),
+    );
+    ask(&["--id", "nothing like it"]).code(2).stderr(predicate::str::contains("the column `id`"));
+    ask(&["--id", "short"])
+        .code(2)
+        .stderr(predicate::str::contains("rejected").and(predicate::str::contains("too_short")));
+    for bad in ["0", "-1", "x"] {
+        ask(&["--id", "lonely", &format!("--top={bad}")])
+            .code(2)
+            .stderr(predicate::str::contains("--top").and(predicate::str::contains("1 or more")));
+    }
+    ask(&[]).code(2).stderr(predicate::str::contains("--id"));
+    ask(&["--id", "lonely", "--text", "-"]).code(2).stderr(predicate::str::contains("cannot be used with"));
+
+    let file = folder.path().join("text.txt");
+    let path = file.to_str().unwrap();
+    ask(&["--text", path]).code(3).stderr(predicate::str::contains("text.txt"));
+    std::fs::write(&file, b"caf\xe9 noir et blanc").unwrap();
+    ask(&["--text", path]).code(3).stderr(predicate::str::contains("text.txt is not valid UTF-8"));
+    std::fs::write(&file, "two words").unwrap();
+    ask(&["--text", path])
+        .code(3)
+        .stderr(predicate::str::contains("too short").and(predicate::str::contains("3 words")));
+    std::fs::write(&file, "nobody wrote these words before").unwrap();
+    ask(&["--text", path]).success().stdout(predicate::str::starts_with("no document shares a bucket with"));
+    resemblance()
+        .args(["neighbors", "no-such-output", "--id", "x"])
+        .assert()
+        .code(3)
+        .stderr(predicate::str::contains("no-such-output"));
+}
+
+#[test]
+fn a_job_of_another_version_is_to_be_run_again() {
+    let folder = tempdir().unwrap();
+    let out = small_output(folder.path());
+    let path = out.join("manifest.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    record["job"]["shingle"].as_object_mut().unwrap().remove("words");
+    std::fs::write(&path, record.to_string()).unwrap();
+    resemblance()
+        .arg("neighbors")
+        .arg(&out)
+        .args(["--id", "lonely"])
+        .assert()
+        .code(3)
+        .stderr(predicate::str::contains("run the job again"));
+}
+
+#[test]
+fn at_most_five_spellings_are_named() {
+    let folder = tempdir().unwrap();
+    let out = small_output(folder.path());
+    let said =
+        with_output(&out, async |finished| unknown::unknown(&finished, "d0000").await.unwrap().to_string());
+    assert_eq!(
+        said,
+        "no document has the id `d0000`; near it are `d00000`, `d00001`, `d00002`, `d00003`, `d00004`"
+    );
+}
