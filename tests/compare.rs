@@ -209,7 +209,7 @@ fn wrong_arguments_say_what_is_allowed() {
         let argument = format!("{}={}", arguments[0], arguments[1]);
         resemblance().arg("compare").arg(&job).arg(argument).assert().code(2).stderr(
             predicate::str::contains(*named)
-                .and(predicate::str::contains("expected a whole number, 1 or more")),
+                .and(predicate::str::contains("expected a whole number of 1 or more")),
         );
     }
     std::fs::write(folder.path().join("file"), "").unwrap();

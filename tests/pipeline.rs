@@ -105,17 +105,33 @@ fn clusters_are_the_components_of_the_pairs() {
 
 #[test]
 fn the_same_rows_for_any_partitions_batches_order_and_budget() {
+    assert_same_rows(&[]);
+}
+
+#[test]
+fn the_same_rows_and_numbers_with_a_dictionary() {
+    assert_same_rows(&[
+        "shingle.hash=dictionary",
+        "minhash.family=linear",
+        "minhash.modulus=next-prime",
+        "lsh.bucket_hash=crc32",
+        "lsh.table_size=5000",
+    ]);
+}
+
+/// Whatever the partitions, batches, files, order and budget.
+fn assert_same_rows(sets: &[&str]) {
     let folder = tempdir().unwrap();
     let documents = corpus(5, 400, 30);
     let source = folder.path().join("in.parquet");
     write_parquet(&source, &documents, 50);
     let undisturbed = folder.path().join("undisturbed");
-    run(&job(&source, &undisturbed, &[])).unwrap();
+    run(&job(&source, &undisturbed, sets)).unwrap();
     let expected = tables(&undisturbed);
 
     for (i, (partitions, batch)) in [(1, 8192), (2, 7), (7, 64), (3, 1)].into_iter().enumerate() {
         let output = folder.path().join(format!("out{i}"));
-        run_with(&job(&source, &output, &[]), |config| {
+        run_with(&job(&source, &output, sets), |config| {
             config.with_target_partitions(partitions).with_batch_size(batch)
         })
         .unwrap();
@@ -129,7 +145,7 @@ fn the_same_rows_for_any_partitions_batches_order_and_budget() {
     write_parquet(&sources.join("b.parquet"), left, 30);
     write_parquet(&sources.join("a.parquet"), right, 1_000);
     let output = folder.path().join("reversed");
-    run(&job(&sources, &output, &["engine.memory=64MiB"])).unwrap();
+    run(&job(&sources, &output, &[&["engine.memory=64MiB"], sets].concat())).unwrap();
     assert_eq!(tables(&output), expected, "another order, in two files, with a small budget");
 }
 

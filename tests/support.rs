@@ -149,9 +149,9 @@ pub fn table(output: &Path, name: &str) -> RecordBatch {
     take_record_batch(&all, &order).unwrap()
 }
 
-/// The four tables of an output.
+/// The tables of an output.
 pub fn tables(output: &Path) -> Vec<RecordBatch> {
-    ["documents", "rejects", "pairs", "clusters"].iter().map(|name| table(output, name)).collect()
+    manifest(output).tables.keys().map(|name| table(output, name)).collect()
 }
 
 /// A column of strings.

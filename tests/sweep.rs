@@ -179,7 +179,7 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
 #[test]
 fn wrong_arguments_say_what_is_allowed() {
     let job = repository("jobs/quickstart.toml");
-    let number = "expected a whole number, 1 or more";
+    let number = "expected a whole number of 1 or more";
     let share = "expected a number over 0 and at most 1";
     let cases = [
         ("--thresholds", "0", share),

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use super::progress::Screen;
-use super::{JobArguments, measure, print};
+use super::{JobArguments, arguments, measure, print};
 use crate::error::{Error, Result};
 use crate::query::compare::{Comparison, compare};
 use crate::report;
@@ -26,11 +26,11 @@ pub(super) struct Compare {
         value_name = "N,..",
         value_delimiter = ',',
         default_value = "100,500,1000,2000,5000",
-        value_parser = measure::positive
+        value_parser = arguments::one_or_more
     )]
     documents: Vec<NonZeroUsize>,
     /// Measure so many times; each time told is the least
-    #[arg(long, value_name = "N", default_value = "1", value_parser = measure::positive)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_or_more)]
     repeat: NonZeroUsize,
     /// Print everything that was measured as one JSON object
     #[arg(long)]

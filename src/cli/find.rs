@@ -2,6 +2,7 @@
 
 use std::num::NonZeroUsize;
 
+use super::arguments;
 use super::print;
 use super::progress::Screen;
 use super::run::run_job;
@@ -17,7 +18,7 @@ pub(super) struct Find {
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
     /// The least similarity to print, over 0 and at most 1
-    #[arg(short, long, default_value = "0.8", value_parser = similarity)]
+    #[arg(short, long, default_value = "0.8", value_parser = arguments::similarity)]
     threshold: f64,
     /// Characters (or words) in a shingle
     #[arg(short = 'k', long, default_value = "9", value_parser = shingle_size)]
@@ -36,19 +37,13 @@ pub(super) struct Find {
     show: Option<NonZeroUsize>,
 }
 
-fn similarity(text: &str) -> std::result::Result<f64, String> {
-    match text.parse() {
-        Ok(number) if number > 0.0 && number <= 1.0 => Ok(number),
-        _ => Err("expected a number over 0 and at most 1".into()),
-    }
-}
-
 fn shingle_size(text: &str) -> std::result::Result<NonZeroUsize, String> {
-    super::one_or_more(text).map_err(|expected| format!("{expected} after -k"))
+    arguments::one_or_more(text).map_err(|expected| format!("{expected} after -k"))
 }
 
 fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
-    super::one_or_more(text).map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
+    arguments::one_or_more(text)
+        .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -69,7 +64,8 @@ impl Find {
         }
         let cells = rows::cells(&pairs)?;
         let manifest = &outcome.manifest;
-        let counted = |name: &str| print::count(manifest.counts.get(name).copied().unwrap_or(0));
+        let counted =
+            |name: &str, noun: &str| print::counted(manifest.counts.get(name).copied().unwrap_or(0), noun);
         let rejected: Vec<String> =
             manifest.rejects.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
         let rejected = if rejected.is_empty() {
@@ -78,10 +74,10 @@ impl Find {
             format!("; not compared: {}", rejected.join(", "))
         };
         let summary = format!(
-            "{} pairs of similarity {} or more among {} files{rejected}\n",
-            counted("pairs"),
+            "{} of similarity {} or more among {}{rejected}\n",
+            counted("pairs", "pair"),
             self.threshold,
-            counted("documents"),
+            counted("documents", "file"),
         );
         let table = match cells.is_empty() {
             true => String::new(),

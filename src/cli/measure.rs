@@ -1,6 +1,5 @@
-//! What the commands that measure share: lists of numbers, a session that Ctrl-C stops, and files of charts.
+//! What the commands that measure share: a session that Ctrl-C stops, and files of charts.
 
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use datafusion::prelude::SessionContext;
@@ -11,19 +10,6 @@ use crate::engine::{Watch, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
 use crate::report::{self, Chart, Page};
-
-/// A whole number over 0, as an argument.
-pub(super) fn positive(text: &str) -> std::result::Result<NonZeroUsize, String> {
-    text.trim().parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
-}
-
-/// A similarity that pairs can be asked to reach, as an argument.
-pub(super) fn threshold(text: &str) -> std::result::Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(threshold) if threshold > 0.0 && threshold <= 1.0 => Ok(threshold),
-        _ => Err("expected a number over 0 and at most 1".to_owned()),
-    }
-}
 
 /// Runs `work` on a session for `job`, until it ends or somebody stops it.
 pub(super) fn run<T>(

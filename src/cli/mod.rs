@@ -2,6 +2,7 @@
 //!
 //! Results go to standard output, everything else to standard error.
 
+mod arguments;
 mod check;
 mod compare;
 mod find;
@@ -84,11 +85,6 @@ impl JobArguments {
     fn load(&self) -> Result<job::Job> {
         job::Job::load(&self.job, &self.sets)
     }
-}
-
-/// A count of what is to be printed or cut.
-fn one_or_more(text: &str) -> std::result::Result<std::num::NonZeroUsize, String> {
-    text.parse().map_err(|_| "expected a whole number of 1 or more".to_owned())
 }
 
 /// Runs the command that the process was called with, and says how it ended.

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use datafusion::prelude::SessionContext;
 
-use super::{print, runtime};
+use super::{arguments, print, runtime};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, Unit};
@@ -20,7 +20,7 @@ pub(super) struct Neighbors {
     #[command(flatten)]
     of: Of,
     /// Most neighbors to print
-    #[arg(long, value_name = "N", default_value = "10", value_parser = super::one_or_more)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_or_more)]
     top: NonZeroUsize,
     /// What neighbors are sorted by; equal ones by the other, then by id
     #[arg(long, value_enum, default_value_t = SortBy::Estimate)]
@@ -29,7 +29,7 @@ pub(super) struct Neighbors {
     #[arg(long)]
     json: bool,
     /// Bytes that may be held at once
-    #[arg(long, default_value = "4GiB", value_parser = super::sql::parse_memory)]
+    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
     memory: u64,
 }
 

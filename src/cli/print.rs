@@ -46,6 +46,16 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     format!("{table}\n")
 }
 
+/// A count and what is counted, in the singular for one: `1 pair`, `1,000 pairs`.
+pub(super) fn counted(n: u64, noun: &str) -> String {
+    format!("{} {}", count(n), plural(n, noun))
+}
+
+/// The noun as it stands behind this count.
+pub(super) fn plural(n: u64, noun: &str) -> String {
+    format!("{noun}{}", if n == 1 { "" } else { "s" })
+}
+
 /// A count with a comma between thousands.
 pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();

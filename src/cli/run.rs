@@ -91,6 +91,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let manifest = &outcome.manifest;
     let counted = |name: &str| manifest.counts.get(name).copied().unwrap_or(0);
     let number = |name: &str| print::count(counted(name));
+    let noun = |name: &str, noun: &str| print::plural(counted(name), noun);
     let mut text = String::new();
     if outcome.already_finished {
         let _ = writeln!(
@@ -99,14 +100,15 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
             job.output.url
         );
     }
-    let _ = writeln!(text, "{:>12} documents compared", number("documents"));
+    let _ = writeln!(text, "{:>12} {} compared", number("documents"), noun("documents", "document"));
     let reasons: Vec<String> =
         manifest.rejects.iter().map(|(reason, n)| format!("{} {reason}", print::count(*n))).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
     let _ = writeln!(text, "{:>12} rejected{reasons}", number("rejects"));
-    let _ = writeln!(text, "{:>12} different shingle sets", number("shingle_sets"));
+    let _ =
+        writeln!(text, "{:>12} different {}", number("shingle_sets"), noun("shingle_sets", "shingle set"));
     if manifest.counts.contains_key("candidates") {
-        let _ = writeln!(text, "{:>12} candidates", number("candidates"));
+        let _ = writeln!(text, "{:>12} {}", number("candidates"), noun("candidates", "candidate"));
     }
     let left_out = counted("pairs_left_out");
     let left_out = match left_out {
@@ -117,12 +119,18 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     };
     let _ = writeln!(
         text,
-        "{:>12} pairs of similarity {} or more{left_out}",
+        "{:>12} {} of similarity {} or more{left_out}",
         number("pairs"),
+        noun("pairs", "pair"),
         job.score.threshold
     );
-    let _ =
-        writeln!(text, "{:>12} clusters of {} documents", number("clusters"), number("clustered_documents"));
+    let _ = writeln!(
+        text,
+        "{:>12} {} of {} documents",
+        number("clusters"),
+        noun("clusters", "cluster"),
+        number("clustered_documents")
+    );
     let seconds: f64 = manifest.stages.iter().map(|s| s.seconds).sum();
     let _ = writeln!(text, "{seconds:>12.2} seconds");
     let cells = rows::cells(pairs)?;

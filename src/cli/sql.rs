@@ -3,7 +3,7 @@
 use datafusion::dataframe::DataFrame;
 use rustyline::error::ReadlineError;
 
-use super::{print, runtime};
+use super::{arguments, print, runtime};
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job;
@@ -19,12 +19,8 @@ pub(super) struct Sql {
     #[arg(long)]
     json: bool,
     /// Bytes that a query may hold at once, past which it spills
-    #[arg(long, default_value = "4GiB", value_parser = parse_memory)]
+    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
     memory: u64,
-}
-
-pub(super) fn parse_memory(text: &str) -> std::result::Result<u64, String> {
-    job::parse_size(text).map_err(|e| e.to_string())
 }
 
 const HELP: &str = "\

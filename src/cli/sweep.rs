@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use super::progress::Screen;
-use super::{JobArguments, measure, print};
+use super::{JobArguments, arguments, measure, print};
 use crate::error::{Error, Result};
 use crate::query::sweep::{Grid, sweep};
 use crate::report;
@@ -26,7 +26,7 @@ pub(super) struct Sweep {
         value_name = "T,..",
         value_delimiter = ',',
         default_value = "0.3,0.5,0.7,0.9",
-        value_parser = measure::threshold
+        value_parser = arguments::similarity
     )]
     thresholds: Vec<f64>,
     /// Words (or characters, as the job has it) in a shingle
@@ -35,7 +35,7 @@ pub(super) struct Sweep {
         value_name = "K,..",
         value_delimiter = ',',
         default_value = "3,5,7",
-        value_parser = measure::positive
+        value_parser = arguments::one_or_more
     )]
     sizes: Vec<NonZeroUsize>,
     /// Sizes of the samples: the first so many documents, by file and position, that can be compared at every size
@@ -44,11 +44,11 @@ pub(super) struct Sweep {
         value_name = "N,..",
         value_delimiter = ',',
         default_value = "100,500,1000",
-        value_parser = measure::positive
+        value_parser = arguments::one_or_more
     )]
     documents: Vec<NonZeroUsize>,
     /// Run each shingle size on each sample so many times
-    #[arg(long, value_name = "N", default_value = "3", value_parser = measure::positive)]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_or_more)]
     repeat: NonZeroUsize,
     /// Print everything that was measured as one JSON object
     #[arg(long)]
