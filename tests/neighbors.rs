@@ -74,6 +74,9 @@ fn stored_sets(batch: &RecordBatch) -> Vec<BTreeSet<u64>> {
     (0..rows.len()).map(|i| row(i).into_iter().collect()).collect()
 }
 
+/// Whether two signatures share a bucket under a job's rules.
+type Meets = fn(&[u32], &[u32], &Job) -> bool;
+
 /// All rows of some band are equal.
 fn equal_band(a: &[u32], b: &[u32], job: &Job) -> bool {
     (0..job.lsh.bands)
@@ -142,7 +145,7 @@ fn neighbors_are_those_that_plain_loops_find() {
     let documents = corpus(11, 240, 40);
     let source = folder.path().join("in.parquet");
     write_parquet(&source, &documents, 50);
-    let cases: [(&str, &[&str], fn(&[u32], &[u32], &Job) -> bool); 3] = [
+    let cases: [(&str, &[&str], Meets); 3] = [
         ("defaults", &[], equal_band),
         ("dictionary", &DICTIONARY, equal_band),
         ("table", &["lsh.bucket_hash=crc32", "lsh.table_size=5000"], shared_table),
