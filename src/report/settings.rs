@@ -3,7 +3,7 @@
 use super::text::{count, decimal};
 use super::{Section, Table};
 use crate::engine::session;
-use crate::job::{Job, Method, ScoreBy, Unit};
+use crate::job::{Family, Job, Method, Modulus, ScoreBy, Unit};
 
 /// The settings that times and pairs hang on.
 pub(super) fn section(job: &Job) -> Section {
@@ -22,7 +22,7 @@ pub(super) fn section(job: &Job) -> Section {
         ("shingles", shingles(job, job.shingle.size)),
         ("shingle hash", plain(&job.shingle.hash)),
         ("permutations", format!("{}, seed {}", count(job.minhash.permutations as u64), job.minhash.seed)),
-        ("hash family", plain(&job.minhash.family)),
+        ("hash family", family(&job.minhash.family)),
         ("candidates", candidates),
         ("score", score.to_owned()),
         ("threshold", job.score.threshold.to_string()),
@@ -37,7 +37,16 @@ pub(super) fn section(job: &Job) -> Section {
     Section { heading: "Settings".into(), tables: vec![table], ..Section::default() }
 }
 
-/// A setting as the manifest has it.
+/// `linear mod 2147483647`.
+fn family(family: &Family) -> String {
+    match family {
+        Family::MultiplyShift => "multiply-shift".into(),
+        Family::Linear(Modulus::Is(modulus)) => format!("linear mod {modulus}"),
+        Family::Linear(Modulus::NextPrime) => "linear mod the next prime".into(),
+    }
+}
+
+/// A setting of one word, as the manifest has it.
 fn plain(setting: &impl serde::Serialize) -> String {
     match serde_json::to_value(setting) {
         Ok(serde_json::Value::String(word)) => word,
@@ -66,4 +75,16 @@ pub(super) fn sentence(fragment: &str) -> String {
     let mut letters = fragment.chars();
     let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
     format!("{first}{}.", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_named_with_their_modulus() {
+        assert_eq!(family(&Family::MultiplyShift), "multiply-shift");
+        assert_eq!(family(&Family::Linear(Modulus::Is(7))), "linear mod 7");
+        assert_eq!(family(&Family::Linear(Modulus::NextPrime)), "linear mod the next prime");
+    }
 }
