@@ -128,7 +128,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ),
         ("shingle.unit=line", &["`shingle.unit`", "`word`", "`char`"]),
         ("lsh.choose=best", &["`lsh.choose`", "`nearest`", "`balanced`", "`recall`", "`precision`"]),
-        ("candidates.method=prefix", &["`candidates.method`", "`lsh`", "`all`"]),
+        ("candidates.method=exact", &["`candidates.method`", "`lsh`", "`prefix`", "`all`"]),
         ("score.by=cosine", &["`score.by`", "`shingles`", "`signature`"]),
         ("output.expand=none", &["`output.expand`", "`all`", "`star`"]),
         ("engine.mode=cluster", &["`engine.mode`", "`local`"]),
@@ -181,6 +181,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("minhash={family=\"linear\", modulus=\"next-prime\"}", &["shingle.hash = \"dictionary\""]),
         ("lsh.bucket_hash=md5", &["`lsh.bucket_hash`", "xxh3", "crc32"]),
         ("lsh.table_size=0", &["`lsh.table_size`", "1 or more"]),
+        ("lsh.hot_bucket=1", &["`lsh.hot_bucket`", "2 or more"]),
         // Names.
         ("source.url=", &["`source.url`", "file, folder, glob or URL"]),
         ("source.url=[]", &["`source.url`", "empty"]),

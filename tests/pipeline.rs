@@ -119,6 +119,13 @@ fn the_same_rows_and_numbers_with_a_dictionary() {
     ]);
 }
 
+#[test]
+fn the_same_rows_by_prefixes() {
+    assert_same_rows(&["candidates.method=prefix"]);
+    assert_same_rows(&["candidates.method=prefix", "score.by=signature"]);
+    assert_same_rows(&["lsh.hot_bucket=3"]);
+}
+
 /// Whatever the partitions, batches, files, order and budget.
 fn assert_same_rows(sets: &[&str]) {
     let folder = tempdir().unwrap();

@@ -45,6 +45,15 @@ fn finds_the_known_pairs_with_any_threads_and_budget() {
 /// The counts of the exact join, by threshold.
 #[test]
 fn all_pairs_give_the_known_counts_to_the_digit() {
+    known_counts("all");
+}
+
+#[test]
+fn the_prefix_join_gives_the_known_counts_to_the_digit() {
+    known_counts("prefix");
+}
+
+fn known_counts(method: &str) {
     let Some(data) = data() else { return };
     let folder = tempdir().unwrap();
     for (size, counts) in
@@ -52,7 +61,8 @@ fn all_pairs_give_the_known_counts_to_the_digit() {
     {
         let output = folder.path().join(format!("{size}"));
         let size = format!("shingle.size={size}");
-        run(&reuters(&data, &output, &["candidates.method=all", "score.threshold=0.5", &size])).unwrap();
+        let method = format!("candidates.method={method}");
+        run(&reuters(&data, &output, &[&method, "score.threshold=0.5", &size])).unwrap();
         let found = pairs(&output);
         let at = |threshold: f64| found.values().filter(|&&j| j >= threshold).count();
         assert_eq!([0.5, 0.6, 0.7, 0.8, 0.9, 1.0].map(at), counts, "{size}");

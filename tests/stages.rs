@@ -6,12 +6,12 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     Array, AsArray, BooleanArray, ListArray, RecordBatch, StringArray, UInt64Array,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext};
 use proptest::prelude::*;
 use resemblance::engine::session;
-use resemblance::job::{BucketHash, Engine, curve};
+use resemblance::job::{BucketHash, Engine, Score, ScoreBy, curve};
 use resemblance::stage;
 use resemblance::udf::{lsh_bands, minhash};
 
@@ -70,6 +70,28 @@ fn keys(context: &SessionContext, buckets: &[Vec<u64>]) -> DataFrame {
     context.read_batch(batch).unwrap()
 }
 
+/// (doc, shingle_count, shingles, signature) of these sets, spread over partitions.
+fn sketches(context: &SessionContext, sets: &[BTreeSet<u64>], partitions: usize) -> DataFrame {
+    let batches = (0..partitions).map(|partition| {
+        let mine = || sets.iter().enumerate().skip(partition).step_by(partitions);
+        let shingles = ListArray::from_iter_primitive::<UInt64Type, _, _>(
+            mine().map(|(_, set)| Some(set.iter().copied().map(Some))),
+        );
+        let signatures =
+            ListArray::from_iter_primitive::<UInt32Type, _, _>(mine().map(|_| Some([Some(1), Some(2)])));
+        let numbers = |numbers: Vec<u64>| Arc::new(UInt64Array::from(numbers)) as Arc<dyn Array>;
+        let columns: Vec<(&str, Arc<dyn Array>)> = vec![
+            ("doc", numbers(mine().map(|(i, _)| i as u64).collect())),
+            ("shingle_count", numbers(mine().map(|(_, set)| set.len() as u64).collect())),
+            ("shingles", Arc::new(shingles)),
+            ("signature", Arc::new(signatures)),
+        ];
+        vec![RecordBatch::try_from_iter(columns).unwrap()]
+    });
+    let batches: Vec<_> = batches.collect();
+    context.read_table(Arc::new(MemTable::try_new(batches[0][0].schema(), batches).unwrap())).unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
@@ -102,9 +124,70 @@ proptest! {
         let context = SessionContext::new_with_state(state);
         let groups: Vec<Vec<u64>> = copied.iter().map(|&copy| vec![0, copy, 2]).collect();
         let groups = frame(&context, &["rep", "doc", "size"], &groups, 1);
-        let found = rows(stage::candidates::candidates(keys(&context, &buckets), groups).unwrap());
+        let found = rows(stage::candidates::candidates(keys(&context, &buckets), groups, 40).unwrap());
         prop_assert_eq!(found.len(), expected.len(), "a pair comes twice");
         prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
+    }
+
+    /// The documents of a bucket that is too large come out one by one, once, and the pairs of the others are made.
+    #[test]
+    fn hot_buckets_yield_their_documents(
+        buckets in prop::collection::vec(prop::collection::btree_set(0_u64..30, 1..6), 1..40),
+        hot in 2_u64..6,
+    ) {
+        let doc = |i: usize| i as u64 * 7 + 3;
+        let mut expected = BTreeSet::new();
+        for bucket in 0..30 {
+            let docs: Vec<u64> = (0..buckets.len()).filter(|&i| buckets[i].contains(&bucket)).map(doc).collect();
+            if docs.len() as u64 > hot {
+                expected.extend(docs.iter().map(|&doc| (doc, None)));
+            } else {
+                for (i, &a) in docs.iter().enumerate() {
+                    expected.extend(docs[i + 1..].iter().map(|&b| (a, Some(b))));
+                }
+            }
+        }
+        let context = context();
+        let groups = frame(&context, &["rep", "doc", "size"], &[], 1);
+        let lists: Vec<Vec<u64>> = buckets.iter().map(|b| b.iter().copied().collect()).collect();
+        let found = collect(stage::candidates::candidates(keys(&context, &lists), groups, hot).unwrap());
+        let mut all = Vec::new();
+        for batch in found {
+            let (a, b) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1).as_primitive::<UInt64Type>());
+            all.extend(a.iter().flatten().zip(b));
+        }
+        prop_assert_eq!(all.len(), expected.len(), "a row comes twice");
+        prop_assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), expected);
+    }
+
+    /// Every two sets that reach the threshold, among others; thresholds are chosen so that many just reach it.
+    #[test]
+    fn prefixes_miss_no_pair(
+        sets in prop::collection::vec(prop::collection::btree_set(0_u64..24, 1..14), 2..40),
+        (part, whole) in (1_u64..12, 1_u64..12).prop_map(|(a, b)| (a.min(b), a.max(b))),
+        partitions in 1_usize..4,
+    ) {
+        let threshold = part as f64 / whole as f64;
+        let score = Score { threshold, by: ScoreBy::Shingles, prefilter: false };
+        let mut expected = BTreeSet::new();
+        for (i, a) in sets.iter().enumerate() {
+            for (j, b) in sets.iter().enumerate().skip(i + 1) {
+                let shared = a.intersection(b).count();
+                if shared as f64 / (a.len() + b.len() - shared) as f64 >= threshold {
+                    expected.insert(vec![i as u64, j as u64]);
+                }
+            }
+        }
+        let context = context();
+        let docs = sketches(&context, &sets, partitions);
+        let elements = sets.iter().map(|set| set.len() as u64).sum();
+        let join = stage::prefix::Join::new(&score, 2, elements);
+        let frequencies = stage::prefix::frequencies(docs.clone(), &join).unwrap();
+        let found = rows(stage::prefix::candidates(docs, frequencies, &join).unwrap());
+        let distinct: BTreeSet<_> = found.iter().cloned().collect();
+        prop_assert_eq!(found.len(), distinct.len(), "a pair comes twice");
+        prop_assert!(expected.is_subset(&distinct), "missed {:?}", expected.difference(&distinct));
+        prop_assert!(distinct.iter().all(|pair| pair[0] < pair[1]));
     }
 
     #[test]

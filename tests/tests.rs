@@ -16,6 +16,7 @@ mod kill;
 mod layers;
 mod neighbors;
 mod pipeline;
+mod prefix;
 mod readers;
 mod reuters;
 mod schema;

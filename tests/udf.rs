@@ -56,8 +56,14 @@ fn expressions_are_the_functions() {
         hash: ShingleHash::Crc32,
         min_words: 2,
     };
-    let lsh =
-        Lsh { bands: 3, rows: 2, choice: Choice::Given, bucket_hash: BucketHash::Crc32, table_size: Some(7) };
+    let lsh = Lsh {
+        bands: 3,
+        rows: 2,
+        choice: Choice::Given,
+        bucket_hash: BucketHash::Crc32,
+        table_size: Some(7),
+        hot_bucket: 9,
+    };
     let rows = runtime().block_on(async {
         let texts = ctx.sql("select 'The Quick fox' as a, 'quick dog' as b").await.unwrap();
         let sets = texts.select([

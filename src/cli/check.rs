@@ -36,7 +36,7 @@ fn similarities(threshold: f64) -> Vec<f64> {
 fn recall(job: &Job) -> f64 {
     match job.candidates.method {
         Method::Lsh => curve::probability(job.score.threshold, job.lsh.bands, job.lsh.rows),
-        Method::All => 1.0,
+        Method::All | Method::Prefix => 1.0,
     }
 }
 
@@ -78,6 +78,15 @@ fn steps(job: &Job) -> Vec<String> {
                 "candidates: two documents that share one of {} buckets of {} rows",
                 job.lsh.bands, job.lsh.rows
             ));
+            steps.push(format!(
+                "  (in a bucket of more than {} documents, those that share one of their rarest shingles)",
+                job.lsh.hot_bucket
+            ));
+            steps.push(format!("scores: candidates of similarity {} or more", job.score.threshold));
+        }
+        Method::Prefix => {
+            steps.push("frequencies: how often each shingle occurs".into());
+            steps.push("candidates: two documents that share one of their rarest shingles".into());
             steps.push(format!("scores: candidates of similarity {} or more", job.score.threshold));
         }
         Method::All => {

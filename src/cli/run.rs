@@ -110,6 +110,15 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     if manifest.counts.contains_key("candidates") {
         let _ = writeln!(text, "{:>12} {}", number("candidates"), noun("candidates", "candidate"));
     }
+    if counted("hot_documents") > 0 {
+        let _ = writeln!(
+            text,
+            "{:>12} {} in buckets of more than {}: joined by their rarest shingles, which misses no pair",
+            number("hot_documents"),
+            noun("hot_documents", "document"),
+            print::count(job.lsh.hot_bucket)
+        );
+    }
     let left_out = counted("pairs_left_out");
     let left_out = match left_out {
         0 => String::new(),

@@ -228,6 +228,13 @@ pub struct Lsh {
     pub bucket_hash: BucketHash,
     /// Buckets of one table that all bands share; without it each band has buckets of its own, without number.
     pub table_size: Option<u64>,
+    /// Documents in a bucket, at most, for every two of them to be candidates. Default: [`Lsh::HOT_BUCKET`].
+    pub hot_bucket: Option<u64>,
+}
+
+impl Lsh {
+    /// Half a bucket's documents against one: from here on, the detour by the prefixes is shorter.
+    pub const HOT_BUCKET: u64 = 256;
 }
 
 /// A rule that finds bands and rows for the threshold.
@@ -248,7 +255,7 @@ pub enum Choose {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Candidates {
-    /// `lsh` or `all`.
+    /// `lsh`, `prefix` or `all`.
     pub method: Method,
 }
 

@@ -5,7 +5,9 @@ use std::time::UNIX_EPOCH;
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::{BucketHash, Csv, Family, InputFile, Job, Lsh, Minhash, Output, Score, Shingle, Source, Words};
+use super::{
+    BucketHash, Csv, Family, InputFile, Job, Lsh, Minhash, Output, Score, Shingle, Source, Words, file,
+};
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
 pub const FORMAT_VERSION: u32 = 1;
@@ -27,7 +29,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Csv { delimiter, header, quote } = csv;
     let Shingle { normalize, unit, words, size, separator, hash, min_words } = shingle;
     let Minhash { permutations, seed, family } = minhash;
-    let Lsh { bands, rows, choice: _, bucket_hash, table_size } = lsh;
+    let Lsh { bands, rows, choice: _, bucket_hash, table_size, hot_bucket } = lsh;
     let Score { threshold, by, prefilter } = score;
     let Output { url: _, expand, max_expand } = output;
 
@@ -50,6 +52,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*family != Family::MultiplyShift, format!("family {family:?}")),
         (*bucket_hash != BucketHash::Xxh3, format!("bucket_hash {bucket_hash:?}")),
         (table_size.is_some(), format!("table_size {table_size:?}")),
+        (*hot_bucket != file::Lsh::HOT_BUCKET, format!("hot_bucket {hot_bucket}")),
     ];
     for (_, line) in later.iter().filter(|(told, _)| *told) {
         lines.push_str(line);
@@ -84,7 +87,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 17] = [
+        let changes: [Change<Job>; 18] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -101,6 +104,7 @@ mod tests {
             ("family", |j| j.minhash.family = Family::Linear(Modulus::NextPrime)),
             ("bucket_hash", |j| j.lsh.bucket_hash = BucketHash::Crc32),
             ("table_size", |j| j.lsh.table_size = Some(20_000)),
+            ("hot_bucket", |j| j.lsh.hot_bucket = 7),
             ("max_expand", |j| j.output.max_expand += 1),
         ];
         for (what, change) in changes {

@@ -258,6 +258,9 @@ pub struct Lsh {
     pub bucket_hash: BucketHash,
     /// Buckets of the one table that all bands share, at least 1; none where each band has buckets of its own.
     pub table_size: Option<u64>,
+    /// Documents in a bucket, at most, for every two of them to be candidates; those of larger buckets are joined as by
+    /// [`Method::Prefix`], which makes candidates of all of them that are similar enough.
+    pub hot_bucket: u64,
 }
 
 /// What turns a band's values into a bucket.
@@ -304,6 +307,8 @@ pub enum Method {
     Lsh,
     /// Every two documents: exact, and quadratic.
     All,
+    /// Two documents that share one of their rarest shingles, which all similar ones do: exact.
+    Prefix,
 }
 
 /// `[score]`: what makes a candidate a pair.

@@ -259,8 +259,8 @@ fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) 
             }
             let found = match choose::target_recall(permutations, threshold, target) {
                 Ok(found) => found,
-                // Nothing is missed by a method that looks at every pair, so a recall out of reach does not stop it.
-                Err(_) if method == Method::All => choose::loosest(permutations),
+                // Nothing is missed by a method that needs no buckets, so a recall out of reach does not stop it.
+                Err(_) if method != Method::Lsh => choose::loosest(permutations),
                 Err(e) => return wrong("lsh.target_recall", format!("is out of reach: {e}")),
             };
             (Choice::TargetRecall(target), found)
@@ -269,8 +269,17 @@ fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) 
     if lsh.table_size == Some(0) {
         return wrong("lsh.table_size", "is 0: expected 1 or more, or no key for buckets without number");
     }
+    let hot_bucket = lsh.hot_bucket.unwrap_or(file::Lsh::HOT_BUCKET);
+    if hot_bucket < 2 {
+        return wrong(
+            "lsh.hot_bucket",
+            format!(
+                "is {hot_bucket}: expected 2 or more, the documents of a bucket of which every two are compared"
+            ),
+        );
+    }
     let (bucket_hash, table_size) = (lsh.bucket_hash, lsh.table_size);
-    Ok(Lsh { bands: found.bands, rows: found.rows, choice, bucket_hash, table_size })
+    Ok(Lsh { bands: found.bands, rows: found.rows, choice, bucket_hash, table_size, hot_bucket })
 }
 
 fn given(bands: usize, rows: usize, permutations: usize) -> Checked<choose::Bands> {

@@ -1,196 +1,288 @@
-//! The self-join on the bucket: every two documents of a bucket, as one pass over rows sorted by bucket.
+//! The self-join on the bucket: documents of a bucket that may be a pair, as one pass over rows sorted by bucket.
 //!
 //! A hash join would hold one side in memory, and the engine's does not spill. The rows come here sorted, by the
-//! engine's own sort, which does; so all that this operator holds is the documents of one bucket, 8 bytes each.
+//! engine's own sort, which does; so all that this operator holds is the documents of one bucket, 16 bytes each.
 //! A bucket of one document yields nothing and leaves here, before any pair exists.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array, UInt64Builder};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::cast::as_uint64_array;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::cast::{as_uint32_array, as_uint64_array};
+use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
-    EquivalenceProperties, LexRequirement, OrderingRequirements, PhysicalExpr, PhysicalSortRequirement,
+    LexRequirement, OrderingRequirements, PhysicalExpr, PhysicalSortRequirement,
 };
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
-    ExecutionPlanProperties, InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
-};
-use futures::{StreamExt, TryStreamExt};
+use datafusion::physical_plan::{Distribution, ExecutionPlan};
+use futures::StreamExt;
+
+use super::exec::{Batches, Requirement, Work};
+use crate::udf::jaccard::least_shared;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
         Field::new("a", DataType::UInt64, false),
-        Field::new("b", DataType::UInt64, false),
+        Field::new("b", DataType::UInt64, true),
     ]))
 });
 
-/// The columns (a, b): two different documents of one bucket, a < b. A pair comes once for each bucket it shares.
+/// The columns (a, b): two different documents of one bucket, a < b. A pair comes once for each bucket it shares. A row
+/// without b says that a is in a hot bucket: see [`Meeting::Any`].
 pub fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// (bucket: UInt64, doc: UInt64), partitioned and sorted by bucket -> (a: UInt64, b: UInt64).
-#[derive(Debug)]
-pub struct BucketPairsExec {
-    input: Arc<dyn ExecutionPlan>,
-    bucket: Arc<dyn PhysicalExpr>,
-    ordering: LexRequirement,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-}
-
-impl BucketPairsExec {
-    /// The operator over `input`, whose first column is the bucket and whose second is the document.
+/// Which documents of a bucket are paired.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Meeting {
+    /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself in place of pairs,
+    /// whose number would be quadratic. The input is (bucket, doc).
+    Any {
+        /// Documents in a bucket, at most.
+        hot: u64,
+    },
+    /// Every two whose Jaccard similarity can reach `threshold`, as far as the bucket tells, which here is a shingle.
+    /// The input is (shingle, doc, size, position): the size of the document's set, and how many shingles of it come
+    /// before this one in an order that all documents share. A pair that reaches the threshold comes out of the first
+    /// shingle that both have, if not of others.
     ///
-    /// # Errors
-    /// When `input` has other columns than two of type UInt64.
-    pub fn try_new(input: Arc<dyn ExecutionPlan>) -> Result<Self> {
-        let schema_in = input.schema();
-        let types: Vec<_> = schema_in.fields().iter().map(|f| f.data_type()).collect();
-        if types != [&DataType::UInt64, &DataType::UInt64] {
-            return plan_err!("the pairs of a bucket are made of (bucket, doc), not of {types:?}");
+    /// The bounds on sizes and positions are those of Xiao, Wang, Lin and Yu, *Efficient similarity joins for near
+    /// duplicate detection*, WWW 2008, sections 3 and 4.1.
+    Reaching {
+        /// The least similarity.
+        threshold: f64,
+    },
+}
+
+/// (bucket: UInt64, doc: UInt64, ..), partitioned and sorted by bucket -> (a: UInt64, b: UInt64).
+#[derive(Debug)]
+pub(super) struct BucketPairs(pub(super) Meeting);
+
+impl fmt::Display for BucketPairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Meeting::Any { hot } => write!(f, "buckets of {hot} or fewer"),
+            Meeting::Reaching { threshold } => write!(f, "jaccard >= {threshold}"),
         }
-        let bucket: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema_in.field(0).name(), 0));
-        let sorted = PhysicalSortRequirement::new(Arc::clone(&bucket), None);
-        let Some(ordering) = LexRequirement::new([sorted]) else {
-            return plan_err!("an ordering needs a column");
+    }
+}
+
+impl Work for BucketPairs {
+    const NAME: &'static str = "BucketPairsExec";
+
+    fn schema(&self) -> SchemaRef {
+        schema()
+    }
+
+    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
+        use DataType::{UInt32, UInt64};
+        let [input] = inputs else {
+            return internal_err!("the pairs of a bucket are made of one input, not of {}", inputs.len());
         };
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema()),
-            datafusion::physical_plan::Partitioning::UnknownPartitioning(
-                input.output_partitioning().partition_count(),
-            ),
-            input.pipeline_behavior(),
-            input.boundedness(),
-        );
-        let properties = Arc::new(properties);
-        Ok(Self { input, bucket, ordering, properties, metrics: ExecutionPlanMetricsSet::new() })
-    }
-}
-
-impl DisplayAs for BucketPairsExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "BucketPairsExec: bucket={}", self.bucket)
-    }
-}
-
-impl ExecutionPlan for BucketPairsExec {
-    fn name(&self) -> &str {
-        "BucketPairsExec"
+        let schema = input.schema();
+        let types: Vec<_> = schema.fields().iter().map(|f| f.data_type().clone()).collect();
+        let expected = match self.0 {
+            Meeting::Any { .. } => vec![UInt64, UInt64],
+            Meeting::Reaching { .. } => vec![UInt64, UInt64, UInt32, UInt32],
+        };
+        if types != expected {
+            return plan_err!("the pairs of a bucket are made of columns of {expected:?}, not of {types:?}");
+        }
+        let bucket: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(0).name(), 0));
+        let sorted = PhysicalSortRequirement::new(Arc::clone(&bucket), None);
+        Ok(vec![Requirement {
+            distribution: Distribution::KeyPartitioned(vec![bucket]),
+            ordering: LexRequirement::new([sorted]).map(OrderingRequirements::new),
+        }])
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![Distribution::KeyPartitioned(vec![Arc::clone(&self.bucket)])])
-    }
-
-    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
-        vec![Some(OrderingRequirements::new(self.ordering.clone()))]
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        f(&self.bucket)
-    }
-
-    fn replace_children(
+    fn start(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::try_new(children.swap_remove(0))?))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        inputs: &[Arc<dyn ExecutionPlan>],
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<Batches> {
+        let [input] = inputs else { return internal_err!("the pairs of a bucket have one input") };
         let pairs = Pairs {
-            input: self.input.execute(partition, Arc::clone(&context))?,
+            input: input.execute(partition, Arc::clone(&context))?,
             rows: None,
             row: 0,
-            bucket: Bucket::default(),
+            bucket: Bucket::new(self.0),
             held: MemoryConsumer::new("BucketPairs").register(context.memory_pool()),
             batch_size: context.session_config().batch_size(),
         };
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let stream = futures::stream::try_unfold(pairs, async |mut pairs| {
+        let batches = futures::stream::try_unfold(pairs, async |mut pairs| {
             Ok(pairs.next_batch().await?.map(|batch| (batch, pairs)))
         });
-        let stream =
-            stream.inspect_ok(move |batch: &RecordBatch| metrics.record_output(batch.num_rows())).boxed();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema(), stream)))
+        Ok(batches.boxed())
+    }
+
+    fn fresh(&self) -> Self {
+        Self(self.0)
     }
 }
 
+/// A document in a bucket.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    doc: u64,
+    /// Shingles of the document; 0 where it does not matter.
+    size: u32,
+    /// Of those, the ones that come before the bucket's own.
+    position: u32,
+}
+
+/// Pairs on their way into a batch.
+struct Found {
+    a: UInt64Builder,
+    b: UInt64Builder,
+    room: usize,
+}
+
+impl Found {
+    fn new(room: usize) -> Self {
+        Self { a: UInt64Builder::with_capacity(room), b: UInt64Builder::with_capacity(room), room }
+    }
+
+    fn is_full(&self) -> bool {
+        self.a.values_slice().len() >= self.room
+    }
+
+    fn push(&mut self, x: u64, y: u64) {
+        if x != y {
+            self.a.append_value(x.min(y));
+            self.b.append_value(x.max(y));
+        }
+    }
+
+    fn finish(mut self) -> Result<Option<RecordBatch>> {
+        if self.a.values_slice().is_empty() {
+            return Ok(None);
+        }
+        let columns: Vec<ArrayRef> = vec![Arc::new(self.a.finish()), Arc::new(self.b.finish())];
+        Ok(Some(RecordBatch::try_new(schema(), columns)?))
+    }
+}
+
+/// Pairs that are looked at before other tasks are let in.
+const STRETCH: usize = 1 << 20;
+
 /// The documents of the bucket being read, and how far its pairs have been written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bucket {
+    meeting: Meeting,
     id: u64,
-    docs: Vec<u64>,
-    /// The next pair to write is (docs[first], docs[second]).
+    members: Vec<Member>,
+    /// The next pair to look at is (members[first], members[second]).
     first: usize,
     second: usize,
 }
 
 impl Bucket {
+    fn new(meeting: Meeting) -> Self {
+        Self { meeting, id: 0, members: Vec::new(), first: 0, second: 1 }
+    }
+
     fn restart(&mut self, id: u64) {
         self.id = id;
-        self.docs.clear();
+        self.members.clear();
         (self.first, self.second) = (0, 1);
     }
 
-    /// Moves pairs to `a` and `b` until these hold `room` pairs; whether all pairs of the bucket are out.
-    fn write(&mut self, a: &mut Vec<u64>, b: &mut Vec<u64>, room: usize) -> bool {
-        while self.second < self.docs.len() {
-            let left = self.docs[self.first];
-            while self.second < self.docs.len() {
-                if a.len() >= room {
-                    return false;
+    /// Call when all members are there.
+    fn close(&mut self) {
+        if let Meeting::Reaching { .. } = self.meeting {
+            self.members.sort_unstable_by_key(|member| (member.size, member.doc));
+        }
+    }
+
+    fn is_written(&self) -> bool {
+        self.first >= self.members.len()
+    }
+
+    /// Writes pairs until there is no more room, or for a while.
+    fn write(&mut self, found: &mut Found) {
+        match self.meeting {
+            Meeting::Any { hot } if self.members.len() as u64 > hot => self.write_each(found),
+            Meeting::Any { .. } => self.write_pairs(found, |_, _| Some(true)),
+            Meeting::Reaching { threshold } => {
+                let mut last = (0, 0, None);
+                self.write_pairs(found, |x, y| {
+                    if (x.size, y.size) != (last.0, last.1) {
+                        last = (x.size, y.size, least_shared(x.size.into(), y.size.into(), threshold));
+                    }
+                    // This shingle, if it is the first that both have, and at most all that follow it.
+                    let most = (x.size - x.position).min(y.size - y.position);
+                    last.2.map(|least| u64::from(most) >= least)
+                });
+            }
+        }
+    }
+
+    fn write_each(&mut self, found: &mut Found) {
+        while let Some(member) = self.members.get(self.first) {
+            if found.is_full() {
+                return;
+            }
+            found.a.append_value(member.doc);
+            found.b.append_null();
+            self.first += 1;
+        }
+    }
+
+    /// Writes the pairs for which `meet` is true; where it is none, it is so for all members that follow.
+    fn write_pairs(&mut self, found: &mut Found, mut meet: impl FnMut(&Member, &Member) -> Option<bool>) {
+        let mut left = STRETCH;
+        while let Some(x) = self.members.get(self.first) {
+            while let Some(y) = self.members.get(self.second) {
+                if found.is_full() || left == 0 {
+                    return;
                 }
-                let right = self.docs[self.second];
+                left -= 1;
+                match meet(x, y) {
+                    Some(true) => found.push(x.doc, y.doc),
+                    Some(false) => {}
+                    None => break,
+                }
                 self.second += 1;
-                if left != right {
-                    a.push(left.min(right));
-                    b.push(left.max(right));
-                }
             }
             self.first += 1;
             self.second = self.first + 1;
         }
-        true
+    }
+}
+
+/// Rows of the input.
+struct Rows {
+    buckets: UInt64Array,
+    docs: UInt64Array,
+    sizes: Option<(UInt32Array, UInt32Array)>,
+}
+
+impl Rows {
+    fn try_new(batch: &RecordBatch) -> Result<Self> {
+        let sizes = match batch.num_columns() {
+            4 => Some((as_uint32_array(batch.column(2))?.clone(), as_uint32_array(batch.column(3))?.clone())),
+            _ => None,
+        };
+        let (buckets, docs) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        Ok(Self { buckets: buckets.clone(), docs: docs.clone(), sizes })
+    }
+
+    fn member(&self, row: usize) -> Member {
+        let (size, position) =
+            self.sizes.as_ref().map_or((0, 0), |(sizes, positions)| (sizes.value(row), positions.value(row)));
+        Member { doc: self.docs.value(row), size, position }
     }
 }
 
 struct Pairs {
     input: SendableRecordBatchStream,
-    rows: Option<(UInt64Array, UInt64Array)>,
+    rows: Option<Rows>,
     row: usize,
     bucket: Bucket,
     held: MemoryReservation,
@@ -199,56 +291,42 @@ struct Pairs {
 
 impl Pairs {
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let mut a = Vec::with_capacity(self.batch_size);
-        let mut b = Vec::with_capacity(self.batch_size);
-        // The pairs of a bucket are written when its last row has been read, and then in as many batches as they need.
-        while self.read_bucket().await? {
-            if !self.bucket.write(&mut a, &mut b, self.batch_size) {
-                break;
+        let mut found = Found::new(self.batch_size);
+        loop {
+            // The pairs of a bucket are written when its last row has been read, and in as many batches as they need.
+            self.bucket.write(&mut found);
+            if found.is_full() || self.bucket.is_written() && !self.read_bucket().await? {
+                return found.finish();
             }
-            if self.rows.is_none() {
-                break;
-            }
+            tokio::task::consume_budget().await;
         }
-        if a.is_empty() {
-            return Ok(None);
-        }
-        let columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(a)), Arc::new(UInt64Array::from(b))];
-        Ok(Some(RecordBatch::try_new(schema(), columns)?))
     }
 
-    /// Reads on to the end of a bucket, unless pairs of the last one are still to be written; false at the end.
+    /// Reads on to the end of a bucket; false at the end of the input.
     async fn read_bucket(&mut self) -> Result<bool> {
-        if self.bucket.second < self.bucket.docs.len() {
-            return Ok(true);
-        }
         let mut started = false;
         loop {
-            if let Some((buckets, docs)) = &self.rows {
-                while self.row < buckets.len() {
-                    let id = buckets.value(self.row);
+            if let Some(rows) = &self.rows {
+                while self.row < rows.buckets.len() {
+                    let id = rows.buckets.value(self.row);
                     if !started {
                         self.bucket.restart(id);
                         started = true;
                     } else if id != self.bucket.id {
+                        self.bucket.close();
                         return Ok(true);
                     }
-                    self.bucket.docs.push(docs.value(self.row));
+                    self.bucket.members.push(rows.member(self.row));
                     self.row += 1;
                 }
-                self.held.try_resize(self.bucket.docs.capacity() * size_of::<u64>())?;
+                self.held.try_resize(self.bucket.members.capacity() * size_of::<Member>())?;
             }
-            match self.input.next().await.transpose()? {
-                Some(batch) => {
-                    let buckets = as_uint64_array(batch.column(0))?.clone();
-                    let docs = as_uint64_array(batch.column(1))?.clone();
-                    self.rows = Some((buckets, docs));
-                    self.row = 0;
-                }
-                None => {
-                    self.rows = None;
-                    return Ok(started);
-                }
+            let batch = self.input.next().await.transpose()?;
+            self.rows = batch.as_ref().map(Rows::try_new).transpose()?;
+            self.row = 0;
+            if self.rows.is_none() {
+                self.bucket.close();
+                return Ok(started);
             }
         }
     }

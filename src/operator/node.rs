@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::Session;
-use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err};
+use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore};
@@ -16,31 +16,62 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use datafusion::prelude::DataFrame;
 
-use super::bucket_pairs::BucketPairsExec;
-use super::score::{ScoreExec, Scoring};
+use super::bucket_pairs::{BucketPairs, Meeting};
+use super::exec::Exec;
+use super::prefixes::Prefixes;
+use super::score::{Score, Scoring};
+use super::token_counts::TokenCounts;
 
 /// Which operator a node stands for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operator {
-    /// [`BucketPairsExec`] over one input (bucket, doc).
-    BucketPairs,
-    /// [`ScoreExec`] over two inputs: sketches, probes.
+    /// Over one input (bucket, doc, ..): see [`super::bucket_pairs`].
+    BucketPairs(Meeting),
+    /// Over one input (tokens): see [`super::token_counts`].
+    TokenCounts {
+        /// The counters are `2^bits`.
+        bits: u32,
+    },
+    /// Over two inputs, counters and documents: see [`super::prefixes`].
+    Prefixes {
+        /// The counters are `2^bits`.
+        bits: u32,
+        /// The least Jaccard similarity.
+        threshold: f64,
+    },
+    /// Over two inputs, sketches and probes: see [`super::score`].
     Score(Scoring),
 }
 
 impl Operator {
     fn name(&self) -> &'static str {
         match self {
-            Operator::BucketPairs => "BucketPairs",
+            Operator::BucketPairs(_) => "BucketPairs",
+            Operator::TokenCounts { .. } => "TokenCounts",
+            Operator::Prefixes { .. } => "Prefixes",
             Operator::Score(_) => "Score",
         }
     }
 
     fn schema(&self) -> SchemaRef {
         match self {
-            Operator::BucketPairs => super::bucket_pairs::schema(),
+            Operator::BucketPairs(_) => super::bucket_pairs::schema(),
+            Operator::TokenCounts { .. } => super::token_counts::schema(),
+            Operator::Prefixes { .. } => super::prefixes::schema(),
             Operator::Score(_) => super::score::schema(),
         }
+    }
+
+    /// The physical operator.
+    fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(match self {
+            Operator::BucketPairs(meeting) => Arc::new(Exec::try_new(BucketPairs(*meeting), inputs)?),
+            Operator::TokenCounts { bits } => Arc::new(Exec::try_new(TokenCounts { bits: *bits }, inputs)?),
+            Operator::Prefixes { bits, threshold } => {
+                Arc::new(Exec::try_new(Prefixes::new(*bits, *threshold), inputs)?)
+            }
+            Operator::Score(scoring) => Arc::new(Exec::try_new(Score::new(scoring.clone()), inputs)?),
+        })
     }
 }
 
@@ -110,10 +141,7 @@ impl UserDefinedLogicalNodeCore for Node {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match &self.operator {
-            Operator::BucketPairs => write!(f, "BucketPairs"),
-            Operator::Score(scoring) => write!(f, "Score: {scoring}"),
-        }
+        write!(f, "{:?}", self.operator)
     }
 
     fn with_exprs_and_inputs(
@@ -148,15 +176,6 @@ impl ExtensionPlanner for OperatorPlanner {
         let Some(node) = node.as_any().downcast_ref::<Node>() else {
             return Ok(None);
         };
-        let plan: Arc<dyn ExecutionPlan> = match (&node.operator, physical_inputs) {
-            (Operator::BucketPairs, [input]) => Arc::new(BucketPairsExec::try_new(Arc::clone(input))?),
-            (Operator::Score(scoring), [sketches, probes]) => {
-                Arc::new(ScoreExec::new(Arc::clone(sketches), Arc::clone(probes), scoring.clone()))
-            }
-            (operator, inputs) => {
-                return internal_err!("{} does not take {} inputs", operator.name(), inputs.len());
-            }
-        };
-        Ok(Some(plan))
+        Ok(Some(node.operator.over(physical_inputs.to_vec())?))
     }
 }

@@ -15,23 +15,15 @@ use datafusion::arrow::array::{
 use datafusion::arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::{as_list_array, as_uint32_array, as_uint64_array};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
-    ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
-    ReplaceChildrenOptions,
-};
-use futures::stream::BoxStream;
+use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
-use crate::job::{Score, ScoreBy};
+use super::exec::{Batches, Requirement, Work};
+use crate::job::{self, ScoreBy};
 use crate::udf::jaccard::{shared, shared_at_least};
 use crate::udf::minhash_similarity::minhash_similarity;
 
@@ -59,7 +51,7 @@ pub fn schema() -> SchemaRef {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scoring {
     /// The threshold and what it is for.
-    pub score: Score,
+    pub score: job::Score,
     /// Bands of the signature.
     pub bands: usize,
     /// Rows of a band.
@@ -104,115 +96,59 @@ type Built = Result<Arc<Sketches>, Arc<DataFusionError>>;
 /// Sketches (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`) and probes -> scored pairs.
 ///
 /// The sketches are one partition and are read whole before the first probe; the probes keep their partitions.
-pub struct ScoreExec {
-    sketches: Arc<dyn ExecutionPlan>,
-    probes: Arc<dyn ExecutionPlan>,
+#[derive(Debug)]
+pub(super) struct Score {
     scoring: Scoring,
-    built: Arc<OnceCell<Built>>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
+    built: OnceCell<Built>,
 }
 
-impl ScoreExec {
-    /// The operator over both inputs.
-    pub fn new(sketches: Arc<dyn ExecutionPlan>, probes: Arc<dyn ExecutionPlan>, scoring: Scoring) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema()),
-            Partitioning::UnknownPartitioning(probes.output_partitioning().partition_count()),
-            probes.pipeline_behavior(),
-            probes.boundedness(),
-        );
-        Self {
-            sketches,
-            probes,
-            scoring,
-            built: Arc::default(),
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
+impl Score {
+    pub(super) fn new(scoring: Scoring) -> Self {
+        Self { scoring, built: OnceCell::new() }
+    }
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.scoring.fmt(f)
+    }
+}
+
+impl Work for Score {
+    const NAME: &'static str = "ScoreExec";
+
+    fn schema(&self) -> SchemaRef {
+        schema()
+    }
+
+    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
+        match inputs.len() {
+            2 => Ok(vec![Requirement::whole(), Requirement::none()]),
+            other => internal_err!("scores are made of sketches and probes, not of {other} inputs"),
         }
     }
-}
 
-impl fmt::Debug for ScoreExec {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScoreExec").field("scoring", &self.scoring).finish_non_exhaustive()
-    }
-}
-
-impl DisplayAs for ScoreExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "ScoreExec: {}", self.scoring)
-    }
-}
-
-impl ExecutionPlan for ScoreExec {
-    fn name(&self) -> &str {
-        "ScoreExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.sketches, &self.probes]
-    }
-
-    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(vec![
-            Distribution::SinglePartition,
-            Distribution::UnspecifiedDistribution,
-        ])
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
+    fn start(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (Some(probes), Some(sketches)) = (children.pop(), children.pop()) else {
-            return internal_err!("ScoreExec takes two inputs");
-        };
-        Ok(Arc::new(Self::new(sketches, probes, self.scoring.clone())))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let probes = self.probes.execute(partition, Arc::clone(&context))?;
-        let sketches = Arc::clone(&self.sketches);
-        let built = Arc::clone(&self.built);
-        let scoring = self.scoring.clone();
+        inputs: &[Arc<dyn ExecutionPlan>],
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<Batches> {
+        let [sketches, probes] = inputs else { return internal_err!("scores have two inputs") };
+        let probes = probes.execute(partition, Arc::clone(&context))?;
+        let sketches = Arc::clone(sketches);
         let batch_size = context.session_config().batch_size();
-        let stream = futures::stream::once(async move {
-            let built = built
-                .get_or_init(async || Sketches::read(sketches, context).await.map(Arc::new).map_err(Arc::new))
-                .await;
-            let sketches = built.clone().map_err(DataFusionError::Shared)?;
-            let scorer = Scorer { sketches, scoring, batch_size };
+        let batches = futures::stream::once(async move {
+            let read = async || Sketches::read(sketches, context).await.map(Arc::new).map_err(Arc::new);
+            let sketches = self.built.get_or_init(read).await.clone().map_err(DataFusionError::Shared)?;
+            let scorer = Scorer { sketches, scoring: self.scoring.clone(), batch_size };
             Ok::<_, DataFusionError>(scorer.stream(probes))
-        })
-        .try_flatten();
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let stream =
-            stream.inspect_ok(move |batch: &RecordBatch| metrics.record_output(batch.num_rows())).boxed();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema(), stream)))
+        });
+        Ok(batches.try_flatten().boxed())
+    }
+
+    fn fresh(&self) -> Self {
+        Self::new(self.scoring.clone())
     }
 }
 
@@ -237,6 +173,7 @@ impl Hasher for KeyHasher {
 }
 
 /// The sketches in memory, as they came out of Parquet: nothing is copied after decoding.
+#[derive(Debug)]
 struct Sketches {
     batches: Vec<Sketch>,
     places: HashMap<u64, Place, BuildHasherDefault<KeyHasher>>,
@@ -250,6 +187,7 @@ struct Place {
     row: u32,
 }
 
+#[derive(Debug)]
 struct Sketch {
     shingles: OffsetBuffer<i32>,
     shingle_values: ScalarBuffer<u64>,
@@ -384,7 +322,7 @@ impl Scorer {
         let ((a, at_a), (b, at_b)) = if a < b { ((a, at_a), (b, at_b)) } else { ((b, at_b), (a, at_a)) };
         let (set_a, set_b) = (self.sketches.shingles(at_a), self.sketches.shingles(at_b));
         let (signature_a, signature_b) = (self.sketches.signature(at_a), self.sketches.signature(at_b));
-        let Score { threshold, by, prefilter } = self.scoring.score;
+        let job::Score { threshold, by, prefilter } = self.scoring.score;
         let by_estimate = prefilter || by == ScoreBy::Signature;
         if by_estimate && estimate(signature_a, signature_b) < threshold {
             return;
@@ -409,7 +347,7 @@ impl Scorer {
         bands.filter(|(a, b)| a == b).count().try_into().unwrap_or(u16::MAX)
     }
 
-    fn stream(self, probes: SendableRecordBatchStream) -> BoxStream<'static, Result<RecordBatch>> {
+    fn stream(self, probes: SendableRecordBatchStream) -> Batches {
         match self.scoring.probe {
             Probe::Candidates => self.candidates(probes).boxed(),
             Probe::All { left, right, segments } => self.all(probes, left, right, segments).boxed(),

@@ -76,7 +76,8 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
     sketches(&mut steps, job, documents).await?;
     refuse_duplicates(&steps).await?;
     groups(&mut steps).await?;
-    scores(&mut steps, job).await?;
+    let candidates = candidates(&mut steps, job).await?;
+    scores(&mut steps, job, candidates).await?;
     members(&mut steps).await?;
     pairs(&mut steps, job).await?;
     clusters(&mut steps).await?;
@@ -85,7 +86,11 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
 
 fn count_steps(job: &Job) -> usize {
     let duplicates = usize::from(job.source.duplicate_ids == DuplicateIds::Reject);
-    let candidates = usize::from(job.candidates.method == Method::Lsh);
+    let candidates = match job.candidates.method {
+        Method::All => 0,
+        Method::Lsh => 1,
+        Method::Prefix => PREFIX_STEPS,
+    };
     let dictionary = if job.shingle.hash == ShingleHash::Dictionary { 2 } else { 0 };
     6 + duplicates + candidates + dictionary
 }
@@ -186,21 +191,61 @@ async fn groups(steps: &mut Steps<'_>) -> Result<()> {
     steps.run("groups", vec![tables::target("groups", Rows::All)], vec![frame]).await
 }
 
-async fn scores(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
-    if job.candidates.method == Method::Lsh {
-        let frame = stage::candidates::candidates(steps.table("keys")?, steps.table("groups")?)?;
-        steps.run("candidates", vec![tables::target("candidates", Rows::All)], vec![frame]).await?;
+/// Finds candidates, and says which table holds them; none where all pairs are to be scored.
+async fn candidates(steps: &mut Steps<'_>, job: &Job) -> Result<Option<&'static str>> {
+    match job.candidates.method {
+        Method::All => return Ok(None),
+        Method::Prefix => prefix(steps, job, None, "candidates").await?,
+        Method::Lsh => {
+            let (keys, groups) = (steps.table("keys")?, steps.table("groups")?);
+            let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket)?;
+            let targets = vec![
+                tables::target("candidates", Rows::NotNull("b".into())),
+                tables::target("hot", Rows::Null("b".into())),
+            ];
+            steps.run("candidates", targets, vec![frame]).await?;
+            if steps.rows("hot") > 0 {
+                steps.expect(PREFIX_STEPS);
+                prefix(steps, job, Some(steps.table("hot")?), "all_candidates").await?;
+                return Ok(Some("all_candidates"));
+            }
+        }
     }
+    Ok(Some("candidates"))
+}
+
+/// The steps of a prefix join.
+const PREFIX_STEPS: usize = 2;
+
+/// Joins documents by their prefixes into `table`: all of them, or the `hot` ones, whose candidates then stand among those
+/// that there are already.
+async fn prefix(steps: &mut Steps<'_>, job: &Job, hot: Option<DataFrame>, table: &'static str) -> Result<()> {
+    let beside = if hot.is_some() { Some(steps.table("candidates")?) } else { None };
+    let documents = stage::prefix::documents(steps.table("documents")?, steps.table("groups")?, hot)?;
+    let permutations = job.minhash.permutations;
+    let elements = stage::prefix::elements(documents.clone(), &job.score, permutations)?;
+    let join = stage::prefix::Join::new(&job.score, permutations, one_number(elements).await?);
+    let frame = stage::prefix::frequencies(documents.clone(), &join)?;
+    steps.run("frequencies", vec![tables::target("frequencies", Rows::All)], vec![frame]).await?;
+    let mut frame = stage::prefix::candidates(documents, steps.table("frequencies")?, &join)?;
+    if let Some(beside) = beside {
+        frame = frame.union(beside)?.distinct()?;
+    }
+    steps.run(table, vec![tables::target(table, Rows::All)], vec![frame]).await
+}
+
+/// `candidates` is the table that holds them; where there is none, every two documents are scored.
+async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<&str>) -> Result<()> {
     let mut frames = Vec::new();
     if !steps.is_done("scores").await? {
-        for block in blocks(steps, job).await? {
+        for block in blocks(steps, job, candidates).await? {
             let documents = steps.table("documents")?;
-            frames.push(match job.candidates.method {
-                Method::Lsh => {
-                    let candidates = steps.table("candidates")?;
+            frames.push(match candidates {
+                Some(candidates) => {
+                    let candidates = steps.table(candidates)?;
                     stage::scores::scores(documents, candidates, block, &job.score, &job.lsh)?
                 }
-                Method::All => {
+                None => {
                     let documents = stage::groups::without_copies(documents, steps.table("groups")?)?;
                     let slices = tables::slices(steps.session())?;
                     stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?
@@ -212,16 +257,16 @@ async fn scores(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
 }
 
 /// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
-async fn blocks(steps: &Steps<'_>, job: &Job) -> Result<Vec<Block>> {
+async fn blocks(steps: &Steps<'_>, job: &Job, candidates: Option<&str>) -> Result<Vec<Block>> {
     let room = session::pool_bytes(&job.engine) as f64 * 0.4;
     // What is stored bounds what can be asked for; only if that is too much is it worth a count.
     if steps.bytes("documents") as f64 <= room {
         return Ok(Block::all(1));
     }
     let documents = steps.table("documents")?.select(vec![col("doc"), col("shingle_count")])?;
-    let asked = match job.candidates.method {
-        Method::All => documents,
-        Method::Lsh => stage::scores::needed(steps.table("candidates")?)?.join(
+    let asked = match candidates {
+        None => documents,
+        Some(candidates) => stage::scores::needed(steps.table(candidates)?)?.join(
             documents,
             datafusion::common::JoinType::RightSemi,
             &["needed"],
@@ -285,8 +330,12 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
         check(&steps, table).await?;
         counts.insert(table.name().to_owned(), steps.rows(table.name()));
     }
-    if job.candidates.method == Method::Lsh {
-        counts.insert("candidates".into(), steps.rows("candidates"));
+    if job.candidates.method != Method::All {
+        // Those of hot documents come in a table that holds all.
+        counts.insert("candidates".into(), steps.rows("candidates").max(steps.rows("all_candidates")));
+    }
+    if steps.rows("hot") > 0 {
+        counts.insert("hot_documents".into(), steps.rows("hot"));
     }
     counts.insert("scores".into(), steps.rows("scores"));
     let copies = steps.table("groups")?.filter(col("doc").not_eq(col("rep")))?.count().await? as u64;

@@ -42,6 +42,11 @@ impl<'a> Steps<'a> {
         self.engine.session()
     }
 
+    /// There will be more steps than was said at first.
+    pub(super) fn expect(&mut self, more: usize) {
+        self.total += more;
+    }
+
     pub(super) fn stopped(&self) -> bool {
         self.watch.stop.is_cancelled()
     }

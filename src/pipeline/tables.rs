@@ -44,7 +44,9 @@ pub(crate) fn schema(table: &str) -> SchemaRef {
             fields
         }
         "groups" => u64s(&["rep", "doc", "size"]),
-        "candidates" => u64s(&["a", "b"]),
+        "candidates" | "all_candidates" => u64s(&["a", "b"]),
+        "hot" => u64s(&["a"]),
+        "frequencies" => return operator::token_counts::schema(),
         "scores" => return operator::score::schema(),
         "members" => {
             let mut fields = vec![Field::new("id", DataType::Utf8, false)];

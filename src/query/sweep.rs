@@ -189,7 +189,7 @@ fn bands(job: &Job, threshold: f64) -> Result<Lsh> {
         Choice::Recall => choose::recall(permutations, threshold),
         Choice::Precision => choose::precision(permutations, threshold),
         Choice::TargetRecall(target) => match choose::target_recall(permutations, threshold, target) {
-            Err(_) if job.candidates.method == Method::All => choose::loosest(permutations),
+            Err(_) if job.candidates.method != Method::Lsh => choose::loosest(permutations),
             Err(e) => {
                 return Err(Error::job(format!(
                     "`lsh.target_recall` is out of reach at the lowest threshold: {e}"
@@ -225,6 +225,10 @@ async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called:
             Method::All => (timing::search_all(session, sketches, &job.score, &job.lsh).await?, None),
             Method::Lsh => {
                 let (scores, candidates) = timing::search_lsh(session, sketches, job).await?;
+                (scores, Some(candidates))
+            }
+            Method::Prefix => {
+                let (scores, candidates) = timing::search_prefix(session, sketches, job).await?;
                 (scores, Some(candidates))
             }
         };

@@ -43,12 +43,16 @@ pub(super) async fn stage(step: Step, before: DataFrame, job: &Job) -> Result<Da
 
 /// The number of entries of a dictionary, which counts them from 1.
 async fn entries(shingles: DataFrame) -> Result<u64> {
-    let last = shingles.aggregate(vec![], vec![max(array_max(col("shingles"))).alias("last")])?;
-    let mut entries = 0;
-    for batch in last.collect().await? {
-        entries = as_uint64_array(batch.column(0))?.iter().flatten().fold(entries, u64::max);
+    number(shingles.aggregate(vec![], vec![max(array_max(col("shingles"))).alias("last")])?).await
+}
+
+/// The number in a frame of one row and column; 0 where it is null.
+async fn number(frame: DataFrame) -> Result<u64> {
+    let mut number = 0;
+    for batch in frame.collect().await? {
+        number = as_uint64_array(batch.column(0))?.iter().flatten().fold(number, u64::max);
     }
-    Ok(entries)
+    Ok(number)
 }
 
 /// Runs plans one after the other, times them, and says how far it is.
@@ -108,19 +112,61 @@ pub(super) async fn search_all(
     Ok(stage::scores::scores_of_all(sketches, slices, whole(), score, lsh)?.collect().await?)
 }
 
-/// Every two documents of `sketches` (doc, shingles, signature, ..) that share a bucket and reach the threshold, and
-/// the number of those that share a bucket. Copies take part like every document.
+/// Every two documents of `sketches` (doc, shingle_count, shingles, signature, ..) that share a bucket and reach the
+/// threshold, and the number of those that share a bucket. Copies take part like every document.
 pub(super) async fn search_lsh(
     session: &SessionContext,
     sketches: DataFrame,
     job: &Job,
 ) -> Result<(Vec<RecordBatch>, u64)> {
     let keys = stage(Step::Bands, sketches.clone(), job).await?.select(vec![col("doc"), col("buckets")])?;
-    let groups = session.read_table(Arc::new(MemTable::try_new(tables::schema("groups"), vec![vec![]])?))?;
-    let candidates = stage::candidates::candidates(keys, groups)?;
+    let found = stage::candidates::candidates(keys, no_groups(session)?, job.lsh.hot_bucket)?;
+    let (found, _) = in_memory(session, found).await?;
+    let hot = found.clone().filter(col("b").is_null())?;
+    let mut candidates = found.filter(col("b").is_not_null())?;
+    if hot.clone().count().await? > 0 {
+        candidates = by_prefix(session, &sketches, Some(hot), job).await?.union(candidates)?.distinct()?;
+    }
+    scored(session, sketches, candidates, job).await
+}
+
+/// Every two documents of `sketches` (doc, shingle_count, shingles, signature, ..) that reach the threshold, and the
+/// number of those that share one of their rarest shingles. Copies take part like every document.
+pub(super) async fn search_prefix(
+    session: &SessionContext,
+    sketches: DataFrame,
+    job: &Job,
+) -> Result<(Vec<RecordBatch>, u64)> {
+    let candidates = by_prefix(session, &sketches, None, job).await?;
+    scored(session, sketches, candidates, job).await
+}
+
+async fn by_prefix(
+    session: &SessionContext,
+    sketches: &DataFrame,
+    hot: Option<DataFrame>,
+    job: &Job,
+) -> Result<DataFrame> {
+    let documents = stage::prefix::documents(sketches.clone(), no_groups(session)?, hot)?;
+    let elements = stage::prefix::elements(documents.clone(), &job.score, job.minhash.permutations)?;
+    let join = stage::prefix::Join::new(&job.score, job.minhash.permutations, number(elements).await?);
+    let frequencies = stage::prefix::frequencies(documents.clone(), &join)?;
+    stage::prefix::candidates(documents, frequencies, &join)
+}
+
+async fn scored(
+    session: &SessionContext,
+    sketches: DataFrame,
+    candidates: DataFrame,
+    job: &Job,
+) -> Result<(Vec<RecordBatch>, u64)> {
     let (candidates, count) = in_memory(session, candidates).await?;
     let scores = stage::scores::scores(sketches, candidates, whole(), &job.score, &job.lsh)?;
     Ok((scores.collect().await?, count))
+}
+
+fn no_groups(session: &SessionContext) -> Result<DataFrame> {
+    Ok(session.read_table(Arc::new(MemTable::try_new(tables::schema("groups"), vec![vec![]])?))?)
 }
 
 fn whole() -> Block {

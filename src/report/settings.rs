@@ -15,6 +15,7 @@ pub(super) fn section(job: &Job) -> Section {
     let candidates = match job.candidates.method {
         Method::Lsh => format!("{} bands of {} rows", job.lsh.bands, job.lsh.rows),
         Method::All => "every two documents".to_owned(),
+        Method::Prefix => "documents that share one of their rarest shingles".to_owned(),
     };
     let rows = [
         ("source", job.source.urls.join(", ")),

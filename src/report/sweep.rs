@@ -15,6 +15,7 @@ pub fn coverage(sweep: &Sweep) -> String {
             sweep.job.lsh.bands, sweep.job.lsh.rows
         ),
         Method::All => "to the scores of every two documents".to_owned(),
+        Method::Prefix => "over the rarest shingles and candidates to scores".to_owned(),
     };
     format!(
         "Each time is that of one run from texts in memory over shingles and signatures (sketches), and {search} (search), at \

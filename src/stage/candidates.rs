@@ -4,18 +4,21 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::groups::without_copies;
 use crate::error::Result;
+use crate::operator::bucket_pairs::Meeting;
 use crate::operator::{Operator, apply};
 
-/// (doc, buckets: `List<UInt64>`), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b.
+/// (doc, buckets: `List<UInt64>`), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, and for each document of
+/// a bucket of more than `hot` documents one row (doc, null).
 ///
 /// Copies leave first: their group's representative stands for them. Only keys of 8 bytes are sorted and joined,
-/// and a bucket of one document leaves before any pair is made.
+/// and a bucket of one document leaves before any pair is made. The pairs of hot buckets, whose number is quadratic,
+/// are not made: those that count are found by [`super::prefix`].
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn candidates(keys: DataFrame, groups: DataFrame) -> Result<DataFrame> {
+pub fn candidates(keys: DataFrame, groups: DataFrame, hot: u64) -> Result<DataFrame> {
     let rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, groups)?
         .unnest_columns(&["buckets"])?
         .select(vec![col("buckets").alias("bucket"), col("doc")])?;
-    Ok(apply(Operator::BucketPairs, vec![rows])?.distinct()?)
+    Ok(apply(Operator::BucketPairs(Meeting::Any { hot }), vec![rows])?.distinct()?)
 }

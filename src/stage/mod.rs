@@ -11,6 +11,7 @@ pub mod duplicates;
 pub mod groups;
 pub mod members;
 pub mod pairs;
+pub mod prefix;
 pub mod scores;
 pub mod shingles;
 pub mod signatures;

@@ -40,7 +40,7 @@ pub fn jaccard_of(shared: u64, len_a: u64, len_b: u64) -> f64 {
 }
 
 /// The fewest shared elements that reach `threshold`, or `None` if even the smaller set within the larger does not.
-fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
+pub(crate) fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
     let most = len_a.min(len_b);
     let reaches = |shared| jaccard_of(shared, len_a, len_b) >= threshold;
     if !reaches(most) {
@@ -57,6 +57,21 @@ fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
         least -= 1;
     }
     Some(least)
+}
+
+/// The fewest elements of a set of `len` that another set has to share for a similarity of `threshold`, whatever that
+/// one's size; at most `len`, for thresholds up to 1.
+pub(crate) fn least_contained(len: u64, threshold: f64) -> u64 {
+    // The most similar set that shares no more than these is these alone.
+    let reaches = |shared| jaccard_of(shared, len, shared) >= threshold;
+    let mut least = ((len as f64 * threshold) as u64).min(len);
+    while least < len && !reaches(least) {
+        least += 1;
+    }
+    while least > 0 && reaches(least - 1) {
+        least -= 1;
+    }
+    least
 }
 
 /// Elements in both, or `None` if they are fewer than `least`.

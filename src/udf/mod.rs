@@ -27,6 +27,7 @@ pub mod normalize;
 pub mod set_hash;
 pub mod shingle_texts;
 pub mod shingles;
+pub mod signature_set;
 mod vector;
 mod words;
 
@@ -84,7 +85,7 @@ pub mod expr_fn {
 
     use super::{
         containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, set_hash, shingle_texts,
-        shingles,
+        shingles, signature_set,
     };
     use crate::job::{BucketHash, Lsh, Shingle, ShingleHash, Unit, Words};
 
@@ -168,6 +169,11 @@ pub mod expr_fn {
     /// `set_hash(shingles, half)`: a UInt64.
     pub fn set_hash(shingles: Expr, half: u64) -> Expr {
         call(set_hash::SetHash::default(), vec![shingles, lit(half)])
+    }
+
+    /// `signature_set(signature)`: a list of UInt64.
+    pub fn signature_set(signature: Expr) -> Expr {
+        call(signature_set::SignatureSet::default(), vec![signature])
     }
 
     /// `containment(a, b)`: a Float64 in [0, 1].

@@ -1,0 +1,149 @@
+//! How often each token occurs in a collection, about: one counter for many tokens, in room that is known before.
+//!
+//! A token's counter is at least the number of documents that have it, up to 255, where it stops. This is a count-min
+//! sketch of one row (Cormode and Muthukrishnan, *An improved data stream summary: the count-min sketch and its
+//! applications*, Journal of Algorithms 55, 2005). It decides only in which order tokens are looked at, which any order
+//! would do for; what matters is that a token whose counter is 1 is in one document.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::{ArrayRef, AsArray, BinaryBuilder, RecordBatch, UInt64Builder};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
+use datafusion::common::cast::{as_binary_array, as_uint64_array};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::physical_plan::ExecutionPlan;
+use futures::{StreamExt, TryStreamExt};
+
+use super::exec::{Batches, Requirement, Work};
+
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        Field::new("at", DataType::UInt64, false),
+        Field::new("counts", DataType::Binary, false),
+    ]))
+});
+
+/// The columns (at, counts): counters of one byte each, from counter `at` on. Rows that overlap are to be added up.
+pub fn schema() -> SchemaRef {
+    Arc::clone(&SCHEMA)
+}
+
+/// Counters, a power of two of them.
+#[derive(Debug)]
+pub(super) struct Counts {
+    bits: u32,
+    counts: Vec<u8>,
+}
+
+impl Counts {
+    /// `2^bits` counters at 0; bits from 1 to 63.
+    pub(super) fn new(bits: u32) -> Self {
+        Self { bits, counts: vec![0; 1 << bits] }
+    }
+
+    /// Tokens may be hashes or running numbers; the product spreads both (Knuth, *The Art of Computer Programming* 3,
+    /// section 6.4).
+    fn at(&self, token: u64) -> usize {
+        (token.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - self.bits)) as usize
+    }
+
+    fn add(&mut self, token: u64) {
+        let at = self.at(token);
+        self.counts[at] = self.counts[at].saturating_add(1);
+    }
+
+    /// The token's counter.
+    pub(super) fn of(&self, token: u64) -> u8 {
+        self.counts[self.at(token)]
+    }
+
+    /// Adds the counters of a batch with the columns of [`schema`].
+    pub(super) fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
+        let (starts, counts) = (as_uint64_array(batch.column(0))?, as_binary_array(batch.column(1))?);
+        for (&start, more) in starts.values().iter().zip(counts.iter().flatten()) {
+            let start = start as usize;
+            let Some(counts) = self.counts.get_mut(start..start + more.len()) else {
+                return internal_err!("there is no counter {start} among 2^{}", self.bits);
+            };
+            counts.iter_mut().zip(more).for_each(|(count, more)| *count = count.saturating_add(*more));
+        }
+        Ok(())
+    }
+
+    /// The counters as batches with the columns of [`schema`], without stretches of zeros.
+    fn batches(&self) -> Vec<Result<RecordBatch>> {
+        let rows = self.counts.chunks(ROW).enumerate().filter(|(_, row)| row.iter().any(|&count| count > 0));
+        let rows: Vec<_> = rows.map(|(at, row)| ((at * ROW) as u64, row)).collect();
+        let batches = rows.chunks(ROWS).map(|rows| {
+            let (mut starts, mut counts) = (UInt64Builder::new(), BinaryBuilder::new());
+            for (start, row) in rows {
+                starts.append_value(*start);
+                counts.append_value(row);
+            }
+            let columns: Vec<ArrayRef> = vec![Arc::new(starts.finish()), Arc::new(counts.finish())];
+            Ok(RecordBatch::try_new(schema(), columns)?)
+        });
+        batches.collect()
+    }
+}
+
+/// Counters in a row, and rows in a batch.
+const ROW: usize = 1 << 16;
+const ROWS: usize = 16;
+
+/// (tokens: `List<UInt64>`, without repeats) -> the columns of [`schema`], counted over a partition.
+#[derive(Debug)]
+pub(super) struct TokenCounts {
+    pub(super) bits: u32,
+}
+
+impl fmt::Display for TokenCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "2^{} counters", self.bits)
+    }
+}
+
+impl Work for TokenCounts {
+    const NAME: &'static str = "TokenCountsExec";
+
+    fn schema(&self) -> SchemaRef {
+        schema()
+    }
+
+    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
+        match inputs.len() {
+            1 => Ok(vec![Requirement::none()]),
+            other => internal_err!("tokens are counted in one input, not in {other}"),
+        }
+    }
+
+    fn start(
+        self: Arc<Self>,
+        inputs: &[Arc<dyn ExecutionPlan>],
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<Batches> {
+        let [input] = inputs else { return internal_err!("tokens are counted in one input") };
+        let held = MemoryConsumer::new("TokenCounts").register(context.memory_pool());
+        let mut input = input.execute(partition, context)?;
+        let batches = futures::stream::once(async move {
+            held.try_grow(1 << self.bits)?;
+            let mut counts = Counts::new(self.bits);
+            while let Some(batch) = input.next().await.transpose()? {
+                // Null lists, and what stands outside of a slice, are not among these.
+                for tokens in batch.column(0).as_list::<i32>().iter().flatten() {
+                    tokens.as_primitive::<UInt64Type>().values().iter().for_each(|&token| counts.add(token));
+                }
+            }
+            Ok::<_, datafusion::common::DataFusionError>(futures::stream::iter(counts.batches()))
+        });
+        Ok(batches.try_flatten().boxed())
+    }
+
+    fn fresh(&self) -> Self {
+        Self { bits: self.bits }
+    }
+}

@@ -1,0 +1,111 @@
+//! prefix: every two documents that share one of their rarest shingles, which all similar ones do.
+//!
+//! The exact set-similarity join of Vernica, Carey and Li, *Efficient parallel set-similarity joins using MapReduce*,
+//! SIGMOD 2010: shingles are counted over the collection, each document's prefix becomes rows (shingle, doc), rows with
+//! the same shingle meet, and what is left after the filters on sizes and positions is a candidate.
+//!
+//! Where a pair is kept by its estimate, a signature takes the place of the shingle set: its elements are (number of the
+//! permutation, value), and an estimate of e is a Jaccard similarity of e / (2 - e) of two such sets.
+
+use datafusion::common::JoinType;
+use datafusion::functions_aggregate::expr_fn::sum;
+use datafusion::prelude::{DataFrame, col, lit};
+
+use super::groups::without_copies;
+use crate::error::Result;
+use crate::job::{Score, ScoreBy};
+use crate::operator::bucket_pairs::Meeting;
+use crate::operator::{Operator, apply};
+use crate::udf::expr_fn::signature_set;
+use crate::udf::jaccard::{jaccard_of, least_contained};
+
+/// The sets that are joined, and from which similarity on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Join {
+    by: ScoreBy,
+    threshold: f64,
+    bits: u32,
+}
+
+impl Join {
+    /// The join for what `score` keeps, of signatures of `permutations` values, over sets of `elements` in all.
+    pub fn new(score: &Score, permutations: usize, elements: u64) -> Self {
+        let threshold = match score.by {
+            ScoreBy::Shingles => score.threshold,
+            ScoreBy::Signature => {
+                let values = permutations as u64;
+                jaccard_of(least_contained(values, score.threshold), values, values)
+            }
+        };
+        // Four counters for an element leave four in five of those that occur once alone with theirs.
+        let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
+        Self { by: score.by, threshold, bits: bits.clamp(LEAST_BITS, MOST_BITS) }
+    }
+
+    /// (doc, shingles, signature, ..) -> (doc, set: `List<UInt64>`).
+    fn sets(&self, documents: DataFrame) -> Result<DataFrame> {
+        let set = match self.by {
+            ScoreBy::Shingles => col("shingles"),
+            ScoreBy::Signature => signature_set(col("signature")),
+        };
+        Ok(documents.select(vec![col("doc"), set.alias("set")])?)
+    }
+}
+
+/// Counters are `2^bits`, whatever the memory is, so that candidates are the same for every budget: 16 MiB at most.
+const LEAST_BITS: u32 = 10;
+const MOST_BITS: u32 = 24;
+
+/// The documents that take part: those without copies, and where `hot` (a) is given, its documents alone.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn documents(documents: DataFrame, groups: DataFrame, hot: Option<DataFrame>) -> Result<DataFrame> {
+    let columns = vec![col("doc"), col("shingle_count"), col("shingles"), col("signature")];
+    let documents = documents.select(columns)?;
+    match hot {
+        // Hot buckets are made of documents without copies.
+        Some(hot) => Ok(hot.select(vec![col("a").alias("hot")])?.join(
+            documents,
+            JoinType::RightSemi,
+            &["hot"],
+            &["doc"],
+            None,
+        )?),
+        None => without_copies(documents, groups),
+    }
+}
+
+/// How many elements the sets have in all: (shingle_count, ..) -> one row (elements: UInt64), null for no documents.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn elements(documents: DataFrame, score: &Score, permutations: usize) -> Result<DataFrame> {
+    let elements = match score.by {
+        ScoreBy::Shingles => col("shingle_count"),
+        ScoreBy::Signature => lit(permutations as u64),
+    };
+    Ok(documents.aggregate(vec![], vec![sum(elements).alias("elements")])?)
+}
+
+/// How often each shingle occurs: (doc, shingles, signature, ..) -> the columns of
+/// [`crate::operator::token_counts::schema`].
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
+    let sets = join.sets(documents)?.select(vec![col("set")])?;
+    apply(Operator::TokenCounts { bits: join.bits }, vec![sets])
+}
+
+/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair
+/// that reaches the threshold.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn candidates(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
+    let Join { threshold, bits, .. } = *join;
+    let sets = join.sets(documents)?;
+    let prefixes = apply(Operator::Prefixes { bits, threshold }, vec![frequencies, sets])?;
+    Ok(apply(Operator::BucketPairs(Meeting::Reaching { threshold }), vec![prefixes])?.distinct()?)
+}

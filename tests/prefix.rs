@@ -1,0 +1,116 @@
+//! The exact join by rarest shingles, alone and in place of the pairs of hot buckets.
+
+use std::path::Path;
+
+use tempfile::tempdir;
+
+use crate::support::*;
+
+/// Documents that begin with the same words, as pages with one header do; a few of them are copies with changed words.
+fn boilerplate(count: usize, shared: usize, own: usize) -> Vec<Document> {
+    let mut random = Random(9);
+    let mut words = |n: usize| (0..n).map(|_| format!("w{}", random.below(1 << 30))).collect::<Vec<_>>();
+    let header = words(shared);
+    let mut rests: Vec<Vec<String>> = Vec::new();
+    for at in 0..count {
+        let mut rest = words(own);
+        if at % 50 == 49 {
+            rest[1..].clone_from_slice(&rests[at - 1][1..]);
+        }
+        rests.push(rest);
+    }
+    let text = |rest: &[String]| [header.as_slice(), rest].concat().join(" ");
+    rests.iter().enumerate().map(|(at, rest)| (format!("d{at:05}"), text(rest))).collect()
+}
+
+/// The pairs of a run over `documents`, and its manifest's counts.
+fn run_over(folder: &Path, name: &str, documents: &[Document], sets: &[&str]) -> (Found, Counts) {
+    let source = folder.join("in.parquet");
+    write_parquet(&source, documents, 64);
+    let output = folder.join(name);
+    run(&job(&source, &output, sets)).unwrap();
+    (pairs(&output), manifest(&output).counts)
+}
+
+type Found = std::collections::BTreeMap<(String, String), f64>;
+type Counts = std::collections::BTreeMap<String, u64>;
+
+#[test]
+fn a_prefix_join_is_exactly_plain_loops() {
+    let folder = tempdir().unwrap();
+    for (seed, threshold) in [(21, 0.2), (22, 0.5), (23, 0.8), (24, 1.0)] {
+        let documents = corpus(seed, 300, 40);
+        let sets = ["candidates.method=prefix", &format!("score.threshold={threshold}")];
+        let (found, counts) = run_over(folder.path(), &format!("{seed}"), &documents, &sets);
+        let expected = exact_pairs(&documents, 3, threshold);
+        assert!(expected.len() > 50);
+        assert_eq!(found, expected, "{threshold}");
+        // It looks at more than it keeps, and at far fewer than all.
+        assert!(counts["candidates"] < 300 * 299 / 20, "{counts:?}");
+    }
+}
+
+#[test]
+fn by_signature_it_is_what_all_signatures_say() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(25, 300, 40);
+    for threshold in ["0.3", "0.5", "0.8", "1"] {
+        let threshold = format!("score.threshold={threshold}");
+        let by = |method: &str| {
+            let sets = [&format!("candidates.method={method}"), "score.by=signature", &threshold];
+            run_over(folder.path(), &format!("{method} {threshold}"), &documents, &sets).0
+        };
+        let (found, expected) = (by("prefix"), by("all"));
+        assert!(expected.len() > 50);
+        assert_eq!(found, expected, "{threshold}");
+    }
+}
+
+#[test]
+fn hot_buckets_lose_no_pair_and_are_told() {
+    let folder = tempdir().unwrap();
+    let documents = boilerplate(1_000, 60, 40);
+    let exact = exact_pairs(&documents, 3, 0.8);
+    assert_eq!(exact.len(), 20);
+    let at = |name: &str, hot: &str| {
+        run_over(folder.path(), name, &documents, &["score.threshold=0.8", &format!("lsh.hot_bucket={hot}")])
+    };
+    let (plain, plain_counts) = at("plain", "1000000");
+    let (found, counts) = at("hot", "50");
+    assert!(plain.iter().all(|(pair, jaccard)| found.get(pair) == Some(jaccard)), "a pair was lost");
+    assert!(found.iter().all(|(pair, jaccard)| exact.get(pair) == Some(jaccard)));
+    assert!(!plain_counts.contains_key("hot_documents"));
+    assert!(counts["hot_documents"] > 500, "{counts:?}");
+    assert!(20 * counts["candidates"] < plain_counts["candidates"], "{counts:?} against {plain_counts:?}");
+}
+
+#[test]
+fn hot_signatures_lose_no_pair() {
+    let folder = tempdir().unwrap();
+    let documents = boilerplate(600, 60, 40);
+    let at = |name: &str, hot: &str, method: &str| {
+        let hot = format!("lsh.hot_bucket={hot}");
+        let method = format!("candidates.method={method}");
+        let sets = ["score.threshold=0.75", "score.by=signature", &hot, &method];
+        run_over(folder.path(), name, &documents, &sets).0
+    };
+    let (plain, hot, all) = (at("plain", "1000000", "lsh"), at("hot", "30", "lsh"), at("all", "30", "all"));
+    assert!(!plain.is_empty());
+    assert!(plain.iter().all(|(pair, jaccard)| hot.get(pair) == Some(jaccard)), "a pair was lost");
+    assert!(hot.keys().all(|pair| all.contains_key(pair)));
+}
+
+#[test]
+fn a_run_over_hot_buckets_is_taken_up_again() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &boilerplate(300, 60, 40), 64);
+    let output = folder.path().join("out");
+    let job = job(&source, &output, &["lsh.hot_bucket=20", "score.threshold=0.8"]);
+    run(&job).unwrap();
+    let expected = tables(&output);
+    // As it is when a run ends before its last step.
+    std::fs::remove_file(output.join("manifest.json")).unwrap();
+    run(&job).unwrap();
+    assert_eq!(tables(&output), expected);
+}
