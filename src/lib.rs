@@ -12,6 +12,7 @@
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
 //! | [`udf`] | the kernels, and the SQL functions around them |
+//! | [`corpus`] | generated documents, some of them planted near others |
 //! | [`source`] | files of any format -> documents |
 //! | [`operator`] | physical operators that the engine lacks |
 //! | [`stage`] | one stage per file, frame to frame |
@@ -40,6 +41,7 @@
 
 pub mod cli;
 pub mod clusters;
+pub mod corpus;
 pub mod engine;
 pub mod error;
 pub mod job;

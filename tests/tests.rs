@@ -11,6 +11,7 @@
 mod command;
 mod compare;
 mod find;
+mod generate;
 mod job;
 mod kill;
 mod layers;

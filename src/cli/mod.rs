@@ -6,6 +6,7 @@ mod arguments;
 mod check;
 mod compare;
 mod find;
+mod generate;
 mod measure;
 mod neighbors;
 mod print;
@@ -66,6 +67,7 @@ enum Command {
     Neighbors(neighbors::Neighbors),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
+    Generate(generate::Generate),
     /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
 }
@@ -101,6 +103,7 @@ pub fn main() -> ExitCode {
         Command::Sql(command) => command.run(),
         Command::Compare(command) => command.run(&screen),
         Command::Sweep(command) => command.run(&screen),
+        Command::Generate(command) => command.run(&screen),
     };
     screen.clear();
     match result {

@@ -1,0 +1,155 @@
+//! `resemblance generate` as a user calls it, and what the job finds of what was planted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use predicates::prelude::*;
+use resemblance::job::curve;
+use tempfile::tempdir;
+
+use crate::support::*;
+
+/// The string columns of the rows of a Parquet file, and the column of floats if there is one.
+fn rows(path: &Path, columns: &[&str]) -> Vec<Vec<String>> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut rows = Vec::new();
+    for batch in reader.build().unwrap().map(Result::unwrap) {
+        let columns: Vec<Vec<String>> = columns
+            .iter()
+            .map(|&name| match name {
+                "jaccard" => floats(&batch, name).iter().map(ToString::to_string).collect(),
+                "size" => numbers(&batch, name).iter().map(ToString::to_string).collect(),
+                _ => strings(&batch, name),
+            })
+            .collect();
+        rows.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect()));
+    }
+    rows
+}
+
+type Pair = (String, String);
+
+/// The planted pairs of a file: (id_a, id_b) -> (kind, jaccard).
+fn truth(path: &Path) -> BTreeMap<Pair, (String, f64)> {
+    rows(path, &["id_a", "id_b", "kind", "jaccard", "size"])
+        .into_iter()
+        .map(|row| {
+            assert!(row[0] < row[1] && row[4] == "3", "{row:?}");
+            ((row[0].clone(), row[1].clone()), (row[2].clone(), row[3].parse().unwrap()))
+        })
+        .collect()
+}
+
+/// The pairs whose similarity reaches the threshold, with those of the identical documents among themselves.
+fn similar(truth: &BTreeMap<Pair, (String, f64)>, threshold: f64) -> BTreeMap<Pair, f64> {
+    let identical = truth.iter().filter(|(_, (kind, _))| kind == "identical");
+    let identical: Vec<&String> =
+        identical.flat_map(|((a, b), _)| [a, b]).collect::<BTreeSet<_>>().into_iter().collect();
+    let among =
+        identical.iter().enumerate().flat_map(|(at, a)| identical[at + 1..].iter().map(move |b| (a, b)));
+    let among = among.map(|(a, b)| ((a.to_string(), b.to_string()), 1.0));
+    let planted = truth.iter().map(|(pair, (_, jaccard))| (pair.clone(), *jaccard));
+    planted.chain(among).filter(|(_, jaccard)| *jaccard >= threshold).collect()
+}
+
+#[test]
+fn the_job_finds_what_was_planted() {
+    let folder = tempdir().unwrap();
+    let (corpus, planted) = (folder.path().join("corpus.parquet"), folder.path().join("truth.parquet"));
+    resemblance()
+        .arg("generate")
+        .arg(&corpus)
+        .args(["--documents", "3000", "-k", "3", "--near", "0.2", "--contained", "0.05", "--identical", "4"])
+        .arg("--truth")
+        .arg(&planted)
+        .assert()
+        .success()
+        .stdout(
+            predicate::str::contains("3,000 documents").and(predicate::str::contains("903 planted pairs")),
+        );
+    let truth = truth(&planted);
+    let of_kind = |kind: &str| truth.values().filter(|(k, _)| k == kind).count();
+    assert_eq!(["copy", "near", "contained", "identical"].map(of_kind), [150, 600, 150, 3]);
+
+    let all = folder.path().join("all");
+    run(&job(&corpus, &all, &["candidates.method=all"])).unwrap();
+    assert_eq!(pairs(&all), similar(&truth, 0.5));
+
+    // Few bands, so that the curve is far from 1 where the planted pairs are.
+    let (bands, rows) = (5, 12);
+    let sets = [format!("lsh.bands={bands}"), format!("lsh.rows={rows}")];
+    let lsh = folder.path().join("lsh");
+    run(&job(&corpus, &lsh, &[&sets[0], &sets[1]])).unwrap();
+    let found = pairs(&lsh);
+    let expected = similar(&truth, 0.8);
+    let chances: Vec<f64> = expected.values().map(|s| curve::probability(*s, bands, rows)).collect();
+    let mean: f64 = chances.iter().sum();
+    let sigma = chances.iter().map(|p| p * (1.0 - p)).sum::<f64>().sqrt();
+    let hits = expected.keys().filter(|pair| found.contains_key(*pair)).count() as f64;
+    assert!((hits - mean).abs() <= 5.0 * sigma, "{hits} found, {mean} expected of {}", expected.len());
+    assert!(sigma > 3.0 && found.iter().all(|(pair, jaccard)| similar(&truth, 0.5)[pair] == *jaccard));
+}
+
+#[test]
+fn files_divide_the_documents_and_change_none() {
+    let folder = tempdir().unwrap();
+    let generate = |out: &str, more: &[&str]| {
+        let mut command = resemblance();
+        command.arg("generate").arg(folder.path().join(out)).args(["--documents", "10000", "--words", "20"]);
+        command.args(more).assert()
+    };
+    let one = generate("one.parquet", &[]).success();
+    let many = generate("many", &["--files", "3", "--json"]).success();
+    let record: serde_json::Value = serde_json::from_slice(&many.get_output().stdout).unwrap();
+    assert_eq!((&record["documents"]["rows"], &record["truth"]), (&10_000.into(), &serde_json::Value::Null));
+    assert!(String::from_utf8_lossy(&one.get_output().stdout).contains("10,000 documents"));
+    let columns = ["id", "text"];
+    let whole = rows(&folder.path().join("one.parquet"), &columns);
+    let parts: Vec<_> = (0..3)
+        .flat_map(|part| rows(&folder.path().join(format!("many/part-0000{part}.parquet")), &columns))
+        .collect();
+    assert_eq!(whole.len(), 10_000);
+    assert!(whole == parts && whole.is_sorted());
+
+    // Fewer files take the place of all earlier ones, and of nothing else.
+    std::fs::write(folder.path().join("many/notes.txt"), "mine").unwrap();
+    generate("many", &["--files", "2", "--overwrite"]).success();
+    let names = std::fs::read_dir(folder.path().join("many")).unwrap();
+    let names: BTreeSet<_> = names.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names, ["notes.txt", "part-00000.parquet", "part-00001.parquet"].map(String::from).into());
+}
+
+#[test]
+fn wrong_arguments_are_named_and_write_nothing() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("out");
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    std::fs::write(path("there.parquet"), "").unwrap();
+    let (there, inside) = (path("there.parquet"), path("out/truth.parquet"));
+    let cases: &[(&[&str], &str)] = &[
+        (&["--documents", "0"], "1 or more"),
+        (&["--documents", "10", "--copies", "1.5"], "copies is 1.5; allowed is a share from 0 to 1"),
+        (&["--documents", "10", "--copies", "nan"], "copies"),
+        (&["--documents", "10", "--copies", "0.5", "--near", "0.5"], "copies, near and contained"),
+        (&["--documents", "10", "--identical", "11"], "identical"),
+        (&["--documents", "10", "--jaccards", "0.9,0"], "over 0 and at most 1"),
+        (&["--documents", "10", "--words", "3"], "words is 3; allowed are 5 to"),
+        (&["--documents", "10", "--vocabulary", "1"], "vocabulary is 1; allowed are 2 to"),
+        (&["--documents", "10", "--files", "100001"], "files is 100001; allowed are 1 to"),
+        (&["--documents", "10", "--truth", &there], "--overwrite"),
+        (&["--documents", "10", "--truth", &inside], "--truth"),
+    ];
+    for (arguments, said) in cases {
+        let assert = resemblance().arg("generate").arg(&out).args(*arguments).assert();
+        assert.code(2).stderr(predicate::str::contains(*said)).stdout("");
+        assert!(!out.exists(), "{arguments:?}");
+    }
+    let refused = |out: &str, more: &[&str]| {
+        let mut command = resemblance();
+        command.args(["generate", out, "--documents", "10"]).args(more).assert().code(2)
+    };
+    refused(&there, &[]).stderr(predicate::str::contains("there already"));
+    refused(&path("one.parquet"), &["--files", "2"]).stderr(predicate::str::contains("files is 2"));
+    resemblance().args(["generate", &there, "--documents", "10", "--overwrite"]).assert().success();
+}
