@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 17] = [
+        let changes: [Change<Job>; 18] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -99,6 +99,7 @@ mod tests {
             ("words", |j| j.shingle.words = Words::Spaces),
             ("separator", |j| j.shingle.separator = ", ".into()),
             ("family", |j| j.minhash.family = Family::Linear(Modulus::NextPrime)),
+            ("another family", |j| j.minhash.family = Family::OnePermutation),
             ("bucket_hash", |j| j.lsh.bucket_hash = BucketHash::Crc32),
             ("table_size", |j| j.lsh.table_size = Some(20_000)),
             ("max_expand", |j| j.output.max_expand += 1),
