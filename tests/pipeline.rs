@@ -61,6 +61,11 @@ fn one_permutation_finds_as_many_pairs_as_its_curve_says() {
     let sigma = (curve * (1.0 - curve) / PAIRS as f64).sqrt();
     assert!((share - curve).abs() <= 3.0 * sigma, "{share} of the pairs, and the curve has {curve}");
 
+    let again = folder.path().join("again");
+    run_with(&job(&source, &again, &sets), |config| config.with_target_partitions(5).with_batch_size(77))
+        .unwrap();
+    assert_eq!(tables(&again), tables(&output));
+
     // The estimates of the pairs together are as near the truth as independent permutations would bring them.
     let all = folder.path().join("all");
     run(&job(&source, &all, &[&sets[..], &["candidates.method=all"]].concat())).unwrap();
@@ -154,11 +159,6 @@ fn the_same_rows_and_numbers_with_a_dictionary() {
         "lsh.bucket_hash=crc32",
         "lsh.table_size=5000",
     ]);
-}
-
-#[test]
-fn the_same_rows_with_one_permutation() {
-    assert_same_rows(&["minhash.family=one-permutation"]);
 }
 
 /// Whatever the partitions, batches, files, order and budget.
