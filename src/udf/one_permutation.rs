@@ -271,44 +271,20 @@ mod tests {
         assert_eq!(Rounds::new(1, 42).keys, [13679457532755275413, 2949826092126892291]);
         for (shingles, seed, expected) in [
             (vec![5], 9, vec![3644641217]),
-            // The one shingle's rounds do not reach every bin.
             (vec![1], 7, vec![1557333855, 3010892742, 544338710, 4084367622]),
+            // The third bin stays empty until the round of its own.
             (vec![1], 42, vec![3558495407, 3433739376, 2030328408, 2358461157]),
             (vec![u64::MAX, 0, 1 << 63], u64::MAX, vec![2171555560, 1738832182, 3153440585, 1787436966]),
-            (
-                vec![1, 2, 3],
-                42,
-                vec![
-                    3558495407, 1815486802, 3433739376, 2257628742, 2735623570, 144291827, 2033732960,
-                    2358461157,
-                ],
-            ),
+            (vec![1, 2, 3], 42, vec![3558495407, 2257628742, 2735623570, 2358461157]),
             ((1..=100).collect(), 0, vec![285107271, 575882477, 40707086, 303640726, 294770081, 42205488]),
         ] {
             assert_eq!(signature(&shingles, expected.len(), seed), expected, "{shingles:?}");
         }
-        // XXH3-64 of the words of "the quick brown fox jumps over the lazy dog".
-        let words = [
-            14632902600990866813,
-            11854836010350326562,
-            1021128140302244075,
-            13965643304042992335,
-            10894210383914191811,
-            151301256907609649,
-            14632902600990866813,
-            18363041072501919847,
-            9235930386215613111,
-        ];
-        assert_eq!(signature(&words, 5, 7), [1066394235, 1549794564, 1300623051, 2027702193, 3395497538]);
-    }
-
-    #[test]
-    fn an_empty_set_has_no_signature() {
-        assert!(signature(&[], 8, 1).is_empty());
     }
 
     #[test]
     fn sets_of_every_size_agree_with_the_definition() {
+        assert!(signature(&[], 8, 1).is_empty());
         for bins in [1, 2, 16, 37] {
             let mut random = SplitMix64(bins as u64);
             let shingles: Vec<u64> = (0..3 * bins + 1).map(|_| random.next()).collect();
@@ -324,23 +300,20 @@ mod tests {
         [|n| SplitMix64(n).next(), |n| SplitMix64(n).next() >> 32, |n| n, |n| n << 32];
 
     /// Over many seeds the mean of the estimate is the similarity, and it spreads no wider than the estimate from
-    /// independent permutations, whose variance is `J (1 - J) / t` (Dahlgaard, Knudsen and Thorup, theorem 1). Bands meet
-    /// as often as the S-curve says.
+    /// independent permutations, whose variance is `J (1 - J) / t` (Dahlgaard, Knudsen and Thorup). Bands meet as often
+    /// as the S-curve says.
     #[test]
     fn the_estimate_is_unbiased() {
         const BINS: usize = 128;
         const SEEDS: u64 = 2_000;
         const ROWS: usize = 4;
-        let cases: [(Range<u64>, Range<u64>); 13] = [
+        let cases: [(Range<u64>, Range<u64>); 10] = [
             (0..1, 0..2),
             (0..2, 1..3),
             (0..3, 2..5),
             (0..3, 0..15),
-            (0..6, 2..8),
             (0..9, 1..10),
             (0..30, 20..50),
-            (0..30, 10..40),
-            (0..90, 10..100),
             (0..100, 0..200),
             (0..150, 100..250),
             (0..300, 100..400),
