@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use proptest::prelude::*;
 use resemblance::error::{Error, Kind};
-use resemblance::job::{Choice, Format, Id, Job, Method, Normalize, Unit, file, resolve};
+use resemblance::job::{Choice, Family, Format, Id, Job, Method, Modulus, Normalize, Unit, file, resolve};
 
 /// A job with only what is required.
 const LEAST: &str = "\
@@ -30,6 +30,18 @@ fn the_least_job_has_the_defaults() {
     assert_eq!((job.score.threshold, job.score.prefilter), (0.8, false));
     assert_eq!((job.output.url.as_str(), job.output.max_expand), ("out/", 1000));
     assert_eq!((job.engine.memory, job.engine.threads, job.engine.spill), (4 << 30, 0, None));
+}
+
+#[test]
+fn a_job_names_its_hash_family() {
+    for (name, family) in [
+        ("multiply-shift", Family::MultiplyShift),
+        ("linear", Family::Linear(Modulus::Is((1 << 31) - 1))),
+        ("one-permutation", Family::OnePermutation),
+    ] {
+        let job = load(LEAST, &[&format!("minhash.family={name}")]).unwrap();
+        assert_eq!(job.minhash.family, family);
+    }
 }
 
 #[test]
@@ -167,8 +179,13 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("shingle.hash=md5", &["`shingle.hash`", "crc32", "sha256-31", "dictionary"]),
         ("shingle.words=all", &["`shingle.words`", "word-characters", "spaces"]),
         ("shingle.normalize=[\"stop-words:xx\"]", &["`shingle.normalize`", "\"xx\"", "de, ", "en, "]),
-        ("minhash.family=cubic", &["`minhash.family`", "multiply-shift", "linear"]),
+        ("minhash.family=cubic", &["`minhash.family`", "multiply-shift", "linear", "one-permutation"]),
         ("minhash.modulus=7", &["`minhash.modulus`", "minhash.family = \"linear\""]),
+        (
+            "minhash={family=\"one-permutation\", modulus=\"2^31-1\"}",
+            &["`minhash.modulus`", "minhash.family = \"linear\"", "alone"],
+        ),
+        ("minhash={family=\"one-permutation\", permutations=0}", &["`minhash.permutations`", "1 to 65535"]),
         (
             "minhash={family=\"linear\", modulus=4294967295}",
             &["4294967295", "not a prime", "2^32-1", "next-prime"],

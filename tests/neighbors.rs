@@ -145,8 +145,9 @@ fn neighbors_are_those_that_plain_loops_find() {
     let documents = corpus(11, 240, 40);
     let source = folder.path().join("in.parquet");
     write_parquet(&source, &documents, 50);
-    let cases: [(&str, &[&str], Meets); 3] = [
+    let cases: [(&str, &[&str], Meets); 4] = [
         ("defaults", &[], equal_band),
+        ("one-permutation", &["minhash.family=one-permutation"], equal_band),
         ("dictionary", &DICTIONARY, equal_band),
         ("table", &["lsh.bucket_hash=crc32", "lsh.table_size=5000"], shared_table),
     ];

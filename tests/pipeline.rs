@@ -34,6 +34,48 @@ fn lsh_finds_a_subset_with_exact_scores_and_misses_what_its_curve_says() {
     assert!(found.len() as f64 >= 0.985 * exact.len() as f64, "{} of {}", found.len(), exact.len());
 }
 
+/// A thousand pairs of documents, each pair with words of its own: 40 shingles each, of which 27 are shared.
+#[test]
+fn one_permutation_finds_as_many_pairs_as_its_curve_says() {
+    const PAIRS: usize = 1_000;
+    let folder = tempdir().unwrap();
+    let text =
+        |pair: usize, from: usize| (from..from + 42).map(|i| format!("p{pair}w{i}")).collect::<Vec<_>>();
+    let documents: Vec<Document> = (0..PAIRS)
+        .flat_map(|pair| {
+            [("a", 0), ("b", 13)].map(|(side, from)| (format!("{pair}{side}"), text(pair, from).join(" ")))
+        })
+        .collect();
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &documents, 500);
+    let output = folder.path().join("out");
+    let sets = ["minhash.family=one-permutation", "lsh.bands=16", "lsh.rows=4"];
+    run(&job(&source, &output, &sets)).unwrap();
+
+    let (jaccard, found) = (27.0 / 53.0, pairs(&output));
+    for ((a, b), score) in &found {
+        assert_eq!((a.trim_end_matches('a'), *score), (b.trim_end_matches('b'), jaccard));
+    }
+    let curve = 1.0 - (1.0 - jaccard.powi(4)).powi(16);
+    let share = found.len() as f64 / PAIRS as f64;
+    let sigma = (curve * (1.0 - curve) / PAIRS as f64).sqrt();
+    assert!((share - curve).abs() <= 3.0 * sigma, "{share} of the pairs, and the curve has {curve}");
+
+    let again = folder.path().join("again");
+    run_with(&job(&source, &again, &sets), |config| config.with_target_partitions(5).with_batch_size(77))
+        .unwrap();
+    assert_eq!(tables(&again), tables(&output));
+
+    // The estimates of the pairs together are as near the truth as independent permutations would bring them.
+    let all = folder.path().join("all");
+    run(&job(&source, &all, &[&sets[..], &["candidates.method=all"]].concat())).unwrap();
+    let estimates = floats(&table(&all, "pairs"), "estimate");
+    assert_eq!(estimates.len(), PAIRS);
+    let mean = estimates.iter().sum::<f64>() / PAIRS as f64;
+    let sigma = (jaccard * (1.0 - jaccard) / (128 * PAIRS) as f64).sqrt();
+    assert!((mean - jaccard).abs() <= 4.0 * sigma, "{mean} on average, and it is {jaccard}");
+}
+
 #[test]
 fn every_column_of_a_pair_follows_from_the_two_sets() {
     let folder = tempdir().unwrap();

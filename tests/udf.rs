@@ -73,16 +73,18 @@ fn expressions_are_the_functions() {
         let signed = sets.unwrap().with_column("sa", expr_fn::minhash(col("a"), 6, u64::MAX, None)).unwrap();
         let signed =
             signed.with_column("sb", expr_fn::minhash(col("b"), 6, u64::MAX, Some((101, 50)))).unwrap();
+        let signed = signed.with_column("oa", expr_fn::one_permutation(col("a"), 6, u64::MAX)).unwrap();
         let scored = signed.select([
             expr_fn::jaccard(col("a"), col("b")),
             expr_fn::containment(col("a"), col("b")),
             expr_fn::minhash_similarity(col("sa"), col("sa")),
+            expr_fn::minhash_similarity(col("oa"), col("oa")),
             datafusion::functions_nested::expr_fn::array_length(expr_fn::lsh_bands(col("sb"), &lsh)),
         ]);
         cells(scored.unwrap()).await.unwrap()
     });
     // "the" leaves; "quick" and "fox" meet "quick" and "dog".
-    assert_eq!(rows, [["0.3333333333333333", "0.5", "1.0", "3"]]);
+    assert_eq!(rows, [["0.3333333333333333", "0.5", "1.0", "1.0", "3"]]);
 }
 
 struct Session {

@@ -154,7 +154,7 @@ pub struct Minhash {
     pub permutations: usize,
     /// What the permutations are drawn from.
     pub seed: u64,
-    /// How a permutation is computed: `multiply-shift` or `linear`.
+    /// How a permutation is computed: `multiply-shift`, `linear` or `one-permutation`.
     pub family: Family,
     /// `linear`: what `a * x + b` is taken modulo: `"2^31-1"`, `"2^32-1"`, `"next-prime"` (the first prime above the
     /// number of distinct shingles, for the hash `dictionary`), or a prime under 2^32. Default: `"2^31-1"`.
@@ -175,6 +175,8 @@ pub enum Family {
     MultiplyShift,
     /// See [`Family::Linear`](super::Family::Linear).
     Linear,
+    /// See [`Family::OnePermutation`](super::Family::OnePermutation).
+    OnePermutation,
 }
 
 /// A modulus as it is written: by name, or as a number.

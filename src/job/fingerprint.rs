@@ -102,6 +102,7 @@ mod tests {
             ("words", |j| j.shingle.words = Words::Spaces),
             ("separator", |j| j.shingle.separator = ", ".into()),
             ("family", |j| j.minhash.family = Family::Linear(Modulus::NextPrime)),
+            ("another family", |j| j.minhash.family = Family::OnePermutation),
             ("bucket_hash", |j| j.lsh.bucket_hash = BucketHash::Crc32),
             ("table_size", |j| j.lsh.table_size = Some(20_000)),
             ("hot_bucket", |j| j.lsh.hot_bucket = 7),

@@ -209,7 +209,7 @@ impl Minhash {
     /// than there are permutations, or so many that their next prime is not under 2^32.
     pub fn linear(&self, dictionary: Option<u64>) -> Result<Option<(u64, u64)>> {
         let shingles = match self.family {
-            Family::MultiplyShift => return Ok(None),
+            Family::MultiplyShift | Family::OnePermutation => return Ok(None),
             Family::Linear(Modulus::Is(modulus)) => return Ok(Some((modulus, modulus - 1))),
             Family::Linear(Modulus::NextPrime) => dictionary.unwrap_or(0),
         };
@@ -233,6 +233,8 @@ pub enum Family {
     MultiplyShift,
     /// `(a * x + b) mod c`: see [`crate::udf::minhash`].
     Linear(Modulus),
+    /// One hash of each shingle for all permutations, which become bins: see [`mod@crate::udf::one_permutation`].
+    OnePermutation,
 }
 
 /// The c of `(a * x + b) mod c`.

@@ -172,7 +172,8 @@ fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
     }
     let family = match (minhash.family, minhash.modulus) {
         (file::Family::MultiplyShift, None) => Family::MultiplyShift,
-        (file::Family::MultiplyShift, Some(_)) => {
+        (file::Family::OnePermutation, None) => Family::OnePermutation,
+        (file::Family::MultiplyShift | file::Family::OnePermutation, Some(_)) => {
             return wrong(
                 "minhash.modulus",
                 "stands without `minhash.family = \"linear\"`, which alone has one",

@@ -10,10 +10,11 @@ use futures::TryStreamExt;
 
 use super::Finished;
 use crate::error::{Error, Result};
-use crate::job::{Job, ShingleHash};
+use crate::job::{Family, Job, ShingleHash};
 use crate::schema::Table;
 use crate::udf::linear::{self, Linear};
 use crate::udf::minhash::{Permutations, minhash};
+use crate::udf::one_permutation::{Rounds, one_permutation};
 use crate::udf::shingle_texts;
 use crate::udf::shingles::{Scratch, shingles};
 
@@ -101,6 +102,11 @@ async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Ve
 fn signature(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
     let by = &job.minhash;
     let mut signature = Vec::with_capacity(by.permutations);
+    if by.family == Family::OnePermutation {
+        let rounds = Rounds::new(by.permutations, by.seed);
+        one_permutation(set, &rounds, &mut Vec::new(), &mut signature);
+        return Ok(signature);
+    }
     let Some((modulus, draws)) = by.linear(dictionary)? else {
         minhash(set, &Permutations::new(by.permutations, by.seed), &mut signature);
         return Ok(signature);

@@ -44,6 +44,7 @@ fn family(family: &Family) -> String {
         Family::MultiplyShift => "multiply-shift".into(),
         Family::Linear(Modulus::Is(modulus)) => format!("linear mod {modulus}"),
         Family::Linear(Modulus::NextPrime) => "linear mod the next prime".into(),
+        Family::OnePermutation => "one-permutation".into(),
     }
 }
 
@@ -87,5 +88,6 @@ mod tests {
         assert_eq!(family(&Family::MultiplyShift), "multiply-shift");
         assert_eq!(family(&Family::Linear(Modulus::Is(7))), "linear mod 7");
         assert_eq!(family(&Family::Linear(Modulus::NextPrime)), "linear mod the next prime");
+        assert_eq!(family(&Family::OnePermutation), "one-permutation");
     }
 }

@@ -23,7 +23,7 @@
 //! The family is meant for hashes: for elements that are no hashes, such as running numbers, its minima are not as
 //! likely to agree as they should be.
 //!
-//! With a modulus the functions are those of [`super::linear`].
+//! With a modulus the functions are those of [`super::linear`]; [`super::one_permutation`] has signatures of another kind.
 
 use std::sync::LazyLock;
 
@@ -140,7 +140,7 @@ fn padded(values: &[u32]) -> [u32; LANES] {
 
 /// What SQL may ask for. The estimate's error is far under any use of it by then, and a slip of the hand ends in an
 /// error instead of in all memory.
-const MOST_PERMUTATIONS: usize = 1 << 20;
+pub(super) const MOST_PERMUTATIONS: usize = 1 << 20;
 
 /// The SQL function `minhash`.
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`shingles`](mod@shingles) | text | the sorted distinct hashes of its shingles |
 //! | [`minhash`](mod@minhash) | shingle set | its signature: the least hash under each permutation |
+//! | [`one_permutation`](mod@one_permutation) | shingle set | a signature in which each shingle is hashed once, or a few times |
 //! | [`minhash_similarity`](mod@minhash_similarity) | two signatures | an estimate of the sets' Jaccard similarity |
 //! | [`lsh_bands`](mod@lsh_bands) | signature | its bucket in each band |
 //! | [`jaccard`] | two shingle sets | their Jaccard similarity, exact |
@@ -24,6 +25,7 @@ pub mod lsh_bands;
 pub mod minhash;
 pub mod minhash_similarity;
 pub mod normalize;
+pub mod one_permutation;
 pub mod set_hash;
 pub mod shingle_texts;
 pub mod shingles;
@@ -51,6 +53,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::from(shingles::Shingles::default())),
         Arc::new(ScalarUDF::from(minhash::Minhash::default())),
+        Arc::new(ScalarUDF::from(one_permutation::OnePermutation::default())),
         Arc::new(ScalarUDF::from(minhash_similarity::MinhashSimilarity::default())),
         Arc::new(ScalarUDF::from(lsh_bands::LshBands::default())),
         Arc::new(ScalarUDF::from(jaccard::Jaccard::default())),
@@ -84,8 +87,8 @@ pub mod expr_fn {
     use datafusion::prelude::lit;
 
     use super::{
-        containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, set_hash, shingle_texts,
-        shingles, signature_set,
+        containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, one_permutation,
+        set_hash, shingle_texts, shingles, signature_set,
     };
     use crate::job::{BucketHash, Lsh, Shingle, ShingleHash, Unit, Words};
 
@@ -138,6 +141,12 @@ pub mod expr_fn {
         let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
         args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
         call(minhash::Minhash::default(), args)
+    }
+
+    /// `one_permutation(shingles, permutations, seed)`: a list of `permutations` UInt32.
+    pub fn one_permutation(shingles: Expr, permutations: usize, seed: u64) -> Expr {
+        let args = vec![shingles, lit(permutations as u64), lit(seed)];
+        call(one_permutation::OnePermutation::default(), args)
     }
 
     /// `minhash_similarity(a, b)`: a Float64 in [0, 1].
