@@ -14,6 +14,12 @@ import measure
 
 HERE = pathlib.Path(__file__).resolve().parent
 OURS = "resemblance"
+SQL = "resemblance-sql"
+# The prompt tells of a query that fails, and goes on.
+QUERIES = """CREATE EXTERNAL TABLE given STORED AS PARQUET LOCATION '{source}/';
+SELECT sum(CAST(minhash(shingles(text, 'word', {shingle}, 'xxh3', 'lowercase,collapse-whitespace'), {permutations}, 42)[1]
+    AS BIGINT)) FROM given;
+"""
 
 
 @dataclasses.dataclass
@@ -50,6 +56,7 @@ class Bench:
     def __init__(self, given: argparse.Namespace, work: pathlib.Path):
         self.given, self.work = given, work
         self.binary = binary(given.resemblance)
+        self.version = subprocess.check_output([self.binary, "--version"], text=True).split()[-1]
         self.python = environment.python(given.environment)
         threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
         self.env = {**os.environ, **dict.fromkeys(threads, str(given.cores)), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -80,6 +87,8 @@ class Bench:
 
     def command(self, outcome: Outcome, output: pathlib.Path, settings: dict[str, str]) -> list:
         source, given = self.work / "input" / outcome.input, self.given
+        if outcome.name == SQL:
+            return [self.binary, "sql", self.work / f"{OURS}-{outcome.input}-0"]
         if outcome.name != OURS:
             module = f"peers.{outcome.name.replace('-', '_')}"
             options = [
@@ -102,12 +111,18 @@ engine = {{ threads = {given.cores} }}
         """Runs a program once more and adds to its outcome."""
         number = len(outcome.runs)
         output = self.work / f"{outcome.name}-{outcome.input}-{number}"
-        if outcome.name != OURS:
+        if outcome.name not in (OURS, SQL):
             output.mkdir()
         command = self.command(outcome, output, settings)
         log = self.work / f"{output.name}.log"
-        folder = self.work if outcome.name == OURS else HERE
-        done = measure.run(command, folder=folder, env=self.env, timeout=self.given.timeout, log=log)
+        text = ""
+        if outcome.name == SQL:
+            source = self.work / "input" / outcome.input
+            given = self.given
+            text = QUERIES.format(source=source, shingle=given.shingle, permutations=given.permutations)
+        done = measure.run(command, text=text, folder=HERE, env=self.env, timeout=self.given.timeout, log=log)
+        if outcome.name == SQL and not done.failure and "error:" in log.read_text():
+            done.failure = measure.last_line(log)
         print(f"{outcome.name} ({outcome.input}): {done.failure or f'{done.wall:.2f} s'}", file=sys.stderr)
         if done.failure:
             outcome.failure = done.failure
@@ -119,6 +134,8 @@ engine = {{ threads = {given.cores} }}
             lsh, outcome.method = manifest["job"]["lsh"], manifest["job"]["candidates"]["method"]
             outcome.setting = f"{lsh['bands']} x {lsh['rows']}"
             outcome.phases.append({stage["name"]: stage["seconds"] for stage in manifest["stages"]})
+        elif outcome.name == SQL:
+            outcome.version, outcome.setting = self.version, "-"
         else:
             record = json.loads((output / "run.json").read_text())
             outcome.version, outcome.setting, outcome.removed = (

@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -26,9 +27,9 @@ class Run:
 
 
 def run(
-    command: list, *, folder: pathlib.Path, env: dict[str, str], timeout: float, log: pathlib.Path
+    command: list, *, text: str, folder: pathlib.Path, env: dict[str, str], timeout: float, log: pathlib.Path
 ) -> Run:
-    """Runs `command` in `folder`, its output into `log`; after `timeout` seconds it is killed.
+    """Runs `command` in `folder` with `text` as its input, its output into `log`; after `timeout` seconds it is killed.
 
     Processor seconds are those of the process and of every descendant, also of those that outlive it: they are handed
     to this process, which waits for them. The peak is the kernel's own for one process, which misses nothing, and
@@ -36,10 +37,12 @@ def run(
     they share then count more than once. A child starts with this process's own resident set as its peak, some 20 MB.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    with log.open("wb") as output:
+    with log.open("wb") as output, tempfile.TemporaryFile() as stdin:
+        stdin.write(text.encode())
+        stdin.seek(0)
         began = time.perf_counter()
         process = subprocess.Popen(
-            command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            command, cwd=folder, env=env, stdin=stdin, stdout=output, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
         watch = Watch(process.pid, began + timeout)
@@ -57,7 +60,8 @@ def run(
     if watch.killed:
         failure = f"stopped after {timeout:.0f} s"
     elif process.returncode != 0:
-        failure = last_line(log) or f"exit {process.returncode}"
+        failure = last_line(log) if process.returncode > 0 else signal.Signals(-process.returncode).name
+        failure = failure or f"exit {process.returncode}"
     cpu = sum(u.ru_utime + u.ru_stime for u in usages)
     return Run(wall, cpu, max(watch.peak, *(u.ru_maxrss * 1024 for u in usages)), failure)
 

@@ -15,11 +15,7 @@ def table(head: list[str], rows: list[list]) -> str:
 def machine() -> str:
     """Processor, cores, memory and system, in one line."""
     cpu = next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in lines_of("/proc/cpuinfo")
-            if line.startswith("model name")
-        ),
+        (line.split(":", 1)[1].strip() for line in lines_of("/proc/cpuinfo") if line.startswith("model name")),
         platform.machine(),
     )
     system = next(

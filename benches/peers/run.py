@@ -26,7 +26,7 @@ import tempfile
 sys.dont_write_bytecode = True
 
 import tables  # noqa: E402
-from bench import OURS, Bench, Outcome  # noqa: E402
+from bench import OURS, SQL, Bench, Outcome  # noqa: E402
 
 EXACT = "set-similarity-search"
 ON_SAMPLE = ["spark"]
@@ -125,6 +125,8 @@ def peers(bench: Bench, counts: dict) -> list[Outcome]:
     given = bench.given
     names = [name for name in (PEERS if given.only is None else given.only) if name not in given.without]
     outcomes = [Outcome(OURS, "all")]
+    if "daft-minhash" in names:
+        outcomes.append(Outcome(SQL, "all"))
     outcomes += [Outcome(name, "all") for name in names if name not in ON_SAMPLE]
     if sample := [name for name in names if name in ON_SAMPLE]:
         outcomes += [Outcome(name, "sample") for name in (OURS, *sample)]
@@ -140,7 +142,7 @@ def peers(bench: Bench, counts: dict) -> list[Outcome]:
     tables.programs(outcomes, counts)
     tables.details(outcomes)
     tables.signatures(outcomes, counts)
-    tables.goals(outcomes)
+    tables.goals(outcomes, counts, reuters=bool(given.reuters))
     return outcomes
 
 

@@ -11,7 +11,7 @@ from daft import col
 from scipy.integrate import quad
 
 from peers import shared
-from peers.daft_minhash import signatures
+from peers.daft_minhash import leave, signatures
 
 
 def bands_and_rows(threshold: float, permutations: int) -> tuple[int, int]:
@@ -56,6 +56,7 @@ def main():
     with phases("pairs"):
         pairs = {pair for nodes in groups for pair in itertools.combinations(sorted(nodes), 2)}
     shared.write(given.output, "daft", phases, setting=f"{bands} x {rows}", pairs=pairs)
+    leave()
 
 
 if __name__ == "__main__":

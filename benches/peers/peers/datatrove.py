@@ -23,9 +23,7 @@ def clusters(folder: pathlib.Path, parquet: pathlib.Path) -> list[tuple[int, int
         first = pyarrow.parquet.read_table(path, columns=["id"])["id"][0].as_py()
         written = folder / f"{file:06d}.clusters"
         if written.exists():
-            rows += [
-                (first + row, cluster) for row, cluster in struct.iter_unpack("<II", written.read_bytes())
-            ]
+            rows += [(first + row, cluster) for row, cluster in struct.iter_unpack("<II", written.read_bytes())]
     return rows
 
 

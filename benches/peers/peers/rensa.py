@@ -27,9 +27,7 @@ def main():
         pairs = [
             (ids[a], ids[b]) for a, b in candidates if signatures[a].jaccard(signatures[b]) >= given.threshold
         ]
-    shared.write(
-        given.output, "rensa", phases, setting=f"{BANDS} x {given.permutations // BANDS}", pairs=pairs
-    )
+    shared.write(given.output, "rensa", phases, setting=f"{BANDS} x {given.permutations // BANDS}", pairs=pairs)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,7 @@ def main():
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     with phases("start"):
         builder = SparkSession.builder.master(f"local[{given.cores}]").config("spark.driver.memory", "4g")
-        builder = builder.config("spark.ui.enabled", "false").config(
-            "spark.sql.shuffle.partitions", given.cores
-        )
+        builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", given.cores)
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
     with phases("read, shingles, signatures"):
@@ -31,9 +29,7 @@ def main():
         grams = NGram(n=given.shingle, inputCol="words", outputCol="grams").transform(words)
         hashing = HashingTF(numFeatures=1 << 20, binary=True, inputCol="grams", outputCol="features")
         features = hashing.transform(grams).select("id", "features").cache()
-        model = MinHashLSH(inputCol="features", outputCol="hashes", numHashTables=TABLES, seed=42).fit(
-            features
-        )
+        model = MinHashLSH(inputCol="features", outputCol="hashes", numHashTables=TABLES, seed=42).fit(features)
         hashed = model.transform(features).cache()
         hashed.count()
     with phases("join"):
