@@ -118,6 +118,8 @@ def main():
             shutil.rmtree(work, ignore_errors=True)
     if given.json:
         given.json.write_text(json.dumps([dataclasses.asdict(outcome) for outcome in outcomes], indent=1))
+    if not outcomes[0].runs:
+        sys.exit(1)
 
 
 def peers(bench: Bench, counts: dict) -> list[Outcome]:

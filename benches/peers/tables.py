@@ -38,7 +38,7 @@ def programs(outcomes: list[Outcome], counts: dict):
         documents = counts[outcome.input]["documents"]
         name = outcome.name + ("" if outcome.input == "all" else f" (the first {documents:,})")
         if not outcome.runs:
-            rows.append([name, f"did not run: {outcome.failure.replace('|', '/')}", *[""] * (len(head) + 1)])
+            rows.append([name, f"no result: {outcome.failure.replace('|', '/')}", *[""] * (len(head) + 1)])
             continue
         score = outcome.score
         found = "-" if score["found"] is None else f"{score['found']:,}"

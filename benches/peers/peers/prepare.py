@@ -8,6 +8,7 @@ import argparse
 import json
 import pathlib
 import re
+import sys
 
 import pyarrow
 import pyarrow.dataset
@@ -22,7 +23,10 @@ REFERENCE = re.compile("&(?:#[0-9]+|lt|gt|amp);")
 def from_parquet(paths: list[str], text: str):
     """The texts of Parquet files and folders."""
     for path in paths:
-        for batch in pyarrow.dataset.dataset(path, format="parquet").to_batches(columns=[text]):
+        dataset = pyarrow.dataset.dataset(path, format="parquet")
+        if text not in dataset.schema.names:
+            sys.exit(f"error: --text must name a column of {path}: {', '.join(dataset.schema.names)}; not {text}")
+        for batch in dataset.to_batches(columns=[text]):
             yield from (value or "" for value in batch.column(0).cast(pyarrow.string()).to_pylist())
 
 
@@ -71,6 +75,8 @@ def main():
         texts.append(text)
         if len(texts) == given.documents:
             break
+    if not texts:
+        sys.exit(f"error: there is no document of {given.min_words} words or more in the documents given")
     counts = {
         "all": write(texts, given.output / "all", given.parts),
         "sample": write(texts[: given.sample], given.output / "sample", given.parts),
