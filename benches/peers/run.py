@@ -9,7 +9,7 @@ All read the same Parquet, with the words cut in the same way beforehand, and lo
 sets of 5-word shingles have a Jaccard similarity of at least 0.8, with 128 permutations. Each runs in a process of its
 own, in turn, several times. The exact answer, for recall and precision, is SetSimilaritySearch's. The peers are
 installed into an environment in the user's cache, at the versions of requirements.txt. Linux alone; some Gigabytes of
-packages; Spark needs Java 17.
+packages; Python 3.11 or later; Spark needs Java 17.
 
 `--exact` compares the exact methods in place of that: SetSimilaritySearch and `resemblance` with a method of its own.
 """
