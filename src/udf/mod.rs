@@ -16,7 +16,7 @@
 mod arguments;
 pub mod containment;
 mod cut;
-mod distinct;
+pub mod distinct;
 pub mod document_key;
 pub mod jaccard;
 pub mod linear;
@@ -28,7 +28,7 @@ pub mod set_hash;
 pub mod shingle_texts;
 pub mod shingles;
 mod vector;
-mod words;
+pub mod words;
 
 use std::sync::Arc;
 
