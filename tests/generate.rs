@@ -149,6 +149,16 @@ fn wrong_arguments_are_named_and_write_nothing() {
         let mut command = resemblance();
         command.args(["generate", out, "--documents", "10"]).args(more).assert().code(2)
     };
+    std::fs::create_dir(path("folder")).unwrap();
+    let (folder_there, text) = (path("folder"), path("notes.txt"));
+    std::fs::write(&text, "mine").unwrap();
+    std::fs::write(path("folder/part-00000.parquet"), "theirs").unwrap();
+    refused(&folder_there, &[]).stderr(predicate::str::contains("there already"));
+    refused(&text, &["--overwrite"]).stderr(predicate::str::contains("is a file"));
+    refused(&path("a.parquet"), &["--overwrite", "--truth", &folder_there])
+        .stderr(predicate::str::contains("is a folder"));
+    assert!(!Path::new(&path("a.parquet")).exists());
+    assert_eq!(std::fs::read_to_string(path("folder/part-00000.parquet")).unwrap(), "theirs");
     refused(&there, &[]).stderr(predicate::str::contains("there already"));
     refused(&path("one.parquet"), &["--files", "2"]).stderr(predicate::str::contains("files is 2"));
     resemblance().args(["generate", &there, "--documents", "10", "--overwrite"]).assert().success();

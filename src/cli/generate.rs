@@ -10,7 +10,7 @@ use super::progress::Screen;
 use super::{arguments, print};
 use crate::corpus::write::{self, Written};
 use crate::corpus::{Corpus, Settings};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 
 /// Make up a corpus with planted copies, near-duplicates, passages and boilerplate
 ///
@@ -139,13 +139,7 @@ impl Generate {
                 self.out.display()
             )));
         }
-        match truth.exists() && !self.overwrite {
-            true => Err(Error::job(format!(
-                "--truth {} is there already; replace it with --overwrite",
-                truth.display()
-            ))),
-            false => Ok(()),
-        }
+        write::check_free(truth, self.overwrite).context(|| "--truth cannot be written".to_owned())
     }
 }
 

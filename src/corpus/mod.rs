@@ -118,7 +118,8 @@ impl Corpus {
         &self.settings
     }
 
-    /// The id of a document: `d` and its number, of nine digits as long as they do, so that ids sort as numbers.
+    /// The id of a document: `d` and its number in nine digits, or more from a billion on; up to there ids sort as the
+    /// numbers do.
     pub fn id(&self, document: u64) -> String {
         format!("d{document:09}")
     }

@@ -42,10 +42,11 @@ pub struct Written {
 /// into a folder, as `part-00000.parquet` and so on, `files` of them with equally many documents in a row each.
 ///
 /// A file has its name when it is whole. `advanced` is told how many documents more have been generated, from several
-/// threads. With `overwrite`, what this function wrote there before goes first; other files in the folder stay.
+/// threads. With `overwrite`, files of these names give way; others in the folder stay.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `out` is there already, or is one file and `files` is not 1;
+/// [`Kind::Job`](crate::error::Kind::Job) if `out` is there already or is no place for this, or is one file and
+/// `files` is not 1;
 /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub fn documents(
     corpus: &Corpus,
@@ -55,9 +56,9 @@ pub fn documents(
     advanced: &(dyn Fn(u64) + Sync),
 ) -> Result<Written> {
     let paths = paths(out, files)?;
-    make_way(out, overwrite)?;
-    if paths[0] != out {
-        std::fs::create_dir_all(out).context(|| format!("cannot make the folder {}", out.display()))?;
+    match paths[0] == out {
+        true => check_free(out, overwrite)?,
+        false => make_way(out, overwrite)?,
     }
     let documents = corpus.settings().documents;
     let bound = |file: usize| (u128::from(documents) * file as u128 / paths.len() as u128) as u64;
@@ -72,10 +73,9 @@ pub fn documents(
 /// `kind` (`copy`, `near`, `contained`, `identical`), `jaccard` (exact) and `size` (words in a shingle).
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `path` is there already and is not to be overwritten;
-/// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
+/// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub fn truth(corpus: &Corpus, path: &Path, overwrite: bool) -> Result<Written> {
-    make_way(path, overwrite)?;
+    check_free(path, overwrite)?;
     let mut rows = 0;
     let bytes = whole(path, |partial| {
         let mut writer =
@@ -123,19 +123,40 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Sees to it that nothing of an earlier corpus is at `out`.
-fn make_way(out: &Path, overwrite: bool) -> Result<()> {
-    if !out.exists() {
-        return Ok(());
+/// Refuses a path where a file may not be written: a folder is there, or a file that is not to be overwritten.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job), with the path and what is there.
+pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
+    match (path.is_dir(), path.exists() && !overwrite) {
+        (true, _) => Err(Error::job(format!("{} is a folder, and a file is to be written", path.display()))),
+        (_, true) => {
+            Err(Error::job(format!("{} is there already; replace it with --overwrite", path.display())))
+        }
+        (false, false) => Ok(()),
+    }
+}
+
+/// Makes the folder, or takes away what an earlier corpus left in it.
+fn make_way(folder: &Path, overwrite: bool) -> Result<()> {
+    if !folder.exists() {
+        return std::fs::create_dir_all(folder)
+            .context(|| format!("cannot make the folder {}", folder.display()));
+    }
+    if !folder.is_dir() {
+        return Err(Error::job(format!(
+            "{} is a file; name a folder, or a file that ends in .parquet",
+            folder.display()
+        )));
     }
     if !overwrite {
-        return Err(Error::job(format!("{} is there already; replace it with --overwrite", out.display())));
+        return Err(Error::job(format!(
+            "{} is there already; replace it with --overwrite",
+            folder.display()
+        )));
     }
-    let cannot = || format!("cannot replace {}", out.display());
-    if !out.is_dir() {
-        return std::fs::remove_file(out).context(cannot);
-    }
-    for entry in std::fs::read_dir(out).context(cannot)? {
+    let cannot = || format!("cannot replace what is in {}", folder.display());
+    for entry in std::fs::read_dir(folder).context(cannot)? {
         let path = entry.context(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let number = name.strip_prefix("part-").and_then(|rest| rest.strip_suffix(".parquet"));

@@ -238,15 +238,16 @@ async fn prefix(steps: &mut Steps<'_>, job: &Job, hot: Option<DataFrame>, table:
 async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<&str>) -> Result<()> {
     let mut frames = Vec::new();
     if !steps.is_done("scores").await? {
-        for block in blocks(steps, job, candidates).await? {
-            let documents = steps.table("documents")?;
+        let blocks = blocks(steps, job, candidates).await?;
+        let documents = asked_for(steps, candidates, blocks.len()).await?;
+        for block in blocks {
+            let documents = documents.clone();
             frames.push(match candidates {
                 Some(candidates) => {
                     let candidates = steps.table(candidates)?;
                     stage::scores::scores(documents, candidates, block, &job.score, &job.lsh)?
                 }
                 None => {
-                    let documents = stage::groups::without_copies(documents, steps.table("groups")?)?;
                     let slices = tables::slices(steps.session())?;
                     stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?
                 }
@@ -254,6 +255,21 @@ async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<&str>) -> R
         }
     }
     steps.run("scores", vec![tables::target("scores", Rows::All)], frames).await
+}
+
+/// The documents that scoring asks for. Where it reads them once for each of several blocks, they are put apart first.
+async fn asked_for(steps: &mut Steps<'_>, candidates: Option<&str>, blocks: usize) -> Result<DataFrame> {
+    let documents = steps.table("documents")?;
+    let Some(candidates) = candidates else {
+        return stage::groups::without_copies(documents, steps.table("groups")?);
+    };
+    if blocks == 1 {
+        return Ok(documents);
+    }
+    let frame = stage::scores::sketches(documents, steps.table(candidates)?)?;
+    steps.expect(1);
+    steps.run("sketches_asked_for", vec![tables::target("asked_for", Rows::All)], vec![frame]).await?;
+    steps.table("asked_for")
 }
 
 /// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.

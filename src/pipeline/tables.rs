@@ -46,6 +46,11 @@ pub(crate) fn schema(table: &str) -> SchemaRef {
         "groups" => u64s(&["rep", "doc", "size"]),
         "candidates" | "all_candidates" => u64s(&["a", "b"]),
         "hot" => u64s(&["a"]),
+        "asked_for" => {
+            let documents = schema::contract(schema::Table::Documents).arrow_schema();
+            let names = ["doc", "shingles", "signature"];
+            names.iter().filter_map(|name| documents.field_with_name(name).ok().cloned()).collect()
+        }
         "frequencies" => return operator::token_counts::schema(),
         "scores" => return operator::score::schema(),
         "members" => {

@@ -64,6 +64,15 @@ pub fn needed(candidates: DataFrame) -> Result<DataFrame> {
     Ok(a.union(b)?.distinct()?)
 }
 
+/// (doc, shingles, signature, ..), (a, b) -> (doc, shingles, signature) of the documents that candidates ask for.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn sketches(documents: DataFrame, candidates: DataFrame) -> Result<DataFrame> {
+    let documents = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
+    Ok(needed(candidates)?.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
+}
+
 /// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::score::schema`] for the candidates
 /// of a block that reach the threshold.
 ///
@@ -77,10 +86,7 @@ pub fn scores(
     lsh: &Lsh,
 ) -> Result<DataFrame> {
     let candidates = block.of_candidates(candidates)?;
-    let documents = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
-    let documents = block.of_documents(documents)?;
-    let sketches =
-        needed(candidates.clone())?.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?;
+    let sketches = sketches(block.of_documents(documents)?, candidates.clone())?;
     let scoring = Scoring { score: *score, bands: lsh.bands, rows: lsh.rows, probe: Probe::Candidates };
     apply(Operator::Score(scoring), vec![sketches, candidates])
 }

@@ -9,7 +9,7 @@ const BUCKET: usize = 2;
 /// A bucket of more than this is of repeats, or of values that are no hashes, and is sorted by itself.
 const LONG_BUCKET: usize = 32;
 
-/// Sorts `values[from..]` ascending and drops its repeats; what stands before `from` stays.
+/// Sorts `values[from..]` ascending and drops its repeats; what stands before `from`, at most the length, stays.
 ///
 /// `scratch` is room that is reused from call to call.
 pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut Scratch) {

@@ -17,7 +17,7 @@
 mod arguments;
 pub mod containment;
 mod cut;
-mod distinct;
+pub mod distinct;
 pub mod document_key;
 pub mod jaccard;
 pub mod linear;
@@ -31,7 +31,7 @@ pub mod shingle_texts;
 pub mod shingles;
 pub mod signature_set;
 mod vector;
-mod words;
+pub mod words;
 
 use std::sync::Arc;
 

@@ -1,0 +1,226 @@
+//! Whole jobs over generated corpora, by stage: seconds, time per document, and the memory that a process took.
+//!
+//! ```sh
+//! cargo bench --bench pipeline                                        # 10,000 and 100,000 documents
+//! cargo bench --bench pipeline -- --documents 10000,100000,1000000 --repeat 3
+//! cargo bench --bench pipeline -- --corpus boilerplate,identical --set engine.memory=512MiB
+//! ```
+//!
+//! Each run is a process of its own; of the repeats the one with the least seconds counts, and for memory the one that took
+//! the most. What is printed is Markdown.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a measurement that cannot go on ends there, and what it found is printed"
+)]
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use resemblance::corpus::{self, Corpus, Settings};
+use resemblance::sink::manifest::{Run, StageTime};
+
+/// Runs the whole job over generated corpora and prints what each stage took.
+#[derive(Parser)]
+struct Arguments {
+    /// Sizes of the corpora, each compared with the one before
+    #[arg(long, value_delimiter = ',', default_value = "10000,100000")]
+    documents: Vec<u64>,
+    /// Words in a document, on average
+    #[arg(long, default_value_t = 100)]
+    words: usize,
+    /// Run each job so many times
+    #[arg(long, default_value_t = 3)]
+    repeat: usize,
+    /// Which corpora; the even one is compared with, where it is among them
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "even")]
+    corpus: Vec<Kind>,
+    /// Share of documents that begin with the boilerplate, and its words
+    #[arg(long, default_value_t = 0.3)]
+    boilerplate: f64,
+    #[arg(long, default_value_t = 30)]
+    boilerplate_words: usize,
+    /// Share of documents that are all the same, in the corpus of that name
+    #[arg(long, default_value_t = 0.05)]
+    identical: f64,
+    /// Set a key of the job: `--set engine.memory=512MiB`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// What `cargo bench` says to every bench; without it, as under `cargo test`, next to nothing is run
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// Planted copies, near-duplicates and passages
+    Even,
+    /// The same, and many documents begin with the same words
+    Boilerplate,
+    /// The same, and many documents are one
+    Identical,
+}
+
+/// What was measured of one corpus.
+struct Measured {
+    kind: Kind,
+    documents: u64,
+    manifest: Run,
+    /// Wall-clock seconds of the whole process.
+    seconds: f64,
+    /// The most that the process held at once, in bytes, where the system says so.
+    peak: Option<u64>,
+}
+
+fn main() {
+    let mut arguments = Arguments::parse();
+    if !arguments.bench {
+        (arguments.documents, arguments.repeat) = (vec![200], 1);
+    }
+    let mut measured: Vec<Measured> = Vec::new();
+    for &kind in &arguments.corpus {
+        for &documents in &arguments.documents {
+            measured.push(measure(kind, documents, &arguments));
+        }
+        let name = name(kind);
+        let of_kind: Vec<_> = measured.iter().filter(|m| m.kind == kind).collect();
+        println!("\n## {name}, by stage\n\n{}", by_stage(&of_kind));
+    }
+    println!("\n## Whole processes\n\n{}", wholes(&measured));
+}
+
+fn name(kind: Kind) -> String {
+    clap::ValueEnum::to_possible_value(&kind).map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+/// Writes a corpus and runs the job over it.
+fn measure(kind: Kind, documents: u64, by: &Arguments) -> Measured {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let even = Settings { documents, words: by.words, ..Settings::default() };
+    let settings = match kind {
+        Kind::Even => even,
+        Kind::Boilerplate => {
+            Settings { boilerplate: by.boilerplate, boilerplate_words: by.boilerplate_words, ..even }
+        }
+        Kind::Identical => Settings { identical: (documents as f64 * by.identical) as u64, ..even },
+    };
+    eprintln!("{}: {documents} documents", name(kind));
+    let corpus = Corpus::new(settings).unwrap();
+    let written =
+        corpus::write::documents(&corpus, &folder.path().join("corpus"), 4, false, &|_| {}).unwrap();
+    drop(corpus);
+    let job = folder.path().join("job.toml");
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n[output]\nurl = {:?}\n",
+        written.files[0].with_file_name("*.parquet"),
+        folder.path().join("out"),
+    );
+    std::fs::write(&job, text).unwrap();
+    let runs = (0..by.repeat.max(1)).map(|_| run(&job, &folder.path().join("out"), &by.sets));
+    let (mut best, mut most): (Option<(Run, f64)>, Option<u64>) = (None, None);
+    for (manifest, seconds, peak) in runs {
+        eprintln!("  {seconds:.2} s");
+        most = most.max(peak);
+        if best.as_ref().is_none_or(|(_, least)| seconds < *least) {
+            best = Some((manifest, seconds));
+        }
+    }
+    let (manifest, seconds) = best.unwrap();
+    Measured { kind, documents, manifest, seconds, peak: most }
+}
+
+/// One process: its record, its seconds and its peak.
+fn run(job: &Path, out: &Path, sets: &[String]) -> (Run, f64, Option<u64>) {
+    if out.exists() {
+        std::fs::remove_dir_all(out).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_resemblance"));
+    command.arg("run").arg(job).arg("--quiet").args(["--top", "0"]).stdout(Stdio::null());
+    command.args(sets.iter().flat_map(|set| ["--set", set]));
+    let start = Instant::now();
+    let mut child = command.spawn().unwrap();
+    let status = Path::new("/proc").join(child.id().to_string()).join("status");
+    let (ended, wait) = mpsc::channel();
+    let waiter = std::thread::spawn(move || {
+        let status = child.wait();
+        let seconds = start.elapsed().as_secs_f64();
+        // Nobody listens any more only where the measurement has failed.
+        let _ = ended.send(());
+        (status, seconds)
+    });
+    let mut peak = None;
+    while wait.recv_timeout(Duration::from_millis(10)) == Err(mpsc::RecvTimeoutError::Timeout) {
+        peak = peak.max(high_water_mark(&status));
+    }
+    let (status, seconds) = waiter.join().unwrap();
+    assert!(status.as_ref().is_ok_and(|status| status.success()), "the job failed: {status:?}");
+    let manifest = std::fs::read(out.join("manifest.json")).unwrap();
+    (serde_json::from_slice(&manifest).unwrap(), seconds, peak)
+}
+
+/// The most memory that a process has held so far, in bytes; Linux alone says so.
+fn high_water_mark(status: &Path) -> Option<u64> {
+    let status = std::fs::read_to_string(status).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+}
+
+/// A row for each stage and size, and for all stages together.
+fn by_stage(measured: &[&Measured]) -> String {
+    let all = |m: &Measured| {
+        let seconds = m.manifest.stages.iter().map(|stage| stage.seconds).sum();
+        StageTime { name: "all stages".into(), seconds, rows: m.documents }
+    };
+    let stages = |m: &&Measured| m.manifest.stages.iter().cloned().chain([all(m)]).collect::<Vec<_>>();
+    let stages: Vec<_> = measured.iter().map(stages).collect();
+    let mut table = String::from(
+        "| stage | documents | rows written | seconds | µs per document | times the size before |\n|---|---:|---:|---:|---:|---:|\n",
+    );
+    // The settings decide which stages there are, so that all sizes have the same.
+    for stage in 0..stages.iter().map(Vec::len).min().unwrap_or(0) {
+        let mut before = None;
+        for (m, stages) in measured.iter().zip(&stages) {
+            let StageTime { name, seconds, rows } = &stages[stage];
+            let each = 1e6 * seconds / m.documents as f64;
+            let times = before.map_or_else(String::new, |before: f64| format!("{:.2}", each / before));
+            let documents = m.documents;
+            let _ = writeln!(table, "| {name} | {documents} | {rows} | {seconds:.3} | {each:.2} | {times} |");
+            before = Some(each);
+        }
+    }
+    table
+}
+
+/// A row for each process.
+fn wholes(measured: &[Measured]) -> String {
+    let mut table = String::from(
+        "| corpus | documents | candidates | pairs written | seconds | µs per document and pair | times the even one's | peak MiB |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|\n",
+    );
+    let count = |m: &Measured, name: &str| m.manifest.counts.get(name).copied().unwrap_or(0);
+    let each = |m: &Measured| 1e6 * m.seconds / (m.documents + count(m, "pairs")) as f64;
+    for m in measured {
+        let even = measured.iter().find(|e| e.kind == Kind::Even && e.documents == m.documents);
+        let times = even.map_or_else(String::new, |even| format!("{:.2}", each(m) / each(even)));
+        let peak = m.peak.map_or_else(|| "-".to_owned(), |bytes| (bytes >> 20).to_string());
+        let _ = writeln!(
+            table,
+            "| {} | {} | {} | {} | {:.2} | {:.2} | {times} | {peak} |",
+            name(m.kind),
+            m.documents,
+            count(m, "candidates"),
+            count(m, "pairs"),
+            m.seconds,
+            each(m),
+        );
+    }
+    table
+}
