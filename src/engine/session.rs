@@ -72,8 +72,6 @@ pub fn session(engine: &job::Engine) -> Result<SessionContext> {
     // Each sorter keeps this aside for its merge: a small budget must hold one for each thread and side.
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * threads));
-    // Of the documents that are not asked for, only the keys are read.
-    options.execution.parquet.pushdown_filters = std::env::var("PUSH").is_ok();
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)

@@ -64,13 +64,9 @@ pub fn pairs(members: DataFrame, scores: DataFrame, output: &Output, bands: usiz
 fn between(visible: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let left = visible.clone().select(vec![col("rep").alias("left_rep"), col("id").alias("left_id")])?;
     let right = visible.select(vec![col("rep").alias("right_rep"), col("id").alias("right_id")])?;
-    let joined = scores.join(left, JoinType::Inner, &["a"], &["left_rep"], None)?.join(
-        right,
-        JoinType::Inner,
-        &["b"],
-        &["right_rep"],
-        None,
-    )?;
+    // The documents are the side that is held: scores may be as many as their pairs.
+    let joined = left.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?;
+    let joined = right.join(joined, JoinType::Inner, &["right_rep"], &["b"], None)?;
     let in_order = || col("left_id").lt(col("right_id"));
     let ordered = |first: &str, second: &str| when(in_order(), col(first)).otherwise(col(second));
     let joined = joined.select(vec![
@@ -137,10 +133,15 @@ pub fn left_out(members: DataFrame, scores: DataFrame, output: &Output) -> Resul
             col("shown").alias(format!("{name}_shown")),
         ])
     };
-    let between = side("left")?
-        .join(scores.select(vec![col("a"), col("b")])?, JoinType::Inner, &["left_rep"], &["a"], None)?
-        .join(side("right")?, JoinType::Inner, &["b"], &["right_rep"], None)?
-        .select(vec![
+    let between = side("left")?.join(
+        scores.select(vec![col("a"), col("b")])?,
+        JoinType::Inner,
+        &["left_rep"],
+        &["a"],
+        None,
+    )?;
+    let between =
+        side("right")?.join(between, JoinType::Inner, &["right_rep"], &["b"], None)?.select(vec![
             (col("left_size") * col("right_size") - col("left_shown") * col("right_shown")).alias("out"),
         ])?;
     Ok(within.union(between)?.aggregate(vec![], vec![sum(col("out")).alias("left_out")])?)

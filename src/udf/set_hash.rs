@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, UInt64Type};
+use datafusion::arrow::datatypes::{DataType, ToByteSlice, UInt64Type};
 use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 use super::arguments::{self, Rows};
 
@@ -15,6 +15,10 @@ use super::arguments::{self, Rows};
 ///
 /// Two different sets agree in both halves with a chance of 2^-128.
 pub fn set_hash(shingles: &[u64], half: u64) -> u64 {
+    if cfg!(target_endian = "little") {
+        // As they lie in memory.
+        return xxh3_64_with_seed(shingles.to_byte_slice(), half);
+    }
     let mut hasher = Xxh3::with_seed(half);
     for shingle in shingles {
         hasher.update(&shingle.to_le_bytes());
@@ -67,7 +71,6 @@ impl ScalarUDFImpl for SetHash {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xxhash_rust::xxh3::xxh3_64_with_seed;
 
     #[test]
     fn halves_are_two_hashes_of_the_bytes() {
