@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::functions_aggregate::expr_fn::{count, max, min, sum};
+use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use futures::TryStreamExt;
 
@@ -74,8 +74,10 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
         DuplicateIds::Reject => without_duplicates(&mut steps, read.frame).await?,
     };
     sketches(&mut steps, job, documents).await?;
-    refuse_duplicates(&steps).await?;
-    groups(&mut steps).await?;
+    let repeated = stage::duplicates::repeated(steps.table("keys")?, NAMED_DUPLICATES)?;
+    // Each takes less than both cores.
+    let (repeated, ()) = futures::try_join!(keys_of(repeated), groups(&mut steps))?;
+    refuse_duplicates(&steps, &repeated).await?;
     let candidates = candidates(&mut steps, job).await?;
     scores(&mut steps, job, candidates).await?;
     members(&mut steps).await?;
@@ -138,26 +140,21 @@ async fn by_dictionary(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -
     stage::shingles::measured(numbered)
 }
 
+/// The numbers in the first column.
+async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
+    let mut keys = Vec::new();
+    for batch in frame.collect().await? {
+        keys.extend_from_slice(as_uint64_array(batch.column(0))?.values());
+    }
+    Ok(keys)
+}
+
 /// Two documents with one key cannot be told apart from here on.
-async fn refuse_duplicates(steps: &Steps<'_>) -> Result<()> {
-    let repeated = steps
-        .table("keys")?
-        .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
-        .filter(col("times").gt(lit(1)))?
-        .sort(vec![col("doc").sort(true, false)])?
-        .limit(0, Some(NAMED_DUPLICATES))?
-        .select(vec![col("doc").alias("repeated")])?;
-    let named = repeated
-        .join(
-            steps.table("documents")?.select(vec![col("id"), col("doc")])?,
-            datafusion::common::JoinType::Inner,
-            &["repeated"],
-            &["doc"],
-            None,
-        )?
-        .aggregate(vec![col("doc")], vec![min(col("id")).alias("least"), max(col("id")).alias("most")])?
-        .sort(vec![col("least").sort(true, false)])?
-        .select(vec![utf8("least"), utf8("most")])?;
+async fn refuse_duplicates(steps: &Steps<'_>, repeated: &[u64]) -> Result<()> {
+    if repeated.is_empty() {
+        return Ok(());
+    }
+    let named = stage::duplicates::named(steps.table("documents")?, repeated)?;
     let mut said = Vec::new();
     for batch in named.collect().await? {
         let (least, most) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
@@ -168,14 +165,11 @@ async fn refuse_duplicates(steps: &Steps<'_>) -> Result<()> {
             });
         }
     }
-    match said.as_slice() {
-        [] => Ok(()),
-        said => Err(Error::input(format!(
-            "ids must be unique, but {}{}: name a column of unique ids as source.id (or row_number), or set source.duplicate_ids = \"reject\"",
-            said.join("; "),
-            if said.len() == NAMED_DUPLICATES { "; and perhaps more" } else { "" },
-        ))),
-    }
+    Err(Error::input(format!(
+        "ids must be unique, but {}{}: name a column of unique ids as source.id (or row_number), or set source.duplicate_ids = \"reject\"",
+        said.join("; "),
+        if said.len() == NAMED_DUPLICATES { "; and perhaps more" } else { "" },
+    )))
 }
 
 /// Duplicate ids that an error names.
@@ -342,8 +336,15 @@ async fn components(steps: &Steps<'_>) -> Result<DataFrame> {
 /// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
 async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint: &str) -> Result<Outcome> {
     let mut counts = BTreeMap::new();
-    for &table in schema::Table::of(job) {
-        check(&steps, table).await?;
+    let tables = schema::Table::of(job);
+    let (_, copies, clusters, left_out, rejects) = futures::try_join!(
+        futures::future::try_join_all(tables.iter().map(|&table| check(&steps, table))),
+        rows_of(steps.table("groups")?.filter(col("doc").not_eq(col("rep")))?),
+        rows_of(steps.table("clusters")?.filter(col("representative"))?),
+        one_number(stage::pairs::left_out(steps.table("members")?, steps.table("scores")?, &job.output)?),
+        reasons(&steps),
+    )?;
+    for table in tables {
         counts.insert(table.name().to_owned(), steps.rows(table.name()));
     }
     if job.candidates.method != Method::All {
@@ -354,13 +355,9 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
         counts.insert("hot_documents".into(), steps.rows("hot"));
     }
     counts.insert("scores".into(), steps.rows("scores"));
-    let copies = steps.table("groups")?.filter(col("doc").not_eq(col("rep")))?.count().await? as u64;
     counts.insert("shingle_sets".into(), steps.rows("documents") - copies);
-    let clusters = steps.table("clusters")?.filter(col("representative"))?.count().await? as u64;
     counts.insert("clusters".into(), clusters);
     counts.insert("clustered_documents".into(), steps.rows("clusters"));
-    let left_out = stage::pairs::left_out(steps.table("members")?, steps.table("scores")?, &job.output)?;
-    let left_out = one_number(left_out).await?;
     counts.insert("pairs_left_out".into(), left_out);
     let mut warnings = Vec::new();
     if left_out > 0 {
@@ -380,12 +377,12 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
         counts,
-        rejects: reasons(&steps).await?,
+        rejects,
         stages: steps
             .times()
             .map(|(name, rows, seconds)| StageTime { name: name.to_owned(), seconds, rows })
             .collect(),
-        tables: schema::Table::of(job)
+        tables: tables
             .iter()
             .map(|table| table.name())
             .map(|table| (table.to_owned(), Table { rows: steps.rows(table), files: steps.files(table) }))
@@ -440,6 +437,11 @@ async fn reasons(steps: &Steps<'_>) -> Result<BTreeMap<String, u64>> {
         reasons.extend(names.iter().flatten().map(str::to_owned).zip(times.values().iter().copied()));
     }
     Ok(reasons)
+}
+
+/// How many rows a frame has.
+async fn rows_of(frame: DataFrame) -> Result<u64> {
+    Ok(frame.count().await? as u64)
 }
 
 /// The number in a frame of one row and column; 0 where it is null.

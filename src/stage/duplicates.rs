@@ -1,10 +1,11 @@
 //! duplicates: documents whose key an earlier document has.
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::functions_window::expr_fn::{first_value, row_number};
 use datafusion::logical_expr::ExprFunctionExt;
-use datafusion::prelude::{DataFrame, col, lit, when};
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use crate::error::Result;
 
@@ -66,4 +67,32 @@ pub fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> 
         col("doc"),
         reason.alias("reason"),
     ])?)
+}
+
+/// The `most` least keys that come more than once: (doc, ..) -> (doc: UInt64), in order.
+///
+/// # Errors
+/// When the frame has no column `doc`.
+pub fn repeated(keys: DataFrame, most: usize) -> Result<DataFrame> {
+    Ok(keys
+        .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
+        .filter(col("times").gt(lit(1)))?
+        .sort(vec![col("doc").sort(true, false)])?
+        .limit(0, Some(most))?
+        .select(vec![col("doc")])?)
+}
+
+/// The least and the greatest id of each of these keys: (id, doc, ..) -> (least: Utf8, most: Utf8), in order.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn named(documents: DataFrame, keys: &[u64]) -> Result<DataFrame> {
+    let keys = keys.iter().map(|&key| lit(key)).collect();
+    let text = |column: &str| cast(col(column), DataType::Utf8).alias(column);
+    Ok(documents
+        .select(vec![col("id"), col("doc")])?
+        .filter(col("doc").in_list(keys, false))?
+        .aggregate(vec![col("doc")], vec![min(col("id")).alias("least"), max(col("id")).alias("most")])?
+        .sort(vec![col("least").sort(true, false)])?
+        .select(vec![text("least"), text("most")])?)
 }
