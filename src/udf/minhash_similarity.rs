@@ -10,6 +10,7 @@ use datafusion::logical_expr::{
 };
 
 use super::arguments;
+use super::vector::{self, Kernel};
 
 /// The share, in [0, 1], of equal values at equal index (Broder 1997; *Mining of Massive Datasets*, section 3.3.3). Its
 /// standard deviation around the Jaccard similarity J is `sqrt(J (1 - J) / n)`.
@@ -19,8 +20,24 @@ pub fn minhash_similarity(a: &[u32], b: &[u32]) -> Option<f64> {
     if a.len() != b.len() || a.is_empty() {
         return None;
     }
-    let equal = a.iter().zip(b).filter(|(a, b)| a == b).count();
-    Some(equal as f64 / a.len() as f64)
+    let mut equal = 0;
+    vector::widest(Equal { a, b, equal: &mut equal });
+    Some(f64::from(equal) / a.len() as f64)
+}
+
+/// Counts equal values at equal index.
+struct Equal<'a> {
+    a: &'a [u32],
+    b: &'a [u32],
+    equal: &'a mut u32,
+}
+
+impl Kernel for Equal<'_> {
+    #[inline(always)]
+    fn run(self) {
+        // Counted in lanes as wide as the values are. No signature has 2^32 of them.
+        *self.equal = self.a.iter().zip(self.b).map(|(a, b)| u32::from(a == b)).sum();
+    }
 }
 
 /// The SQL function `minhash_similarity`.
