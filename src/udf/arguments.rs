@@ -221,6 +221,10 @@ fn bounds(list: &ListArray, row: usize) -> (usize, usize) {
     (offsets[row] as usize, offsets[row + 1] as usize)
 }
 
+/// Elements that room is made for beforehand, at most: past it, what is copied while the room grows is little beside
+/// what is made.
+const MOST_ROOM: usize = 1 << 20;
+
 /// Lists being built, one a row; the elements of the row at hand are appended to `values`.
 pub struct Lists<T: ArrowPrimitiveType> {
     /// The elements of all lists so far.
@@ -231,11 +235,16 @@ pub struct Lists<T: ArrowPrimitiveType> {
 }
 
 impl<T: ArrowPrimitiveType> Lists<T> {
-    /// No lists yet, and room for `rows`.
-    pub fn with_capacity(function: &'static str, rows: usize) -> Self {
+    /// No lists yet, and room for `rows` of them, and for `values` elements unless those are very many.
+    pub fn with_capacity(function: &'static str, rows: usize, values: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
-        Self { values: Vec::new(), function, offsets, nulls: NullBufferBuilder::new(rows) }
+        Self {
+            values: Vec::with_capacity(values.min(MOST_ROOM)),
+            function,
+            offsets,
+            nulls: NullBufferBuilder::new(rows),
+        }
     }
 
     /// Ends a row: what was appended since the last row is its list.

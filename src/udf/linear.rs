@@ -21,6 +21,16 @@ pub struct Linear {
 }
 
 impl Linear {
+    /// How many functions there are, which is a signature's length.
+    pub fn len(&self) -> usize {
+        self.a.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.a.is_empty()
+    }
+
     /// The first `count` functions of `seed` modulo `modulus`, with a and b drawn without replacement from 1 to `draws`.
     ///
     /// `None` unless `count <= draws < modulus < 2^32`.

@@ -185,7 +185,11 @@ fn settings(literals: &[Option<&ScalarValue>]) -> Result<Buckets> {
 
 fn band_rows(signatures: &ArrayRef, by: Buckets) -> Result<ArrayRef> {
     let signatures = Rows::<UInt32Type>::new("lsh_bands", signatures, false)?;
-    let mut lists = Lists::<UInt64Type>::with_capacity("lsh_bands", signatures.len());
+    let mut lists = Lists::<UInt64Type>::with_capacity(
+        "lsh_bands",
+        signatures.len(),
+        signatures.len().saturating_mul(by.bands),
+    );
     for row in 0..signatures.len() {
         let Some(signature) = signatures.row(row) else {
             lists.push_null();

@@ -252,6 +252,14 @@ impl Functions {
         }
     }
 
+    /// How many there are.
+    fn count(&self) -> usize {
+        match self {
+            Functions::MultiplyShift(permutations) => permutations.len(),
+            Functions::Linear(linear) => linear.len(),
+        }
+    }
+
     fn minima(&self, set: &[u64], out: &mut Vec<u32>) {
         match self {
             Functions::MultiplyShift(permutations) => minhash(set, permutations, out),
@@ -262,7 +270,11 @@ impl Functions {
 
 fn minhash_rows(sets: &ArrayRef, functions: &Functions) -> DfResult<ArrayRef> {
     let sets = Rows::<UInt64Type>::new("minhash", sets, false)?;
-    let mut lists = Lists::<UInt32Type>::with_capacity("minhash", sets.len());
+    let mut lists = Lists::<UInt32Type>::with_capacity(
+        "minhash",
+        sets.len(),
+        sets.len().saturating_mul(functions.count()),
+    );
     for row in 0..sets.len() {
         match sets.row(row) {
             Some(set) if !set.is_empty() => {

@@ -222,7 +222,11 @@ fn settings(literals: &[Option<&ScalarValue>]) -> Result<(usize, u64)> {
 
 fn rows(sets: &ArrayRef, rounds: &Rounds) -> Result<ArrayRef> {
     let sets = Rows::<UInt64Type>::new(NAME, sets, false)?;
-    let mut lists = Lists::<UInt32Type>::with_capacity(NAME, sets.len());
+    let mut lists = Lists::<UInt32Type>::with_capacity(
+        NAME,
+        sets.len(),
+        sets.len().saturating_mul(rounds.keys.len() / 2),
+    );
     let mut scratch = Vec::new();
     for row in 0..sets.len() {
         match sets.row(row) {

@@ -290,7 +290,10 @@ pub(super) fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
 }
 
 fn shingle_rows<'a>(texts: impl StringArrayType<'a>, by: &Shingle) -> DfResult<ArrayRef> {
-    let mut lists = Lists::<UInt64Type>::with_capacity("shingles", texts.len());
+    // A word and the space behind it take some six bytes of English.
+    let bytes: usize =
+        (0..texts.len()).filter(|&row| texts.is_valid(row)).map(|row| texts.value(row).len()).sum();
+    let mut lists = Lists::<UInt64Type>::with_capacity("shingles", texts.len(), bytes / 6);
     let mut scratch = Scratch::default();
     for row in 0..texts.len() {
         if texts.is_null(row) {

@@ -46,7 +46,7 @@ impl ScalarUDFImpl for SignatureSet {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         arguments::map_first(&args, |signatures| {
             let rows = Rows::<UInt32Type>::new("signature_set", signatures, false)?;
-            let mut lists = Lists::<UInt64Type>::with_capacity("signature_set", rows.len());
+            let mut lists = Lists::<UInt64Type>::with_capacity("signature_set", rows.len(), 0);
             for row in 0..rows.len() {
                 match rows.row(row) {
                     Some(signature) => {
