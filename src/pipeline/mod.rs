@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, UInt64Array};
 use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 use futures::TryStreamExt;
@@ -75,8 +76,7 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
     };
     sketches(&mut steps, job, documents).await?;
     let repeated = stage::duplicates::repeated(steps.table("keys")?, NAMED_DUPLICATES)?;
-    // Each takes less than both cores.
-    let (repeated, ()) = futures::try_join!(keys_of(repeated), groups(&mut steps))?;
+    let (repeated, ()) = futures::try_join!(apart(keys_of(repeated)), groups(&mut steps))?;
     refuse_duplicates(&steps, &repeated).await?;
     let candidates = candidates(&mut steps, job).await?;
     scores(&mut steps, job, candidates).await?;
@@ -337,12 +337,17 @@ async fn components(steps: &Steps<'_>) -> Result<DataFrame> {
 async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint: &str) -> Result<Outcome> {
     let mut counts = BTreeMap::new();
     let tables = schema::Table::of(job);
-    let (_, copies, clusters, left_out, rejects) = futures::try_join!(
-        futures::future::try_join_all(tables.iter().map(|&table| check(&steps, table))),
-        rows_of(steps.table("groups")?.filter(col("doc").not_eq(col("rep")))?),
-        rows_of(steps.table("clusters")?.filter(col("representative"))?),
-        one_number(stage::pairs::left_out(steps.table("members")?, steps.table("scores")?, &job.output)?),
-        reasons(&steps),
+    let mut checks = Vec::with_capacity(tables.len());
+    for &table in tables {
+        checks.push(apart(check(table, steps.table(table.name())?, steps.rows(table.name()))));
+    }
+    let left_out = stage::pairs::left_out(steps.table("members")?, steps.table("scores")?, &job.output)?;
+    let (left_out, _, copies, clusters, rejects) = futures::try_join!(
+        apart(one_number(left_out)),
+        futures::future::try_join_all(checks),
+        apart(rows_of(steps.table("groups")?.filter(col("doc").not_eq(col("rep")))?)),
+        apart(rows_of(steps.table("clusters")?.filter(col("representative"))?)),
+        apart(reasons(steps.table("rejects")?)),
     )?;
     for table in tables {
         counts.insert(table.name().to_owned(), steps.rows(table.name()));
@@ -412,13 +417,19 @@ async fn publish(steps: Steps<'_>, job: &Job, inputs: &[InputFile], fingerprint:
     Ok(Outcome { manifest, already_finished: false, steps_reused })
 }
 
+/// Runs in a task of its own at once, so that small queries are planned side by side. Dropped, it ends.
+fn apart<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> impl Future<Output = Result<T>> {
+    let task = SpawnedTask::spawn(work);
+    async move { task.join().await.map_err(|e| Error::bug("a query did not end").because(e))? }
+}
+
 /// Holds what was written against its contract: the columns, every rule on every row, and the number of rows.
-async fn check(steps: &Steps<'_>, table: schema::Table) -> Result<()> {
+async fn check(table: schema::Table, written: DataFrame, said: u64) -> Result<()> {
     let contract = schema::contract(table);
-    let written = steps.table(table.name())?;
-    let rows = written.clone().count().await? as u64;
-    if rows != steps.rows(table.name()) {
-        let said = steps.rows(table.name());
+    let rows = rows_of(written.clone()).await?;
+    if rows != said {
         return Err(Error::bug(format!("{table} was written with {said} rows and reads back with {rows}")));
     }
     let depth = schema::Depth::WithoutLists;
@@ -426,9 +437,8 @@ async fn check(steps: &Steps<'_>, table: schema::Table) -> Result<()> {
 }
 
 /// Rejected documents by reason.
-async fn reasons(steps: &Steps<'_>) -> Result<BTreeMap<String, u64>> {
-    let counted = steps
-        .table("rejects")?
+async fn reasons(rejects: DataFrame) -> Result<BTreeMap<String, u64>> {
+    let counted = rejects
         .aggregate(vec![col("reason")], vec![count(lit(1)).alias("times")])?
         .select(vec![utf8("reason"), cast(col("times"), datafusion::arrow::datatypes::DataType::UInt64)])?;
     let mut reasons = BTreeMap::new();
