@@ -1,0 +1,38 @@
+//! Small answers: what the driver itself has to know of a table.
+
+use datafusion::common::cast::as_uint64_array;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::prelude::DataFrame;
+
+use crate::error::{Error, Result};
+
+/// Runs in a task of its own at once, so that small queries are planned side by side. Dropped, it ends.
+pub(super) fn apart<T: Send + 'static>(
+    work: impl Future<Output = Result<T>> + Send + 'static,
+) -> impl Future<Output = Result<T>> {
+    let task = SpawnedTask::spawn(work);
+    async move { task.join().await.map_err(|e| Error::bug("a query did not end").because(e))? }
+}
+
+/// The numbers in the first column.
+pub(super) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
+    let mut keys = Vec::new();
+    for batch in frame.collect().await? {
+        keys.extend_from_slice(as_uint64_array(batch.column(0))?.values());
+    }
+    Ok(keys)
+}
+
+/// How many rows a frame has.
+pub(super) async fn rows_of(frame: DataFrame) -> Result<u64> {
+    Ok(frame.count().await? as u64)
+}
+
+/// The number in a frame of one row and column; 0 where it is null.
+pub(super) async fn one_number(frame: DataFrame) -> Result<u64> {
+    let mut number = 0;
+    for batch in frame.collect().await? {
+        number += as_uint64_array(batch.column(0))?.iter().flatten().sum::<u64>();
+    }
+    Ok(number)
+}

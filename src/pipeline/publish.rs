@@ -1,0 +1,128 @@
+//! The end of a run: the tables are held against their contracts, counted, and named in one manifest.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::prelude::{DataFrame, cast, col, lit};
+
+use super::numbers::{apart, one_number, rows_of};
+use super::steps::Steps;
+use super::{Outcome, utf8};
+use crate::error::{Error, Result};
+use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
+use crate::sink::manifest::{Input, Run, StageTime, Table};
+use crate::{schema, stage};
+
+/// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
+pub(super) async fn publish(
+    steps: Steps<'_>,
+    job: &Job,
+    inputs: &[InputFile],
+    fingerprint: &str,
+) -> Result<Outcome> {
+    let mut counts = BTreeMap::new();
+    let tables = schema::Table::of(job);
+    let mut checks = Vec::with_capacity(tables.len());
+    for &table in tables {
+        checks.push(apart(check(table, steps.table(table.name())?, steps.rows(table.name()))));
+    }
+    let left_out = stage::pairs::left_out(steps.table("members")?, steps.table("scores")?, &job.output)?;
+    let (left_out, _, copies, clusters, rejects) = futures::try_join!(
+        apart(one_number(left_out)),
+        futures::future::try_join_all(checks),
+        apart(rows_of(steps.table("groups")?.filter(col("doc").not_eq(col("rep")))?)),
+        apart(rows_of(steps.table("clusters")?.filter(col("representative"))?)),
+        apart(reasons(steps.table("rejects")?)),
+    )?;
+    for table in tables {
+        counts.insert(table.name().to_owned(), steps.rows(table.name()));
+    }
+    if job.candidates.method != Method::All {
+        // Those of hot documents come in a table that holds all.
+        counts.insert("candidates".into(), steps.rows("candidates").max(steps.rows("all_candidates")));
+    }
+    if steps.rows("hot") > 0 {
+        counts.insert("hot_documents".into(), steps.rows("hot"));
+    }
+    counts.insert("scores".into(), steps.rows("scores"));
+    counts.insert("shingle_sets".into(), steps.rows("documents") - copies);
+    counts.insert("clusters".into(), clusters);
+    counts.insert("clustered_documents".into(), steps.rows("clusters"));
+    counts.insert("pairs_left_out".into(), left_out);
+    let mut warnings = Vec::new();
+    if left_out > 0 {
+        warnings.push(format!(
+            "large groups of identical documents are written as stars, which leaves {left_out} pairs out; output.expand and output.max_expand say from which size on"
+        ));
+    }
+    for warning in &warnings {
+        tracing::warn!("{warning}");
+    }
+
+    let manifest = Run {
+        format_version: u64::from(FORMAT_VERSION),
+        resemblance: env!("CARGO_PKG_VERSION").to_owned(),
+        name: job.name.clone(),
+        fingerprint: fingerprint.to_owned(),
+        job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
+        inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
+        counts,
+        rejects,
+        stages: steps
+            .times()
+            .map(|(name, rows, seconds)| StageTime { name: name.to_owned(), seconds, rows })
+            .collect(),
+        tables: tables
+            .iter()
+            .map(|table| table.name())
+            .map(|table| (table.to_owned(), Table { rows: steps.rows(table), files: steps.files(table) }))
+            .collect(),
+        warnings,
+    };
+    let record = serde_json::to_value(&manifest)
+        .map_err(|e| Error::bug("the manifest cannot be written").because(e))?;
+    schema::check_manifest(&record)?;
+    let steps_reused = steps.reused();
+    let output = steps.into_output();
+    if !output.create("manifest.json", &manifest).await? {
+        // Another run of the same job was faster. Both read the same steps, so the rows are the same.
+        return match output.read::<Run>("manifest.json").await? {
+            Some(other) if other.fingerprint == manifest.fingerprint => {
+                Ok(Outcome { manifest: other, already_finished: true, steps_reused })
+            }
+            _ => Err(Error::input(format!(
+                "{} was finished by a run of another job meanwhile",
+                output.shown()
+            ))),
+        };
+    }
+    let keep: BTreeSet<&str> =
+        manifest.tables.values().flat_map(|t| &t.files).map(|f| f.path.as_str()).collect();
+    output.sweep(&keep).await?;
+    Ok(Outcome { manifest, already_finished: false, steps_reused })
+}
+
+/// Holds what was written against its contract: the columns, every rule on every row, and the number of rows.
+async fn check(table: schema::Table, written: DataFrame, said: u64) -> Result<()> {
+    let contract = schema::contract(table);
+    let rows = rows_of(written.clone()).await?;
+    if rows != said {
+        return Err(Error::bug(format!("{table} was written with {said} rows and reads back with {rows}")));
+    }
+    let depth = schema::Depth::WithoutLists;
+    contract.verdict(&contract.audit(written, depth)?.collect().await?, depth)
+}
+
+/// Rejected documents by reason.
+async fn reasons(rejects: DataFrame) -> Result<BTreeMap<String, u64>> {
+    let counted = rejects
+        .aggregate(vec![col("reason")], vec![count(lit(1)).alias("times")])?
+        .select(vec![utf8("reason"), cast(col("times"), datafusion::arrow::datatypes::DataType::UInt64)])?;
+    let mut reasons = BTreeMap::new();
+    for batch in counted.collect().await? {
+        let (names, times) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        reasons.extend(names.iter().flatten().map(str::to_owned).zip(times.values().iter().copied()));
+    }
+    Ok(reasons)
+}
