@@ -37,6 +37,8 @@ impl Sql {
         let engine = job::Engine { memory: self.memory, threads: 0, spill: None };
         let (runtime, stop) = runtime(&engine)?;
         let context = session::session(&engine)?;
+        // Whoever asks writes joins in any order.
+        context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
         let finished = runtime.block_on(Finished::open(&context, &self.output))?;
         let answer = |query: &str| {
             runtime.block_on(async {

@@ -72,6 +72,11 @@ pub fn session(engine: &job::Engine) -> Result<SessionContext> {
     // Each sorter keeps this aside for its merge: a small budget must hold one for each thread and side.
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * threads));
+    // The stages write the side that is held to the left, and know better than estimates which one that is. Held whole,
+    // it meets the other side where that is; else lists of shingles would be shuffled to it.
+    options.optimizer.join_reordering = false;
+    options.optimizer.hash_join_single_partition_threshold = pool_bytes / 4;
+    options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / 256;
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)

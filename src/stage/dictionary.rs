@@ -69,7 +69,7 @@ pub fn numbered(cuts: DataFrame, numbers: DataFrame) -> Result<DataFrame> {
     let sets = numbers
         .select(vec![col("doc").alias("numbered"), col("number")])?
         .aggregate(vec![col("numbered")], vec![array_agg(col("number")).alias("set")])?;
-    Ok(sets.join(cuts, JoinType::Right, &["numbered"], &["doc"], None)?.select(vec![
+    Ok(cuts.join(sets, JoinType::Left, &["doc"], &["numbered"], None)?.select(vec![
         col("source"),
         col("position"),
         col("id"),
