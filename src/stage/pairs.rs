@@ -65,8 +65,17 @@ fn between(visible: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let left = visible.clone().select(vec![col("rep").alias("left_rep"), col("id").alias("left_id")])?;
     let right = visible.select(vec![col("rep").alias("right_rep"), col("id").alias("right_id")])?;
     // The documents are the side that is held: scores may be as many as their pairs.
-    let joined = left.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?;
-    let joined = right.join(joined, JoinType::Inner, &["right_rep"], &["b"], None)?;
+    // A column that changes its name keeps the optimizer from putting the two joins into another order.
+    let joined = left.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?.select(vec![
+        col("left_id"),
+        col("b").alias("other_rep"),
+        col("shared"),
+        col("shingles_a"),
+        col("shingles_b"),
+        col("estimate"),
+        col("shared_bands"),
+    ])?;
+    let joined = right.join(joined, JoinType::Inner, &["right_rep"], &["other_rep"], None)?;
     let in_order = || col("left_id").lt(col("right_id"));
     let ordered = |first: &str, second: &str| when(in_order(), col(first)).otherwise(col(second));
     let joined = joined.select(vec![
