@@ -142,15 +142,15 @@ pub fn left_out(members: DataFrame, scores: DataFrame, output: &Output) -> Resul
             col("shown").alias(format!("{name}_shown")),
         ])
     };
-    let between = side("left")?.join(
-        scores.select(vec![col("a"), col("b")])?,
-        JoinType::Inner,
-        &["left_rep"],
-        &["a"],
-        None,
-    )?;
+    let scores = scores.select(vec![col("a"), col("b")])?;
+    // As in `between`.
+    let between = side("left")?.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?.select(vec![
+        col("left_size"),
+        col("left_shown"),
+        col("b").alias("other_rep"),
+    ])?;
     let between =
-        side("right")?.join(between, JoinType::Inner, &["right_rep"], &["b"], None)?.select(vec![
+        side("right")?.join(between, JoinType::Inner, &["right_rep"], &["other_rep"], None)?.select(vec![
             (col("left_size") * col("right_size") - col("left_shown") * col("right_shown")).alias("out"),
         ])?;
     Ok(within.union(between)?.aggregate(vec![], vec![sum(col("out")).alias("left_out")])?)
