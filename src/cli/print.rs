@@ -6,6 +6,7 @@ use std::io::{IsTerminal, Write};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::error::Result;
+pub(super) use crate::report::count;
 
 /// Writes a result to standard output. A reader that went away, as `head` does, is no error.
 pub(super) fn result(text: &str) -> Result<()> {
@@ -54,19 +55,6 @@ pub(super) fn counted(n: u64, noun: &str) -> String {
 /// The noun as it stands behind this count.
 pub(super) fn plural(n: u64, noun: &str) -> String {
     format!("{noun}{}", if n == 1 { "" } else { "s" })
-}
-
-/// A count with a comma between thousands.
-pub(super) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() * 4 / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

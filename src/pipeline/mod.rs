@@ -3,7 +3,7 @@
 //! Stages are lazy; this is where they are cut into *steps* that run, are published and can be taken up again.
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
-mod numbers;
+pub(crate) mod numbers;
 mod publish;
 mod scoring;
 mod steps;

@@ -29,7 +29,7 @@ pub(super) async fn rows_of(frame: DataFrame) -> Result<u64> {
 }
 
 /// The number in a frame of one row and column; 0 where it is null.
-pub(super) async fn one_number(frame: DataFrame) -> Result<u64> {
+pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
     let mut number = 0;
     for batch in frame.collect().await? {
         number += as_uint64_array(batch.column(0))?.iter().flatten().sum::<u64>();

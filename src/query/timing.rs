@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::common::cast::as_uint64_array;
 use datafusion::datasource::MemTable;
 use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::functions_nested::expr_fn::array_max;
@@ -13,6 +12,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use crate::engine::Watch;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Job, Lsh, Score, ShingleHash};
+use crate::pipeline::numbers::one_number;
 use crate::pipeline::tables;
 use crate::stage;
 use crate::stage::scores::Block;
@@ -43,16 +43,7 @@ pub(super) async fn stage(step: Step, before: DataFrame, job: &Job) -> Result<Da
 
 /// The number of entries of a dictionary, which counts them from 1.
 async fn entries(shingles: DataFrame) -> Result<u64> {
-    number(shingles.aggregate(vec![], vec![max(array_max(col("shingles"))).alias("last")])?).await
-}
-
-/// The number in a frame of one row and column; 0 where it is null.
-async fn number(frame: DataFrame) -> Result<u64> {
-    let mut number = 0;
-    for batch in frame.collect().await? {
-        number = as_uint64_array(batch.column(0))?.iter().flatten().fold(number, u64::max);
-    }
-    Ok(number)
+    one_number(shingles.aggregate(vec![], vec![max(array_max(col("shingles"))).alias("last")])?).await
 }
 
 /// Runs plans one after the other, times them, and says how far it is.
@@ -149,7 +140,7 @@ async fn by_prefix(
 ) -> Result<DataFrame> {
     let documents = stage::prefix::documents(sketches.clone(), no_groups(session)?, hot)?;
     let elements = stage::prefix::elements(documents.clone(), &job.score, job.minhash.permutations)?;
-    let join = stage::prefix::Join::new(&job.score, job.minhash.permutations, number(elements).await?);
+    let join = stage::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?);
     let frequencies = stage::prefix::frequencies(documents.clone(), &join)?;
     stage::prefix::candidates(documents, frequencies, &join)
 }
