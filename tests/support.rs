@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod process;
 pub mod rows;
+pub mod s3;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
