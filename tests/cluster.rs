@@ -2,9 +2,11 @@
 //!
 //! Each test has a cluster of its own, and they run one after the other, for they share the cores.
 
-mod faults;
-mod rows;
+pub(crate) mod faults;
+mod network;
+pub(crate) mod rows;
 mod setups;
+mod storage;
 
 use std::path::{Path, PathBuf};
 

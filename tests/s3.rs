@@ -37,7 +37,9 @@ async fn the_server_of_the_tests_is_one() {
 
     let create = |n: u8| {
         let store = Arc::clone(&store);
-        async move { store.put_opts(&Path::from("once"), Bytes::from(vec![n]).into(), PutMode::Create.into()).await }
+        async move {
+            store.put_opts(&Path::from("once"), Bytes::from(vec![n]).into(), PutMode::Create.into()).await
+        }
     };
     let won = futures::future::join_all((0..8).map(create)).await.into_iter().filter(Result::is_ok).count();
     assert_eq!(won, 1, "of eight who create one object");

@@ -23,6 +23,7 @@ mod readers;
 mod reuters;
 mod s3;
 mod schema;
+mod soak;
 mod source;
 mod stages;
 mod support;

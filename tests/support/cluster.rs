@@ -178,6 +178,13 @@ impl Cluster {
         get(&self.setup.host, self.port, path)
     }
 
+    /// What all of its processes said.
+    pub fn logs(&self) -> String {
+        let entries = std::fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path());
+        let logs = entries.filter(|path| path.extension().is_some_and(|e| e == "log" || e == "out"));
+        logs.map(|path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()).collect()
+    }
+
     /// Sends a job file to the cluster.
     pub fn run(&self, job: &Path, output: &str, sets: &[&str]) -> Driver {
         let number = self.drivers.replace(self.drivers.get() + 1);
