@@ -75,7 +75,7 @@ fn in_a_network_of_its_own() {
     scene.survives(driver, "a network that was cut and mended");
 
     // Cut for good: either it finds a way, or it says so and can be taken up when the network is mended.
-    let mut driver = scene.run("cut", &["engine.stall_seconds=20", "engine.attempts=2"]);
+    let mut driver = scene.run("cut", &["engine.deadline_seconds=40", "engine.attempts=2"]);
     assert!(scene.cluster.await_step("sketches", &mut driver));
     connect(false);
     let ended = driver.end(200);

@@ -71,7 +71,7 @@ fn roles_refuse_what_they_cannot_be() {
     for (what, named, (code, said)) in [
         ("no number", "--memory", executor(&free, "1", "much")),
         ("too little", "--memory", executor(&free, "1", "1KiB")),
-        ("no cores", "--vcores", executor(&free, "0", "512MiB")),
+        ("no number", "--vcores", executor(&free, "-1", "512MiB")),
         ("no port", "--bind", executor("127.0.0.1", "1", "512MiB")),
         ("no port", "--bind", refused(&["scheduler", "--bind", "127.0.0.1"])),
         (
