@@ -5,13 +5,16 @@
 mod arguments;
 mod check;
 mod compare;
+mod executor;
 mod find;
 mod generate;
 mod measure;
 mod neighbors;
 mod print;
 mod progress;
+mod roles;
 mod run;
+mod scheduler;
 mod side_by_side;
 mod sql;
 mod sweep;
@@ -45,7 +48,7 @@ struct Arguments {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage · \
-4 engine (memory) · 5 a bug of ours · 130 stopped; run it again to go on";
+4 engine (memory, cluster) · 5 a bug of ours · 130 stopped; run it again to go on";
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum LogFormat {
@@ -68,6 +71,8 @@ enum Command {
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
+    Scheduler(scheduler::Scheduler),
+    Executor(executor::Executor),
     /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
 }
@@ -93,7 +98,8 @@ impl JobArguments {
 pub fn main() -> ExitCode {
     // A wrong argument ends here with exit code 2 and a usage line, which is clap's way.
     let arguments = Arguments::parse();
-    let screen = Screen::new(arguments.quiet);
+    let role = matches!(arguments.command, Command::Scheduler(_) | Command::Executor(_));
+    let screen = Screen::new(arguments.quiet || role);
     screen.start_log(arguments.verbose, arguments.quiet, arguments.log_format == LogFormat::Json);
     let result = match &arguments.command {
         Command::Run(command) => command.run(&screen),
@@ -104,6 +110,8 @@ pub fn main() -> ExitCode {
         Command::Compare(command) => command.run(&screen),
         Command::Sweep(command) => command.run(&screen),
         Command::Generate(command) => command.run(&screen),
+        Command::Scheduler(command) => command.run(),
+        Command::Executor(command) => command.run(),
     };
     screen.clear();
     match result {
