@@ -17,7 +17,7 @@ const DEADLINE: u64 = 300;
 const ALL: [&str; 3] = ["source.duplicate_ids=reject", "shingle.hash=dictionary", "lsh.hot_bucket=16"];
 
 /// The steps of that job.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     "duplicates",
     "cuts",
     "dictionary",
@@ -29,6 +29,7 @@ const STEPS: [&str; 12] = [
     "scores",
     "members",
     "pairs",
+    "components",
     "clusters",
 ];
 

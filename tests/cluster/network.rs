@@ -64,7 +64,7 @@ fn in_a_network_of_its_own() {
         &[],
     );
     let driver = scene.run("whole", &[]);
-    scene.survives(driver, "a whole network");
+    scene.survives(driver, "whole");
 
     // Cut for longer than an executor's silence would be borne, and mended.
     let mut driver = scene.run("mended", &[]);
@@ -72,7 +72,7 @@ fn in_a_network_of_its_own() {
     connect(false);
     let_pass(Duration::from_secs(12));
     connect(true);
-    scene.survives(driver, "a network that was cut and mended");
+    scene.survives(driver, "mended");
 
     // Cut for good: either it finds a way, or it says so and can be taken up when the network is mended.
     let mut driver = scene.run("cut", &["engine.deadline_seconds=40", "engine.attempts=2"]);
@@ -84,7 +84,7 @@ fn in_a_network_of_its_own() {
     if ended.code != Some(0) {
         assert_eq!(ended.code, Some(4), "{}", ended.said);
         let driver = scene.run("cut", &[]);
-        scene.survives(driver, "a network that was cut");
+        scene.survives(driver, "cut");
     }
 }
 

@@ -46,7 +46,7 @@ fn every_format_is_read_on_the_executors_as_in_one_process() {
         ("jsonl", "jsonl.zst", jsonl_zst),
         ("reuters", "sgm", sgml),
     ] {
-        let source = folder.join(ending);
+        let source = folder.join(format!("in-{ending}"));
         std::fs::create_dir(&source).unwrap();
         for (number, part) in halves.iter().enumerate() {
             std::fs::write(source.join(format!("{number}.{ending}")), write(part)).unwrap();
