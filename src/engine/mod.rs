@@ -5,6 +5,7 @@
 
 mod local;
 pub mod session;
+pub mod stores;
 
 use std::sync::Arc;
 

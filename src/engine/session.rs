@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use super::stores;
 use crate::error::Result;
 use crate::job;
 use crate::operator::OperatorPlanner;
@@ -62,6 +63,7 @@ pub fn session(engine: &job::Engine) -> Result<SessionContext> {
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(pool))
         .with_disk_manager_builder(disk)
+        .with_object_store_registry(stores::registry())
         .build_arc()?;
 
     let mut config = SessionConfig::new()
