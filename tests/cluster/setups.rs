@@ -71,6 +71,7 @@ fn roles_refuse_what_they_cannot_be() {
     for (what, named, (code, said)) in [
         ("no number", "--memory", executor(&free, "1", "much")),
         ("too little", "--memory", executor(&free, "1", "1KiB")),
+        ("too little for so many", "--memory", executor(&free, "64", "512MiB")),
         ("no number", "--vcores", executor(&free, "-1", "512MiB")),
         ("no port", "--bind", executor("127.0.0.1", "1", "512MiB")),
         ("no port", "--bind", refused(&["scheduler", "--bind", "127.0.0.1"])),
@@ -83,6 +84,11 @@ fn roles_refuse_what_they_cannot_be() {
         assert_eq!(code, Some(2), "{what} for {named}: {said}");
         assert!(said.contains(named), "{what} for {named}: {said}");
     }
+    let alone =
+        ["executor", "--scheduler", "127.0.0.1:9", "--bind", &free, "--work-dir", &work, "--wait", "1"];
+    let (code, said) = refused(&alone);
+    assert_eq!(code, Some(4), "{said}");
+    assert!(said.contains("127.0.0.1:9"), "{said}");
     for (code, said) in [refused(&["scheduler", "--bind", &taken]), executor(&taken, "1", "512MiB")] {
         assert!(matches!(code, Some(2..=4)), "{code:?}: {said}");
         assert!(said.contains(&taken), "{said}");
