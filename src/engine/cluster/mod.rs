@@ -6,6 +6,7 @@
 //! become a manifest, nothing is written twice.
 //!
 //! - `wire`: our nodes as bytes.
+//! - `taken_back`: stages that must not run again.
 //! - `settings`: the configuration that plans are made and run with.
 //! - [`member`]: what an executor tells of itself.
 //! - [`scheduler`], [`executor`]: the two roles.
@@ -20,6 +21,7 @@ pub mod member;
 mod rest;
 pub mod scheduler;
 mod settings;
+mod taken_back;
 mod wire;
 
 pub use driver::Cluster;

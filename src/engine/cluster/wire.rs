@@ -18,6 +18,7 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
+use super::taken_back;
 use crate::operator::Operator;
 use crate::sink::write::{Rows, Target, WriteExec};
 use crate::source::{Chunk, FileToParse, NumberRowsExec, ParseFilesExec, Parser};
@@ -78,7 +79,10 @@ impl PhysicalExtensionCodec for Codec {
                     ciborium::from_reader(bytes).map_err(|e| DataFusionError::External(Box::new(e)))?;
                 plan(node, inputs.to_vec())
             }
-            None => self.ballista.try_decode(bytes, inputs, context, converter),
+            None => {
+                let node = self.ballista.try_decode(bytes, inputs, context, converter)?;
+                Ok(taken_back::refuse(node, context))
+            }
         }
     }
 }

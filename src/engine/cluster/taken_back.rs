@@ -1,0 +1,117 @@
+//! Stages that the scheduler took back, which must not run again.
+//!
+//! When an executor is lost, the scheduler takes stages back whose inputs went with it, and begins them anew. What such a
+//! stage had finished on other executors stays among the inputs of the stages after it, beside what it then writes once
+//! more: rows come twice, and nobody notices. Its new tasks have the numbers, and with them the files, of its old ones,
+//! of which some may still run. So its tasks fail here, the job with them, and the driver submits the step anew as a job
+//! with files of its own.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ballista_core::execution_plans::ShuffleReaderExec;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, exec_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+/// `node`, or in its place one that fails, where it reads what another stage wrote for a stage that was taken back.
+pub(super) fn refuse(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Arc<dyn ExecutionPlan> {
+    match node.downcast_ref::<ShuffleReaderExec>() {
+        Some(reader) if is_taken_back(context) => Arc::new(TakenBack(Arc::clone(reader.properties()))),
+        _ => node,
+    }
+}
+
+/// Whether a task is one of a stage that was begun before. Ballista names tasks `TID job/stage.attempt/task.attempt`.
+fn is_taken_back(context: &TaskContext) -> bool {
+    let attempt = |id: String| Some(id.split('/').nth(1)?.split_once('.')?.1.to_owned());
+    context.task_id().and_then(attempt).is_some_and(|attempt| attempt != "0")
+}
+
+/// Stands where a stage would read. It fails when it runs, not when it is made: a task that cannot be read is reported
+/// as one of the stage's first attempt, which nobody waits for any more.
+#[derive(Debug)]
+struct TakenBack(Arc<PlanProperties>);
+
+impl DisplayAs for TakenBack {
+    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "TakenBack")
+    }
+}
+
+impl ExecutionPlan for TakenBack {
+    fn name(&self) -> &'static str {
+        "TakenBack"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.0
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        exec_err!("what a lost executor had written for this stage is gone")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::Schema;
+    use datafusion::physical_plan::Partitioning;
+    use datafusion::prelude::SessionConfig;
+
+    use super::*;
+
+    #[test]
+    fn readers_of_stages_that_were_taken_back_fail_and_all_others_stay() {
+        let context = |id: Option<&str>| {
+            let none = Default::default;
+            let (config, runtime) = (SessionConfig::new(), Default::default());
+            let id = id.map(str::to_owned);
+            TaskContext::new(
+                id,
+                "s".into(),
+                config,
+                none(),
+                Default::default(),
+                Default::default(),
+                Default::default(),
+                runtime,
+            )
+        };
+        let schema = Arc::new(Schema::empty());
+        let reader =
+            ShuffleReaderExec::try_new(3, vec![vec![]], schema, Partitioning::UnknownPartitioning(1));
+        let reader: Arc<dyn ExecutionPlan> = Arc::new(reader.unwrap());
+        for (id, stays) in [
+            (None, true),
+            (Some("TID 038FZPRKC2000/11.0/2.1"), true),
+            (Some("TID 038FZPRKC2000/11.1/2.0"), false),
+            (Some("TID 038FZPRKC2000/0.12/2.0"), false),
+        ] {
+            let context = context(id);
+            let node = refuse(Arc::clone(&reader), &context);
+            assert_eq!(node.downcast_ref::<ShuffleReaderExec>().is_some(), stays, "{id:?}");
+            assert!(stays || node.execute(0, Arc::new(context)).is_err(), "{id:?}");
+        }
+    }
+}
