@@ -20,6 +20,7 @@ mod pipeline;
 mod prefix;
 mod readers;
 mod reuters;
+mod s3;
 mod schema;
 mod source;
 mod stages;

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod check;
+mod clean;
 mod compare;
 mod executor;
 mod find;
@@ -25,6 +26,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 
+use crate::address;
 use crate::engine::session;
 use crate::error::{Error, Kind, Result};
 use crate::job;
@@ -73,6 +75,7 @@ enum Command {
     Generate(generate::Generate),
     Scheduler(scheduler::Scheduler),
     Executor(executor::Executor),
+    Clean(clean::Clean),
     /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
 }
@@ -106,6 +109,7 @@ pub fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Find(command) => command.run(&screen),
         Command::Neighbors(command) => command.run(),
+        Command::Clean(command) => command.run(),
         Command::Sql(command) => command.run(),
         Command::Compare(command) => command.run(&screen),
         Command::Sweep(command) => command.run(&screen),
@@ -117,7 +121,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            print::error(&explain(&error));
+            print::error(&address::masked(&explain(&error)));
             ExitCode::from(error.kind().exit_code())
         }
     }
