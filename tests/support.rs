@@ -1,5 +1,8 @@
 //! What the tests share: corpora, runs in this process and as commands, tables read back.
 
+pub mod cluster;
+pub mod process;
+pub mod rows;
 pub mod s3;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,6 +8,7 @@
     reason = "a test ends where it fails, its helpers too, and says aloud what it passes over"
 )]
 
+mod cluster;
 mod command;
 mod compare;
 mod find;
@@ -22,6 +23,7 @@ mod readers;
 mod reuters;
 mod s3;
 mod schema;
+mod soak;
 mod source;
 mod stages;
 mod support;
