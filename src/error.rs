@@ -5,12 +5,13 @@ use std::fmt;
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use datafusion::parquet::errors::ParquetError;
+use serde::{Deserialize, Serialize};
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Who must act on an error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// The job file or the arguments are wrong: correct them. Exit code 2.
     Job,
@@ -51,7 +52,6 @@ impl Kind {
 /// What went wrong, in a lowercase fragment that names the path, row or key, and who must act.
 ///
 /// Causes are chained through [`std::error::Error::source`]; a message does not repeat its cause.
-#[derive(Debug)]
 pub struct Error {
     kind: Kind,
     message: String,
@@ -101,6 +101,45 @@ impl Error {
     /// Who must act.
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+}
+
+/// An error as it crosses processes that pass on no more than its debug text.
+#[derive(Serialize, Deserialize)]
+struct Told {
+    kind: Kind,
+    /// Its message, and those of its causes.
+    said: Vec<String>,
+}
+
+/// What stands before an error in such a text.
+const TOLD: &str = "resemblance error ";
+
+impl Error {
+    /// The error of ours that the debug text of some other error holds, if one does.
+    pub fn told(text: &str) -> Option<Self> {
+        let (_, told) = text.split_once(TOLD)?;
+        let told = serde_json::Deserializer::from_str(told).into_iter::<Told>().next()?.ok()?;
+        let (message, causes) = told.said.split_first()?;
+        let error = Self::new(told.kind, message.as_str());
+        Some(match causes {
+            [] => error,
+            causes => error.because(causes.join(": ")),
+        })
+    }
+}
+
+/// A text that [`Error::told`] reads.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said = vec![self.message.clone()];
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            said.push(error.to_string());
+            cause = error.source();
+        }
+        let told = serde_json::to_string(&Told { kind: self.kind, said }).map_err(|_| fmt::Error)?;
+        write!(f, "{TOLD}{told}")
     }
 }
 
@@ -263,6 +302,16 @@ mod tests {
             DataFusionError::Context("while planning".into(), Box::new(DataFusionError::from(own))).into();
         assert_eq!(through.kind(), Kind::Job);
         assert_eq!(through.to_string(), "unknown key `sise`");
+    }
+
+    #[test]
+    fn own_errors_survive_as_debug_text() {
+        let own = Error::input("reading a/\"b\".csv failed").because(Error::job("why {").because("deep"));
+        let text = format!("Task failed: {:?}", DataFusionError::from(own).context("while scanning"));
+        let told = Error::told(&text).unwrap();
+        assert_eq!((told.kind(), told.to_string().as_str()), (Kind::Input, "reading a/\"b\".csv failed"));
+        assert_eq!(std::error::Error::source(&told).unwrap().to_string(), "why {: deep");
+        assert!(Error::told("Task failed: no such thing").is_none());
     }
 
     #[test]

@@ -143,7 +143,9 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("candidates.method=exact", &["`candidates.method`", "`lsh`", "`prefix`", "`all`"]),
         ("score.by=cosine", &["`score.by`", "`shingles`", "`signature`"]),
         ("output.expand=none", &["`output.expand`", "`all`", "`star`"]),
-        ("engine.mode=cluster", &["`engine.mode`", "`local`"]),
+        ("engine.mode=far", &["`engine.mode`", "`local`", "`cluster`"]),
+        ("engine.mode=cluster", &["`engine.scheduler`", "df://host:50050"]),
+        ("engine.scheduler=df://a:1", &["`engine.scheduler`", "engine.mode"]),
         (
             "shingle.normalize=[\"lowercas\"]",
             &["`shingle.normalize`", "letters-only", "did you mean \"lowercase\""],

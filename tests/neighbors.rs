@@ -97,7 +97,7 @@ fn shared_table(a: &[u32], b: &[u32], job: &Job) -> bool {
 
 fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let engine = Engine { memory: 1 << 30, threads: 2, spill: None };
+    let engine = Engine { threads: 2, ..Engine::local(1 << 30) };
     runtime.block_on(async {
         let session = session::session(&engine).unwrap();
         ask(Finished::open(&session, &output.to_string_lossy()).await.unwrap()).await

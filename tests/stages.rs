@@ -18,7 +18,7 @@ use resemblance::udf::{lsh_bands, minhash};
 use crate::support::Random;
 
 fn context() -> SessionContext {
-    session::session(&Engine { memory: 1 << 30, threads: 2, spill: None }).unwrap()
+    session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap()
 }
 
 fn collect(frame: DataFrame) -> Vec<RecordBatch> {

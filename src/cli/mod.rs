@@ -5,6 +5,7 @@
 mod arguments;
 mod check;
 mod compare;
+mod executor;
 mod find;
 mod generate;
 mod health;
@@ -16,7 +17,9 @@ mod neighbors;
 mod print;
 mod progress;
 mod record;
+mod roles;
 mod run;
+mod scheduler;
 mod side_by_side;
 mod sql;
 mod sweep;
@@ -50,7 +53,7 @@ struct Arguments {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage · \
-4 engine (memory) · 5 a bug of ours · 130 stopped; run it again to go on";
+4 engine (memory, cluster) · 5 a bug of ours · 130 stopped; run it again to go on";
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum LogFormat {
@@ -75,6 +78,8 @@ enum Command {
     Generate(generate::Generate),
     /// Ask a role of a cluster whether it is well
     Health(health::Health),
+    Scheduler(scheduler::Scheduler),
+    Executor(executor::Executor),
     /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
 }
@@ -108,7 +113,8 @@ pub fn main() -> ExitCode {
         Err(refused) => return refuse(&refused),
     };
     let json = arguments.log_format == LogFormat::Json;
-    let screen = Screen::new(arguments.quiet || json);
+    let role = matches!(arguments.command, Command::Scheduler(_) | Command::Executor(_));
+    let screen = Screen::new(arguments.quiet || json || role);
     screen.start_log(arguments.verbose, arguments.quiet, json);
     let _entered = match &arguments.command {
         Command::Run(command) => log::span(command.id()).entered(),
@@ -124,6 +130,8 @@ pub fn main() -> ExitCode {
         Command::Sweep(command) => command.run(&screen),
         Command::Generate(command) => command.run(&screen),
         Command::Health(command) => command.run(),
+        Command::Scheduler(command) => command.run(),
+        Command::Executor(command) => command.run(),
     };
     screen.clear();
     match result {

@@ -67,7 +67,7 @@ const COLUMNS: [&str; 9] = [
 
 impl Neighbors {
     pub(super) fn run(&self) -> Result<()> {
-        let engine = job::Engine { memory: self.memory, threads: 0, spill: None };
+        let engine = job::Engine::local(self.memory);
         let (runtime, stop) = runtime(&engine)?;
         let context = session::session(&engine)?;
         // A document is looked up by its id: what else its row holds is read for that row alone.

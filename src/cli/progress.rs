@@ -1,7 +1,7 @@
 //! Progress: a bar where standard error is a terminal, log lines otherwise.
 
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -32,11 +32,12 @@ impl Screen {
 
     /// Starts the log: warnings beside a bar, each step without one; `-v` and `RESEMBLANCE_LOG` say otherwise.
     pub(super) fn start_log(&self, verbose: u8, quiet: bool, json: bool) {
+        // What Ballista's client says of a job that failed, the driver says too, and what it does about it.
         let default = match (quiet, verbose, self.bar.is_hidden()) {
             (true, ..) => "error",
-            (_, 0, false) => "warn",
-            (_, 0, true) | (_, 1, _) => "warn,resemblance=info",
-            _ => "warn,resemblance=debug",
+            (_, 0, false) => "warn,ballista_core::execution_plans=off",
+            (_, 0, true) | (_, 1, _) => "warn,resemblance=info,ballista_core::execution_plans=off",
+            _ => "warn,resemblance=debug,ballista=info",
         };
         let filter = EnvFilter::try_from_env("RESEMBLANCE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
         let filter = log::always(filter);
@@ -51,7 +52,7 @@ impl Screen {
     }
 
     pub(super) fn progress(&self) -> Arc<dyn Progress> {
-        Arc::new(Bar { bar: self.bar.clone() })
+        Arc::new(Bar { bar: self.bar.clone(), tasks: Mutex::default() })
     }
 
     pub(super) fn clear(&self) {
@@ -80,6 +81,14 @@ impl Write for Screen {
 
 struct Bar {
     bar: ProgressBar,
+    /// What a cluster says of the running stage's tasks, or of what it lost; empty on one machine.
+    tasks: Mutex<String>,
+}
+
+impl Bar {
+    fn set_tasks(&self, tasks: String) {
+        *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
+    }
 }
 
 impl Progress for Bar {
@@ -87,17 +96,28 @@ impl Progress for Bar {
         self.bar.enable_steady_tick(Duration::from_millis(120));
         self.bar.set_prefix(format!("[{number}/{stages}] {name}"));
         self.bar.set_message("");
+        self.set_tasks(String::new());
         self.bar.tick();
     }
 
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
         // What is read first is files, not rows; and most steps write only when they have read all.
         let (read, written) = (print::count(rows_in), print::count(rows_out));
-        self.bar.set_message(match (rows_in > rows_out, rows_out > 0) {
+        let rows = match (rows_in > rows_out, rows_out > 0) {
             (true, true) => format!("{read} rows read, {written} written"),
             (true, false) => format!("{read} rows read"),
             (false, _) => format!("{written} rows"),
-        });
+        };
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bar.set_message(format!("{tasks}{rows}"));
+    }
+
+    fn tasks(&self, done: usize, begun: usize, stages_done: usize, stages: usize) {
+        self.set_tasks(format!("{stages_done} of {stages} stages, {done} of {begun} tasks begun, "));
+    }
+
+    fn recovering(&self, why: &str) {
+        self.bar.set_message(format!("recovering: {why}"));
     }
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {

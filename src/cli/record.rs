@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -20,19 +21,26 @@ pub(super) struct Recorder {
     began: Instant,
     shown: Arc<dyn Progress>,
     stages: Mutex<Vec<StageTime>>,
+    recoveries: AtomicU64,
 }
 
 impl Recorder {
     /// Begins now.
     pub(super) fn begin(shown: Arc<dyn Progress>) -> Arc<Self> {
-        Arc::new(Self { began: Instant::now(), shown, stages: Mutex::default() })
+        Arc::new(Self {
+            began: Instant::now(),
+            shown,
+            stages: Mutex::default(),
+            recoveries: AtomicU64::new(0),
+        })
     }
 
     /// The run `id` of the job `name` ends now.
     pub(super) fn end<'a>(&self, name: &'a str, id: &'a str) -> Ended<'a> {
         let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = self.began.elapsed().as_secs_f64();
-        Ended { name, id, seconds, at: now(), stages }
+        let recoveries = self.recoveries.load(Ordering::Relaxed);
+        Ended { name, id, seconds, at: now(), stages, recoveries }
     }
 }
 
@@ -43,6 +51,15 @@ impl Progress for Recorder {
 
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
         self.shown.stage_advances(rows_in, rows_out);
+    }
+
+    fn tasks(&self, done: usize, begun: usize, stages_done: usize, stages: usize) {
+        self.shown.tasks(done, begun, stages_done, stages);
+    }
+
+    fn recovering(&self, why: &str) {
+        self.recoveries.fetch_add(1, Ordering::Relaxed);
+        self.shown.recovering(why);
     }
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
@@ -66,6 +83,8 @@ pub(super) struct Ended<'a> {
     /// Seconds since 1970.
     at: f64,
     stages: Vec<StageTime>,
+    /// Times that a cluster lost a part of a stage.
+    recoveries: u64,
 }
 
 impl Ended<'_> {
@@ -104,6 +123,7 @@ impl Ended<'_> {
             "exit_code": exit_code,
             "seconds": self.seconds,
             "ended_unix_seconds": self.at,
+            "recoveries": self.recoveries,
         });
         if let (Some(record), Value::Object(how)) = (record.as_object_mut(), how) {
             record.extend(how);
@@ -121,6 +141,7 @@ impl Ended<'_> {
             ended: self.at,
             outcome: how.ok(),
             stages: &self.stages,
+            recoveries: self.recoveries,
         })
     }
 }

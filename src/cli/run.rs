@@ -7,7 +7,7 @@ use super::metrics::Destination;
 use super::progress::Screen;
 use super::record::{self, Recorder};
 use super::{JobArguments, arguments, explain, print, runtime};
-use crate::engine::{Local, Progress, Watch, session};
+use crate::engine::{self, Progress, Watch};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::pipeline::{self, Existing, Outcome};
@@ -109,11 +109,11 @@ pub(super) fn run_job(
 ) -> Result<(Outcome, Pairs)> {
     let (runtime, stop) = runtime(&job.engine)?;
     let work = async {
-        let session = session::session(&job.engine)?;
-        let engine = Local::new(session.clone());
         let watch = Watch { stop: stop.clone(), progress };
-        let outcome = pipeline::run(job, &engine, &watch, existing).await?;
-        let pairs = Finished::open(&session, &job.output.url).await?.top_pairs(top).await?.collect().await?;
+        let engine = engine::open(&job.engine, &watch).await?;
+        let outcome = pipeline::run(job, engine.as_ref(), &watch, existing).await?;
+        let finished = Finished::open(engine.session(), &job.output.url).await?;
+        let pairs = finished.top_pairs(top).await?.collect().await?;
         Ok((outcome, pairs))
     };
     let result = runtime.block_on(async {

@@ -34,7 +34,7 @@ const COLUMNS: &str = "SELECT table_name, column_name, data_type FROM informatio
 
 impl Sql {
     pub(super) fn run(&self) -> Result<()> {
-        let engine = job::Engine { memory: self.memory, threads: 0, spill: None };
+        let engine = job::Engine::local(self.memory);
         let (runtime, stop) = runtime(&engine)?;
         let context = session::session(&engine)?;
         // Whoever asks writes joins in any order.

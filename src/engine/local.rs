@@ -34,7 +34,7 @@ impl Engine for Local {
         &self.session
     }
 
-    async fn run(&self, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
+    async fn run(&self, _step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
         let root: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(Arc::clone(&plan)));
         let mut stream = execute_stream(root, self.session.task_ctx())?;
         let mut files = Vec::new();

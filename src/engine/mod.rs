@@ -1,21 +1,25 @@
-//! The one session, and the seam behind which a plan runs: here, on this machine.
+//! The one session, and the seam behind which a plan runs: here, or on a cluster.
 //!
 //! A stage's plan is made by this session, ends in the writer node of [`crate::sink::write`] and is handed to an
 //! [`Engine`], which gives back one row for each file that the plan wrote.
 
+pub mod cluster;
 mod local;
 pub mod session;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Result;
+use crate::job;
 use crate::sink::manifest::File;
 
+pub use cluster::Cluster;
 pub use local::Local;
 
 /// What runs physical plans.
@@ -24,13 +28,32 @@ pub trait Engine: Send + Sync {
     /// The session that plans what this engine runs.
     fn session(&self) -> &SessionContext;
 
-    /// Runs `plan`, which ends in a writer node, and returns a row for each file that it wrote.
+    /// Bytes that the operators of a task may reserve together.
+    fn task_bytes(&self) -> usize {
+        match self.session().runtime_env().memory_pool.memory_limit() {
+            MemoryLimit::Finite(bytes) => bytes,
+            _ => usize::MAX,
+        }
+    }
+
+    /// Runs `plan`, which ends in a writer node, for the step `step`, and returns a row for each file that it wrote.
     ///
     /// Files of a plan that fails or is stopped may stay behind; no row names them.
     ///
     /// # Errors
     /// What the plan's operators say, or [`crate::error::Kind::Interrupted`] when `watch` was told to stop.
-    async fn run(&self, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>>;
+    async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>>;
+}
+
+/// The engine that a job asks for: this process, or a cluster once it is there.
+///
+/// # Errors
+/// When the folder for spills cannot be made, or no cluster answers.
+pub async fn open(engine: &job::Engine, watch: &Watch) -> Result<Box<dyn Engine>> {
+    Ok(match &engine.cluster {
+        None => Box::new(Local::new(session::session(engine)?)),
+        Some(cluster) => Box::new(Cluster::connect(engine, cluster, watch).await?),
+    })
 }
 
 /// A run's lifeline: a way to stop it, and somebody who is told how far it is.
@@ -56,6 +79,12 @@ pub trait Progress: Send + Sync {
 
     /// The running stage has read `rows_in` rows and written `rows_out` so far.
     fn stage_advances(&self, rows_in: u64, rows_out: u64);
+
+    /// Of the running stage's tasks that a cluster has begun, this many are done, in `stages_done` of its `stages`.
+    fn tasks(&self, _done: usize, _begun: usize, _stages_done: usize, _stages: usize) {}
+
+    /// The cluster lost a part of the running stage, which is done again.
+    fn recovering(&self, _why: &str) {}
 
     /// A stage ended, or was found finished by an earlier run (`reused`).
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool);

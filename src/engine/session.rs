@@ -1,15 +1,16 @@
 //! The one session builder: functions, operators, memory and spilling, the same wherever a plan is made or run.
 
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
@@ -41,9 +42,9 @@ pub fn threads(engine: &job::Engine) -> usize {
     }
 }
 
-/// Bytes that operators may reserve together.
-pub fn pool_bytes(engine: &job::Engine) -> usize {
-    (engine.memory as f64 * POOL_SHARE) as usize
+/// Of `memory` bytes, those that operators may reserve together.
+pub fn pool_bytes(memory: u64) -> usize {
+    (memory as f64 * POOL_SHARE) as usize
 }
 
 /// A session with our functions and operators, bounded by the job's memory budget.
@@ -51,32 +52,55 @@ pub fn pool_bytes(engine: &job::Engine) -> usize {
 /// # Errors
 /// When the folder for spills cannot be made.
 pub fn session(engine: &job::Engine) -> Result<SessionContext> {
-    let threads = threads(engine);
-    let pool_bytes = pool_bytes(engine);
-    let pool = TrackConsumersPool::new(FairSpillPool::new(pool_bytes), NAMED_CONSUMERS);
-    let mut disk = DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX);
-    if let Some(folder) = &engine.spill {
-        std::fs::create_dir_all(folder)?;
-        disk = disk.with_mode(DiskManagerMode::Directories(vec![folder.into()]));
-    }
-    let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(pool))
-        .with_disk_manager_builder(disk)
-        .build_arc()?;
+    let config = config(SessionConfig::new(), threads(engine), pool_bytes(engine.memory));
+    Ok(SessionContext::new_with_state(state(config, runtime(engine)?)?))
+}
 
-    let mut config = SessionConfig::new()
-        .with_target_partitions(threads)
-        .with_batch_size(BATCH_ROWS)
-        .with_information_schema(true);
+/// What bounds a session of this process: its memory pool, and where it spills.
+///
+/// # Errors
+/// When the folder for spills cannot be made.
+pub fn runtime(engine: &job::Engine) -> Result<Arc<RuntimeEnv>> {
+    let pool = TrackConsumersPool::new(FairSpillPool::new(pool_bytes(engine.memory)), NAMED_CONSUMERS);
+    let builder = builder(engine.spill.as_ref().map(PathBuf::from))?;
+    Ok(builder.with_memory_pool(Arc::new(pool)).build_arc()?)
+}
+
+/// Stores and spills, without a memory pool. Spills go to `folder`, or to the system's folder for temporary files.
+///
+/// # Errors
+/// When the folder cannot be made.
+pub fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
+    let mut disk = DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX);
+    if let Some(folder) = folder {
+        std::fs::create_dir_all(&folder)?;
+        disk = disk.with_mode(DiskManagerMode::Directories(vec![folder]));
+    }
+    Ok(RuntimeEnvBuilder::new().with_disk_manager_builder(disk))
+}
+
+/// `config` with what our plans rely on, for as many `partitions` whose operators reserve at most `pool_bytes` together.
+pub fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> SessionConfig {
+    let mut config =
+        config.with_target_partitions(partitions).with_batch_size(BATCH_ROWS).with_information_schema(true);
     let options = config.options_mut();
     // Each sorter keeps this aside for its merge: a small budget must hold one for each thread and side.
     options.execution.sort_spill_reservation_bytes =
-        options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * threads));
+        options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
     // The stages write the side that is held to the left, and know better than estimates which one that is. Held whole,
     // it meets the other side where that is; else lists of shingles would be shuffled to it.
     options.optimizer.join_reordering = false;
     options.optimizer.hash_join_single_partition_threshold = pool_bytes / 4;
     options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / 256;
+    config
+}
+
+/// The state of a session, with our functions and the planner that knows our operators: the same on a driver, a
+/// scheduler and an executor.
+///
+/// # Errors
+/// When a function cannot be registered.
+pub fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
@@ -85,7 +109,7 @@ pub fn session(engine: &job::Engine) -> Result<SessionContext> {
         .build();
     let context = SessionContext::new_with_state(state);
     crate::udf::register_all(&context)?;
-    Ok(context)
+    Ok(context.state())
 }
 
 #[derive(Debug)]

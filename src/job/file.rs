@@ -313,8 +313,18 @@ impl Output {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Engine {
-    /// Where the stages run: `local`.
+    /// Where the stages run: `local` or `cluster`.
     pub mode: Mode,
+    /// The cluster's scheduler, as `df://host:50050`. Required for mode `cluster`.
+    pub scheduler: Option<String>,
+    /// Cluster: seconds in which no task of a step ends or advances before the step is cancelled and submitted anew.
+    pub stall_seconds: u64,
+    /// Cluster: seconds that one attempt of a step may take; 0 is any number.
+    pub deadline_seconds: u64,
+    /// Cluster: attempts of a step before the run gives up.
+    pub attempts: u32,
+    /// Cluster: seconds to wait for a scheduler and its first executor, at the start and after a loss.
+    pub wait_seconds: u64,
     /// What the stages may hold in memory at once, as `4GiB` or `500MB`; past it they spill to disk.
     pub memory: String,
     /// Threads; 0 is one for each core.
@@ -325,7 +335,17 @@ pub struct Engine {
 
 impl Default for Engine {
     fn default() -> Self {
-        Self { mode: Mode::Local, memory: "4GiB".into(), threads: 0, spill: None }
+        Self {
+            mode: Mode::Local,
+            scheduler: None,
+            stall_seconds: 120,
+            deadline_seconds: 0,
+            attempts: 5,
+            wait_seconds: 120,
+            memory: "4GiB".into(),
+            threads: 0,
+            spill: None,
+        }
     }
 }
 
@@ -335,6 +355,8 @@ impl Default for Engine {
 pub enum Mode {
     /// In this process.
     Local,
+    /// On the executors of a scheduler.
+    Cluster,
 }
 
 /// One string, or a list of strings. Which of the two was written is kept, because it matters for `source.id`.

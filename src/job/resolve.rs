@@ -5,8 +5,8 @@ use std::path::Path;
 use super::document::Document;
 use super::file::{self, Choose, File, Names};
 use super::{
-    Candidates, Choice, Csv, Engine, Family, Format, Id, Job, Lsh, Method, Minhash, Modulus, Normalize,
-    Output, Score, Shingle, ShingleHash, Source, Unit, choose, is_prime, parse_size,
+    Candidates, Choice, Cluster, Csv, Engine, Family, Format, Id, Job, Lsh, Method, Minhash, Modulus,
+    Normalize, Output, Score, Shingle, ShingleHash, Source, Unit, choose, is_prime, parse_size,
 };
 use crate::error::{Error, Result};
 
@@ -328,7 +328,7 @@ fn output_of(output: file::Output, source: &Source) -> Checked<Output> {
 }
 
 fn engine_of(engine: file::Engine) -> Checked<Engine> {
-    let file::Mode::Local = engine.mode;
+    let cluster = cluster_of(&engine)?;
     let memory = match parse_size(&engine.memory) {
         Ok(memory) => memory,
         Err(e) => return wrong("engine.memory", format!("cannot be read: {e}")),
@@ -336,5 +336,46 @@ fn engine_of(engine: file::Engine) -> Checked<Engine> {
     if engine.spill.as_ref().is_some_and(|folder| folder.trim().is_empty()) {
         return wrong("engine.spill", "is empty: expected a folder, or no key for the system's own");
     }
-    Ok(Engine { memory, threads: engine.threads, spill: engine.spill })
+    Ok(Engine { memory, threads: engine.threads, spill: engine.spill, cluster })
+}
+
+fn cluster_of(engine: &file::Engine) -> Checked<Option<Cluster>> {
+    let scheduler = match (engine.mode, &engine.scheduler) {
+        (file::Mode::Local, None) => return Ok(None),
+        (file::Mode::Local, Some(_)) => {
+            return wrong("engine.scheduler", "is set in mode \"local\": set engine.mode = \"cluster\"");
+        }
+        (file::Mode::Cluster, None) => {
+            return wrong("engine.scheduler", "is missing: mode \"cluster\" needs it, as df://host:50050");
+        }
+        (file::Mode::Cluster, Some(scheduler)) => match scheduler_of(scheduler) {
+            Some(scheduler) => scheduler,
+            None => return wrong("engine.scheduler", format!("is {scheduler:?}: expected df://host:port")),
+        },
+    };
+    for (key, value) in [
+        ("engine.stall_seconds", engine.stall_seconds),
+        ("engine.attempts", u64::from(engine.attempts)),
+        ("engine.wait_seconds", engine.wait_seconds),
+    ] {
+        if value == 0 {
+            return wrong(key, "is 0: expected 1 or more");
+        }
+    }
+    Ok(Some(Cluster {
+        scheduler,
+        stall_seconds: engine.stall_seconds,
+        deadline_seconds: engine.deadline_seconds,
+        attempts: engine.attempts,
+        wait_seconds: engine.wait_seconds,
+    }))
+}
+
+/// `df://host:port`, or `host:port` -> `host:port`.
+fn scheduler_of(url: &str) -> Option<String> {
+    let place = url.strip_prefix("df://").unwrap_or(url);
+    let place = place.strip_suffix('/').unwrap_or(place);
+    let (host, port) = place.rsplit_once(':')?;
+    let plain = !host.is_empty() && !host.contains(['/', '@', '?', '#']) && !host.contains("://");
+    (plain && port.parse::<u16>().is_ok_and(|port| port > 0)).then(|| place.to_owned())
 }

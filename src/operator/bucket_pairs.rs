@@ -19,8 +19,10 @@ use datafusion::physical_expr::{
 };
 use datafusion::physical_plan::{Distribution, ExecutionPlan};
 use futures::StreamExt;
+use serde::{Deserialize, Serialize};
 
 use super::exec::{Batches, Requirement, Work};
+use super::node::Operator;
 use crate::udf::jaccard::least_shared;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
@@ -37,7 +39,7 @@ pub fn schema() -> SchemaRef {
 }
 
 /// Which documents of a bucket are paired.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Meeting {
     /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself in place of pairs,
     /// whose number would be quadratic. The input is (bucket, doc).
@@ -123,6 +125,10 @@ impl Work for BucketPairs {
 
     fn fresh(&self) -> Self {
         Self(self.0)
+    }
+
+    fn operator(&self) -> Operator {
+        Operator::BucketPairs(self.0)
     }
 }
 

@@ -19,6 +19,8 @@ use datafusion::physical_plan::{
 use futures::TryStreamExt;
 use futures::stream::BoxStream;
 
+use super::node::Operator;
+
 /// The batches of one partition.
 pub(super) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
@@ -46,6 +48,9 @@ pub(super) trait Work: fmt::Debug + fmt::Display + Send + Sync + 'static {
 
     /// The same work, not begun.
     fn fresh(&self) -> Self;
+
+    /// What a node of a plan says of this work.
+    fn operator(&self) -> Operator;
 }
 
 /// What an input must be.
@@ -77,6 +82,11 @@ pub(super) struct Exec<W> {
 }
 
 impl<W: Work> Exec<W> {
+    /// What it does, as a logical node says it.
+    pub(super) fn operator(&self) -> Operator {
+        self.work.operator()
+    }
+
     /// The operator over `inputs`.
     ///
     /// # Errors

@@ -15,15 +15,16 @@ use datafusion::logical_expr::{Extension, LogicalPlan, UserDefinedLogicalNode, U
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use datafusion::prelude::DataFrame;
+use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::{BucketPairs, Meeting};
-use super::exec::Exec;
+use super::exec::{Exec, Work};
 use super::prefixes::Prefixes;
 use super::score::{Score, Scoring};
 use super::token_counts::TokenCounts;
 
 /// Which operator a node stands for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Operator {
     /// Over one input (bucket, doc, ..): see [`super::bucket_pairs`].
     BucketPairs(Meeting),
@@ -62,8 +63,22 @@ impl Operator {
         }
     }
 
+    /// The operator that a node of a physical plan is; none where it is none of ours.
+    pub fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
+        fn work<W: Work>(plan: &dyn ExecutionPlan) -> Option<Operator> {
+            plan.downcast_ref::<Exec<W>>().map(Exec::operator)
+        }
+        work::<BucketPairs>(plan)
+            .or_else(|| work::<TokenCounts>(plan))
+            .or_else(|| work::<Prefixes>(plan))
+            .or_else(|| work::<Score>(plan))
+    }
+
     /// The physical operator.
-    fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    ///
+    /// # Errors
+    /// When `inputs` are not what the operator takes.
+    pub fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(match self {
             Operator::BucketPairs(meeting) => Arc::new(Exec::try_new(BucketPairs(*meeting), inputs)?),
             Operator::TokenCounts { bits } => Arc::new(Exec::try_new(TokenCounts { bits: *bits }, inputs)?),

@@ -20,6 +20,7 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
 use super::exec::{Batches, Requirement, Work};
+use super::node::Operator;
 use super::token_counts::Counts;
 use crate::udf::jaccard::least_contained;
 
@@ -114,6 +115,10 @@ impl Work for Prefixes {
 
     fn fresh(&self) -> Self {
         Self::new(self.bits, self.threshold)
+    }
+
+    fn operator(&self) -> Operator {
+        Operator::Prefixes { bits: self.bits, threshold: self.threshold }
     }
 }
 

@@ -20,9 +20,11 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{Stream, StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::exec::{Batches, Requirement, Work};
+use super::node::Operator;
 use crate::job::{self, ScoreBy};
 use crate::udf::jaccard::{shared, shared_at_least};
 use crate::udf::minhash_similarity::minhash_similarity;
@@ -48,7 +50,7 @@ pub fn schema() -> SchemaRef {
 }
 
 /// How pairs are probed and which of them are kept.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scoring {
     /// The threshold and what it is for.
     pub score: job::Score,
@@ -61,7 +63,7 @@ pub struct Scoring {
 }
 
 /// What a row of the probes says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Probe {
     /// (a, b): score this pair.
     Candidates,
@@ -149,6 +151,10 @@ impl Work for Score {
 
     fn fresh(&self) -> Self {
         Self::new(self.scoring.clone())
+    }
+
+    fn operator(&self) -> Operator {
+        Operator::Score(self.scoring.clone())
     }
 }
 

@@ -18,6 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 
 use super::exec::{Batches, Requirement, Work};
+use super::node::Operator;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
@@ -145,5 +146,9 @@ impl Work for TokenCounts {
 
     fn fresh(&self) -> Self {
         Self { bits: self.bits }
+    }
+
+    fn operator(&self) -> Operator {
+        Operator::TokenCounts { bits: self.bits }
     }
 }

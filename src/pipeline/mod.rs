@@ -11,7 +11,8 @@ pub(crate) mod tables;
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, cast, col};
 use futures::TryStreamExt;
@@ -96,7 +97,7 @@ fn count_steps(job: &Job) -> usize {
         Method::Prefix => PREFIX_STEPS,
     };
     let dictionary = if job.shingle.hash == ShingleHash::Dictionary { 2 } else { 0 };
-    6 + duplicates + candidates + dictionary
+    7 + duplicates + candidates + dictionary
 }
 
 /// Finds documents whose key came before, in a first reading of which only ids are kept.
@@ -191,16 +192,19 @@ async fn pairs(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
 }
 
 async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
-    let mut frames = Vec::new();
-    if !steps.is_done("clusters").await? {
-        let components = components(steps).await?;
-        frames.push(stage::clusters::clusters(steps.table("members")?, components)?);
-    }
-    steps.run("clusters", vec![tables::target("clusters", Rows::All)], frames).await
+    let found = match steps.is_done("components").await? {
+        true => Components::default(),
+        false => components(steps).await?,
+    };
+    let target = tables::target("components", Rows::All);
+    let found = steps.session().read_batch(batch_of(found, &target.schema)?)?;
+    steps.run_here("components", target, found).await?;
+    let frame = stage::clusters::clusters(steps.table("members")?, steps.table("components")?)?;
+    steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![frame]).await
 }
 
-/// The components of the scored representatives, as a frame (doc, root).
-async fn components(steps: &Steps<'_>) -> Result<DataFrame> {
+/// The components of the scored representatives.
+async fn components(steps: &Steps<'_>) -> Result<Components> {
     let mut edges = steps.table("scores")?.select(vec![col("a"), col("b")])?.execute_stream().await?;
     let mut components = Components::default();
     while let Some(batch) = edges.try_next().await? {
@@ -212,8 +216,11 @@ async fn components(steps: &Steps<'_>) -> Result<DataFrame> {
             components.join(a, b);
         }
     }
+    Ok(components)
+}
+
+fn batch_of(components: Components, schema: &SchemaRef) -> Result<RecordBatch> {
     let (docs, roots): (Vec<u64>, Vec<u64>) = components.roots().into_iter().unzip();
-    let columns: Vec<Arc<dyn datafusion::arrow::array::Array>> =
-        vec![Arc::new(UInt64Array::from(docs)), Arc::new(UInt64Array::from(roots))];
-    Ok(steps.session().read_batch(RecordBatch::try_new(tables::components(), columns)?)?)
+    let columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(docs)), Arc::new(UInt64Array::from(roots))];
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }

@@ -6,7 +6,6 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::numbers::one_number;
 use super::steps::Steps;
 use super::tables;
-use crate::engine::session;
 use crate::error::Result;
 use crate::job::{Job, Method};
 use crate::sink::write::Rows;
@@ -96,7 +95,7 @@ async fn asked_for(steps: &mut Steps<'_>, candidates: Option<&str>, blocks: usiz
 
 /// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
 async fn blocks(steps: &Steps<'_>, job: &Job, candidates: Option<&str>) -> Result<Vec<Block>> {
-    let room = session::pool_bytes(&job.engine) as f64 * 0.4;
+    let room = steps.task_bytes() as f64 * 0.4;
     // What is stored bounds what can be asked for; only if that is too much is it worth a count.
     if steps.bytes("documents") as f64 <= room {
         return Ok(Block::all(1));

@@ -7,7 +7,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::tables;
-use crate::engine::{Engine, Watch};
+use crate::engine::{Engine, Local, Watch};
 use crate::error::{Context, Error, Result};
 use crate::schema::Table;
 use crate::sink::manifest::{File, Stage};
@@ -40,6 +40,11 @@ impl<'a> Steps<'a> {
     /// The session that plans the steps.
     pub(super) fn session(&self) -> &'a SessionContext {
         self.engine.session()
+    }
+
+    /// Bytes that the operators of a task may reserve together.
+    pub(super) fn task_bytes(&self) -> usize {
+        self.engine.task_bytes()
     }
 
     /// There will be more steps than was said at first.
@@ -87,6 +92,22 @@ impl<'a> Steps<'a> {
         targets: Vec<Target>,
         frames: Vec<DataFrame>,
     ) -> Result<()> {
+        self.run_on(self.engine, name, targets, frames).await
+    }
+
+    /// The same in this process, for rows that it holds: on their way to a cluster they might be too many.
+    pub(super) async fn run_here(&mut self, name: &str, target: Target, frame: DataFrame) -> Result<()> {
+        let here = Local::new(self.session().clone());
+        self.run_on(&here, name, vec![target], vec![frame]).await
+    }
+
+    async fn run_on(
+        &mut self,
+        engine: &dyn Engine,
+        name: &str,
+        targets: Vec<Target>,
+        frames: Vec<DataFrame>,
+    ) -> Result<()> {
         let progress = &self.watch.progress;
         progress.stage_begins(name, self.done.len() + 1, self.total);
         if let Some(stage) = self.find(name).await? {
@@ -107,7 +128,7 @@ impl<'a> Steps<'a> {
                 "plan:\n{}",
                 datafusion::physical_plan::displayable(plan.as_ref()).indent(false)
             );
-            files.extend(self.engine.run(plan, self.watch).await?);
+            files.extend(engine.run(name, plan, self.watch).await?);
         }
         let seconds = began.elapsed().as_secs_f64();
         let stage =

@@ -53,6 +53,8 @@ pub(crate) fn schema(table: &str) -> SchemaRef {
         }
         "frequencies" => return operator::token_counts::schema(),
         "scores" => return operator::score::schema(),
+        // A document and the least document of its component.
+        "components" => u64s(&["doc", "root"]),
         "members" => {
             let mut fields = vec![Field::new("id", DataType::Utf8, false)];
             fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));
@@ -61,12 +63,6 @@ pub(crate) fn schema(table: &str) -> SchemaRef {
         _ => vec![],
     };
     Arc::new(Schema::new(fields))
-}
-
-/// The columns of the components: a document and the least document of its component.
-pub(super) fn components() -> SchemaRef {
-    let column = |name| Field::new(name, DataType::UInt64, false);
-    Arc::new(Schema::new(vec![column("doc"), column("root")]))
 }
 
 /// What the writer node needs to know of a table.

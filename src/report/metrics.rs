@@ -25,6 +25,8 @@ pub struct Measured<'a> {
     pub outcome: Option<&'a Outcome>,
     /// The stages that it finished, which say how far a failed run came.
     pub stages: &'a [StageTime],
+    /// Times that a cluster lost a part of a stage and did it again.
+    pub recoveries: u64,
 }
 
 /// Counts of a manifest that become metrics, each with its help text.
@@ -55,6 +57,8 @@ pub fn metrics(run: &Measured<'_>) -> Result<String> {
     page.one("run_exit_code", "The exit code of the run's process.", &[], f64::from(run.exit_code))?;
     page.one("run_seconds", "Wall-clock seconds that the run took.", &[], run.seconds)?;
     page.one("run_timestamp_seconds", "When the run ended, in seconds since 1970.", &[], run.ended)?;
+    let help = "Times that a cluster lost a part of a stage, which was done again.";
+    page.one("run_recoveries", help, &[], run.recoveries as f64)?;
     match run.outcome {
         Some(outcome) => page.outcome(outcome)?,
         None => page.stages(run.stages)?,
@@ -151,12 +155,14 @@ mod tests {
             ended: 1.75e9,
             outcome: None,
             stages: &stages,
+            recoveries: 3,
         };
         let text = metrics(&run).unwrap();
         let name = r#"name="a \"quoted\\name\"""#;
         for line in [
             format!("resemblance_run_success{{{name}}} 0"),
             format!("resemblance_run_exit_code{{{name}}} 4"),
+            format!("resemblance_run_recoveries{{{name}}} 3"),
             format!("resemblance_run_seconds{{{name}}} 2.25"),
             format!("resemblance_run_timestamp_seconds{{{name}}} 1750000000"),
             format!("resemblance_stage_rows{{{name},stage=\"sketches\"}} 7"),

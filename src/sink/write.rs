@@ -33,6 +33,7 @@ use futures::future::BoxFuture;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
+use serde::{Deserialize, Serialize};
 
 use super::manifest::File;
 
@@ -58,7 +59,7 @@ pub struct Target {
 }
 
 /// Which rows of the input a table takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Rows {
     /// Every row.
     All,
@@ -95,6 +96,21 @@ impl WriteExec {
         );
         let properties = Arc::new(properties);
         Self { input, store_url, root, targets, properties, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// The URL of the store that is written to.
+    pub fn store_url(&self) -> &ObjectStoreUrl {
+        &self.store_url
+    }
+
+    /// The path in that store under which the tables' folders are.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The tables that are written.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
     }
 }
 

@@ -48,7 +48,7 @@ const DOC_SECTION: DocSection = DocSection {
     description: Some("Functions that tell how similar documents are."),
 };
 
-/// Every function, in the order in which a document travels through them.
+/// Every function for SQL, in the order in which a document travels through them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::from(shingles::Shingles::default())),
@@ -61,7 +61,17 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// Makes every function known to a session by its SQL name.
+/// The functions that only stages use. They are no part of SQL; where plans arrive as bytes they must be known by name.
+pub fn of_stages() -> Vec<Arc<ScalarUDF>> {
+    vec![
+        Arc::new(ScalarUDF::from(document_key::DocumentKey::default())),
+        Arc::new(ScalarUDF::from(shingle_texts::ShingleTexts::default())),
+        Arc::new(ScalarUDF::from(set_hash::SetHash::default())),
+        Arc::new(ScalarUDF::from(signature_set::SignatureSet::default())),
+    ]
+}
+
+/// Makes every function for SQL known to a session by its name.
 ///
 /// # Errors
 /// If the session refuses a function.

@@ -1,0 +1,228 @@
+//! The engine itself: a step's plan is submitted, watched, and submitted anew where a part of the cluster was lost.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use ballista_core::execution_plans::execute_physical_plan;
+use ballista_core::extension::SessionConfigExt;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::datasource::physical_plan::FileScanConfigBuilder;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::prelude::SessionContext;
+use datafusion_proto::protobuf::PhysicalPlanNode;
+use futures::TryStreamExt;
+
+use super::failure::{self, Failure};
+use super::rest::{Advance, Executors, Rest};
+use super::wire::file_scan;
+use super::{Codec, settings};
+use crate::engine::{Engine, Watch, session};
+use crate::error::{Error, Result};
+use crate::job;
+use crate::sink::manifest::File;
+
+/// How often a running job is looked at, and a scheduler that is not there yet.
+const GLANCE: Duration = Duration::from_millis(500);
+
+/// Tasks that run give no sign until they end, so where some do, the patience with a standstill is so many times longer.
+const RUNNING: u32 = 20;
+
+/// Runs plans on the executors of a scheduler.
+pub struct Cluster {
+    session: SessionContext,
+    settings: job::Cluster,
+    rest: Rest,
+    task_bytes: usize,
+    /// Names the jobs of this run, among others.
+    run: String,
+}
+
+impl Cluster {
+    /// The engine on `cluster`, once it has an executor. Plans fit the executors that are there then; small questions
+    /// are answered in this process, with the memory that `engine` gives.
+    ///
+    /// # Errors
+    /// [`crate::error::Kind::Engine`] when no scheduler with an executor answers in time.
+    pub async fn connect(engine: &job::Engine, cluster: &job::Cluster, watch: &Watch) -> Result<Self> {
+        let rest = Rest::new(&cluster.scheduler);
+        let executors = executors(&rest, cluster, watch).await?;
+        let Executors { count, vcores, task_bytes } = executors;
+        tracing::info!(scheduler = cluster.scheduler, executors = count, vcores, "on a cluster");
+        let state = session::state(settings::planning(&executors), session::runtime(engine)?)?;
+        Ok(Self {
+            session: SessionContext::new_with_state(state),
+            settings: cluster.clone(),
+            rest,
+            task_bytes,
+            run: uuid::Uuid::new_v4().simple().to_string(),
+        })
+    }
+
+    /// Submits `plan` as a job of its own and returns the rows of its only partition.
+    async fn attempt(
+        &self,
+        step: &str,
+        plan: &Arc<dyn ExecutionPlan>,
+        watch: &Watch,
+    ) -> Result<Vec<RecordBatch>, Failure> {
+        let name = format!("{}/{step}/{}", self.run, uuid::Uuid::new_v4().simple());
+        let running = settings::running(&self.session.copied_config(), &name);
+        let (ballista, codec) = (running.ballista_config(), Codec::default());
+        let submit = async {
+            let scheduler = format!("http://{}", self.settings.scheduler);
+            let (plan, session) = (Arc::clone(plan), self.session.session_id());
+            let batches = execute_physical_plan::<PhysicalPlanNode>(
+                scheduler,
+                &ballista,
+                plan,
+                &codec,
+                session,
+                running.clone(),
+            );
+            batches.await?.try_collect().await
+        };
+        let failure = tokio::select! {
+            biased;
+            () = watch.stop.cancelled() => Failure::Final(Error::interrupted()),
+            batches = submit => match batches {
+                Ok(batches) => return Ok(batches),
+                // It ended by itself: there is nothing to cancel.
+                Err(error) => return Err(failure::read(&error)),
+            },
+            why = self.watch_over(&name, watch) => Failure::Lost(why),
+        };
+        self.cancel(&name).await;
+        Err(failure)
+    }
+
+    /// Looks at a job until it has stood still or has run for too long, and says which.
+    async fn watch_over(&self, name: &str, watch: &Watch) -> String {
+        let began = Instant::now();
+        let mut moved = Instant::now();
+        let mut job = None;
+        let mut last = Advance::default();
+        let stall = Duration::from_secs(self.settings.stall_seconds);
+        loop {
+            tokio::time::sleep(GLANCE).await;
+            if job.is_none() {
+                job = self.rest.job_id(name).await.unwrap_or(None);
+            }
+            if let Some(job) = &job
+                && let Ok(now) = self.rest.advance(job).await
+                && now != last
+            {
+                if now.stages_done < last.stages_done {
+                    watch.progress.recovering("what an executor had done is lost, and is done again");
+                }
+                watch.progress.tasks(now.done, now.tasks, now.stages_done, now.stages);
+                watch.progress.stage_advances(now.rows_in, now.rows_out);
+                moved = Instant::now();
+                last = now;
+            }
+            let patience = if last.running > 0 { stall.saturating_mul(RUNNING) } else { stall };
+            if moved.elapsed() > patience {
+                return format!("no task began or ended for {} seconds", moved.elapsed().as_secs());
+            }
+            let deadline = self.settings.deadline_seconds;
+            if deadline > 0 && began.elapsed().as_secs() >= deadline {
+                return format!("it took longer than engine.deadline_seconds, which is {deadline}");
+            }
+        }
+    }
+
+    /// Asks the scheduler to drop a job. Where it does not, the job ends by itself and nobody reads what it wrote.
+    async fn cancel(&self, name: &str) {
+        let cancelled = match self.rest.job_id(name).await {
+            Ok(Some(job)) => self.rest.cancel(&job).await,
+            other => other.map(|_| ()),
+        };
+        if let Err(why) = cancelled {
+            tracing::debug!(job = name, why, "the job could not be cancelled");
+        }
+    }
+}
+
+#[async_trait]
+impl Engine for Cluster {
+    fn session(&self) -> &SessionContext {
+        &self.session
+    }
+
+    fn task_bytes(&self) -> usize {
+        self.task_bytes
+    }
+
+    async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
+        // The rows of a final stage of many partitions are lost with the executor that had written one of them.
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(plan)?));
+        let mut attempts = 0;
+        loop {
+            let why = match self.attempt(step, &plan, watch).await {
+                Ok(batches) => {
+                    let mut files = Vec::new();
+                    for batch in &batches {
+                        files.extend(File::read_rows(batch)?);
+                    }
+                    files.sort();
+                    return Ok(files);
+                }
+                Err(Failure::Final(error)) => return Err(error),
+                Err(Failure::Lost(why)) => why,
+            };
+            attempts += 1;
+            if attempts >= self.settings.attempts {
+                let said = format!(
+                    "step {step} was submitted {attempts} times and never came to its end; run the same command again to \
+                     go on from the last finished step"
+                );
+                return Err(Error::engine(said).because(why));
+            }
+            tracing::warn!(step, attempts, why, "the step is submitted anew");
+            watch.progress.recovering(&why);
+            tokio::time::sleep(GLANCE * attempts).await;
+            executors(&self.rest, &self.settings, watch).await?;
+        }
+    }
+}
+
+/// `plan` without what was only to keep this process's optimizer from cutting scans of files; sent along, it would say
+/// more partitions than a task has.
+fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let scan = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
+        let Some(scan) = file_scan(&node).filter(|scan| scan.output_partitioning.is_some()) else {
+            return Ok(Transformed::no(node));
+        };
+        let scan = FileScanConfigBuilder::from(scan.clone()).with_output_partitioning(None).build();
+        let scan: Arc<dyn ExecutionPlan> = DataSourceExec::from_data_source(scan);
+        Ok(Transformed::yes(scan))
+    };
+    Ok(plan.transform_up(scan)?.data)
+}
+
+/// The executors of a scheduler, once there is one.
+async fn executors(rest: &Rest, cluster: &job::Cluster, watch: &Watch) -> Result<Executors> {
+    let began = Instant::now();
+    loop {
+        let missing = match rest.executors().await {
+            Ok(executors) if executors.count > 0 => return Ok(executors),
+            Ok(_) => "it has no executor".to_owned(),
+            Err(why) => why,
+        };
+        if began.elapsed().as_secs() >= cluster.wait_seconds {
+            let said = format!(
+                "no executor was to be had of the scheduler {} for engine.wait_seconds, which is {}",
+                cluster.scheduler, cluster.wait_seconds
+            );
+            return Err(Error::engine(said).because(missing));
+        }
+        tokio::select! {
+            () = watch.stop.cancelled() => return Err(Error::interrupted()),
+            () = tokio::time::sleep(GLANCE) => {}
+        }
+    }
+}

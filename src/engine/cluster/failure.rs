@@ -1,0 +1,78 @@
+//! What an error of a job means for the step.
+
+use datafusion::error::DataFusionError;
+
+use crate::error::{Error, Kind};
+
+/// Why an attempt of a step ended.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// Something was lost that may be there again: worth another attempt.
+    Lost(String),
+    /// The same will happen again.
+    Final(Error),
+}
+
+/// What Ballista says before an error that it takes to pass, when it has tried a task often enough.
+const PASSING: &str = "Task failed due to IO error";
+
+/// What DataFusion says where a task's memory pool is too small.
+const EXHAUSTED: &str = "ResourcesExhausted";
+
+/// Reads the error that a job's client came back with. It crossed processes, so its text is all there is.
+pub(super) fn read(error: &DataFusionError) -> Failure {
+    let text = error.to_string();
+    if text.contains(PASSING) {
+        return Failure::Lost(match Error::told(&text) {
+            Some(own) => own.to_string(),
+            None => first_line(&text),
+        });
+    }
+    if let Some(own) = Error::told(&text) {
+        return Failure::Final(own);
+    }
+    if text.contains(EXHAUSTED) {
+        let advice = "a task's share of an executor's memory is too small for this stage: start the executors with \
+                      more --memory or fewer --vcores";
+        return Failure::Final(Error::new(Kind::Engine, advice).because(first_line(&text)));
+    }
+    Failure::Lost(first_line(&text))
+}
+
+/// The first line of a text, at most 500 characters of it: plans and backtraces follow.
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().chars().take(500).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(inner: DataFusionError) -> DataFusionError {
+        let inner = ballista_core::error::BallistaError::DataFusionError(Box::new(inner));
+        let task = ballista_core::serde::protobuf::FailedTask::from(inner);
+        DataFusionError::Execution(format!("Job abc failed: {}", task.error))
+    }
+
+    #[test]
+    fn own_errors_are_final_with_their_kind() {
+        let error = failed(Error::input("a.csv is damaged").into());
+        let Failure::Final(own) = read(&error) else { panic!("{error}") };
+        assert_eq!((own.kind(), own.to_string().as_str()), (Kind::Input, "a.csv is damaged"));
+    }
+
+    #[test]
+    fn too_little_memory_is_final() {
+        let error = failed(DataFusionError::ResourcesExhausted("no more".into()));
+        let Failure::Final(own) = read(&error) else { panic!("{error}") };
+        assert_eq!(own.kind(), Kind::Engine);
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again() {
+        let reset = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        for error in [failed(reset.into()), DataFusionError::Execution("h2: broken pipe".into())] {
+            assert!(matches!(read(&error), Failure::Lost(_)), "{error}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! What a scheduler answers about its executors and jobs, over HTTP.
+
+use std::time::Duration;
+
+use reqwest::Client;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::member;
+
+/// How long an answer may take: these are small questions.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A scheduler.
+#[derive(Debug, Clone)]
+pub(super) struct Rest {
+    client: Client,
+    scheduler: String,
+}
+
+/// The executors that are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Executors {
+    pub count: usize,
+    /// Tasks that they run at once.
+    pub vcores: usize,
+    /// Bytes that the operators of a task may reserve, where that is least.
+    pub task_bytes: usize,
+}
+
+/// How far a job is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Advance {
+    pub stages: usize,
+    pub stages_done: usize,
+    /// Tasks that were begun, and of those the ones that run and the ones that are done.
+    pub tasks: usize,
+    pub running: usize,
+    pub done: usize,
+    pub rows_in: u64,
+    pub rows_out: u64,
+}
+
+#[derive(Deserialize)]
+struct Executor {
+    id: String,
+    #[serde(default)]
+    last_seen: Option<u64>,
+}
+
+/// A job as it stands in the list.
+#[derive(Deserialize)]
+struct Job {
+    job_id: String,
+    job_name: String,
+}
+
+#[derive(Deserialize)]
+struct Stages {
+    stages: Vec<Stage>,
+}
+
+#[derive(Deserialize)]
+struct Stage {
+    stage_status: String,
+    input_rows: u64,
+    output_rows: u64,
+    tasks: Vec<Option<Task>>,
+}
+
+#[derive(Deserialize)]
+struct Task {
+    /// A word, or an object where it failed.
+    status: serde_json::Value,
+}
+
+impl Rest {
+    pub(super) fn new(scheduler: &str) -> Self {
+        // Building fails only where TLS cannot be set up, and there is none here.
+        let client = Client::builder().timeout(PATIENCE).no_proxy().build().unwrap_or_default();
+        Self { client, scheduler: format!("http://{scheduler}") }
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        let url = format!("{}{path}", self.scheduler);
+        let answer = self.client.get(&url).send().await.map_err(|e| whole(&e))?;
+        let status = answer.status();
+        let text = answer.text().await.map_err(|e| whole(&e))?;
+        match status.is_success() {
+            true => serde_json::from_str(&text).map_err(|e| format!("{url} answered what is no answer: {e}")),
+            false => Err(format!("{url} answered {status}")),
+        }
+    }
+
+    /// The executors that the scheduler knows and that are ours.
+    pub(super) async fn executors(&self) -> Result<Executors, String> {
+        let executors: Vec<Executor> = self.get("/api/executors").await?;
+        let known = executors.iter().filter(|executor| executor.last_seen.is_some());
+        let members: Vec<_> = known.filter_map(|executor| member::read(&executor.id)).collect();
+        Ok(Executors {
+            count: members.len(),
+            vcores: members.iter().map(|(vcores, _)| vcores).sum(),
+            task_bytes: members.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0),
+        })
+    }
+
+    /// The id of the job of this name, once it is known.
+    pub(super) async fn job_id(&self, name: &str) -> Result<Option<String>, String> {
+        let jobs: Vec<Job> = self.get("/api/jobs").await?;
+        Ok(jobs.into_iter().find(|job| job.job_name == name).map(|job| job.job_id))
+    }
+
+    /// How far a job is.
+    pub(super) async fn advance(&self, job_id: &str) -> Result<Advance, String> {
+        let Stages { stages } = self.get(&format!("/api/job/{job_id}/stages")).await?;
+        let tasks = || stages.iter().flat_map(|stage| stage.tasks.iter().flatten());
+        let of = |word: &str| tasks().filter(|task| task.status == word).count();
+        Ok(Advance {
+            stages: stages.len(),
+            stages_done: stages.iter().filter(|stage| stage.stage_status == "Successful").count(),
+            tasks: tasks().count(),
+            running: of("Running"),
+            done: of("Successful"),
+            rows_in: stages.iter().map(|stage| stage.input_rows).max().unwrap_or(0),
+            rows_out: stages.iter().map(|stage| stage.output_rows).max().unwrap_or(0),
+        })
+    }
+
+    /// Asks for the end of a job. Whether it ends does not matter to who asks: nobody reads what it writes.
+    pub(super) async fn cancel(&self, job_id: &str) -> Result<(), String> {
+        let url = format!("{}/api/job/{job_id}", self.scheduler);
+        self.client.patch(&url).send().await.map_err(|e| whole(&e))?;
+        Ok(())
+    }
+}
+
+/// An error with its causes: the client's own message leaves out what matters.
+fn whole(error: &reqwest::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        said = format!("{said}: {error}");
+        cause = error.source();
+    }
+    said
+}

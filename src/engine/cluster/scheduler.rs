@@ -1,0 +1,70 @@
+//! The role of the scheduler: it cuts plans into stages and deals their tasks to the executors that ask.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ballista_core::config::TaskSchedulingPolicy;
+use ballista_core::extension::SessionConfigExt;
+use ballista_scheduler::cluster::BallistaCluster;
+use ballista_scheduler::config::SchedulerConfig;
+use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use datafusion::error::DataFusionError;
+use datafusion::prelude::SessionConfig;
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use tokio::net::TcpListener;
+
+use super::settings::MESSAGE_BYTES;
+use super::{Codec, settings as configuration};
+use crate::engine::session;
+use crate::error::{Context, Error, Result};
+
+/// What a scheduler is started with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it listens, for plans, for executors and for HTTP.
+    pub bind: SocketAddr,
+    /// Seconds without a sign of life after which an executor is lost. Executors give one every five seconds at least.
+    pub executor_timeout: u64,
+    /// Seconds that jobs wait for an executor when there is none.
+    pub grace: u64,
+}
+
+/// Runs a scheduler until it fails or the future is dropped. Says on which address it listens before the first request.
+///
+/// # Errors
+/// When the address cannot be listened on, or serving ends.
+pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
+    let listener = TcpListener::bind(settings.bind)
+        .await
+        .context(|| format!("cannot listen on {}: is another process there?", settings.bind))?;
+    let address = listener.local_addr()?;
+    let runtime = session::builder(None)?.build_arc()?;
+    let build = move |config: SessionConfig| {
+        configuration::state(config, Arc::clone(&runtime)).map_err(DataFusionError::from)
+    };
+    let config = Arc::new(SchedulerConfig {
+        bind_host: address.ip().to_string(),
+        bind_port: address.port(),
+        external_host: address.ip().to_string(),
+        // Executors that ask keep count of their own cores; a scheduler that pushes loses count when it takes tasks
+        // back from a survivor, and then waits for ever.
+        scheduling_policy: TaskSchedulingPolicy::PullStaged,
+        executor_timeout_seconds: settings.executor_timeout,
+        expire_dead_executor_interval_seconds: (settings.executor_timeout / 10).clamp(1, 15),
+        no_executors_grace_period_seconds: settings.grace,
+        grpc_server_max_decoding_message_size: MESSAGE_BYTES,
+        grpc_server_max_encoding_message_size: MESSAGE_BYTES,
+        grpc_client_max_message_size: MESSAGE_BYTES,
+        override_config_producer: Some(Arc::new(SessionConfig::new_with_ballista)),
+        override_session_builder: Some(Arc::new(build)),
+        override_physical_codec: Some(Arc::new(Codec::default())),
+        ..Default::default()
+    });
+    let serve = async {
+        let cluster = BallistaCluster::new_from_config(&config).await?;
+        let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await?;
+        listening(address);
+        start_grpc_service_with_listener(listener, scheduler).await
+    };
+    serve.await.map_err(|e| Error::engine("the scheduler stopped").because(e))
+}

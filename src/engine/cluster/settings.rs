@@ -1,0 +1,67 @@
+//! The configuration that plans are made and run with on a cluster.
+
+use std::sync::Arc;
+
+use ballista_core::extension::SessionConfigExt;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::prelude::SessionConfig;
+
+use super::rest::Executors;
+use crate::engine::session;
+use crate::error::Result;
+use crate::udf;
+
+/// The largest message between driver, scheduler and executors: a plan with the names of its files.
+pub(super) const MESSAGE_BYTES: u32 = 128 << 20;
+
+/// Memory of a task from which one partition for each core is enough. With less there are more partitions, so that what a
+/// task holds at once of a join or an aggregation is less too.
+const ROOMY: usize = 512 << 20;
+
+/// Partitions for each core, at most.
+const MOST_PER_CORE: usize = 8;
+
+/// A session in which plans that arrive as bytes find all they name.
+///
+/// # Errors
+/// When a function cannot be registered.
+pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
+    let mut state = session::state(config, runtime)?;
+    for function in udf::of_stages() {
+        state.register_udf(function)?;
+    }
+    Ok(state)
+}
+
+/// What plans are made with: they fit the executors that are there.
+pub(super) fn planning(executors: &Executors) -> SessionConfig {
+    let per_core = (ROOMY / executors.task_bytes.max(1)).clamp(1, MOST_PER_CORE);
+    let partitions = executors.vcores * per_core;
+    let mut config = session::config(SessionConfig::new_with_ballista(), partitions, executors.task_bytes);
+    let options = config.options_mut();
+    // Hash joins hold one side, which the stages see to being the small one; sorting both costs more.
+    options.optimizer.prefer_hash_join = true;
+    // A filter that one task finds is not known to the others.
+    options.optimizer.enable_dynamic_filter_pushdown = false;
+    config
+        .set_bool("ballista.planner.adaptive.enabled", false)
+        .set_u64("ballista.scheduler.max_partitions_per_task", 1)
+        .set_u64("ballista.client.grpc_max_message_size", u64::from(MESSAGE_BYTES))
+        // What is held whole is what the planner says; the scheduler thinks so too.
+        .set_u64("ballista.optimizer.broadcast_join_threshold_bytes", (executors.task_bytes / 4) as u64)
+        .set_u64("ballista.optimizer.broadcast_join_threshold_rows", (executors.task_bytes / 256) as u64)
+        // Beside the task's pool, and no more than half of what the executor keeps for what no pool accounts for.
+        .set_u64(
+            "ballista.shuffle.sort_based.memory_limit_per_task_bytes",
+            (executors.task_bytes / 5).min(256 << 20) as u64,
+        )
+}
+
+/// What a plan that was made with `planning` is run with, as the job `name`.
+pub(super) fn running(planning: &SessionConfig, name: &str) -> SessionConfig {
+    let mut config = planning.clone().set_str("ballista.job.name", name);
+    // The rows of a file are numbered by counting, so the scheduler must leave scans as they were planned.
+    config.options_mut().optimizer.repartition_file_scans = false;
+    config
+}
