@@ -36,6 +36,17 @@ impl Kind {
             Kind::Interrupted => 130,
         }
     }
+
+    /// The word for it in logs and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Job => "job",
+            Kind::Input => "input",
+            Kind::Engine => "engine",
+            Kind::Bug => "bug",
+            Kind::Interrupted => "interrupted",
+        }
+    }
 }
 
 /// What went wrong, in a lowercase fragment that names the path, row or key, and who must act.

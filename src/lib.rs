@@ -21,7 +21,7 @@
 //! | [`engine`] | the one session, and what runs plans |
 //! | [`pipeline`] | the sentence, as code: run a step or take it over |
 //! | [`query`] | what is asked of finished outputs |
-//! | [`report`] | charts and pages |
+//! | [`report`] | charts, pages and metrics |
 //! | [`cli`] | one file per command |
 //!
 //! # Words

@@ -1,51 +1,225 @@
 //! S3 over real HTTP: reading, writing, faults, and what must never be said.
 
+mod clean;
+mod faults;
+mod reading;
+mod secrets;
+mod writing;
+
+use std::collections::BTreeMap;
+use std::path::{Path as FsPath, PathBuf};
+use std::process::Output;
 use std::sync::Arc;
+use std::time::Duration;
 
-use bytes::Bytes;
-use futures::TryStreamExt;
-use object_store::aws::AmazonS3Builder;
-use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode};
+use datafusion::prelude::SessionContext;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use resemblance::engine::{session, stores};
+use resemblance::job::{self, Job};
+use resemblance::sink::manifest::Run;
 
-use crate::support::s3::{ACCESS_KEY, BUCKET, Fault, S3, SECRET_KEY};
+use crate::support::s3::{BUCKET, S3};
+use crate::support::*;
 
-fn client(s3: &S3) -> Arc<dyn ObjectStore> {
-    let store = AmazonS3Builder::new()
-        .with_bucket_name(BUCKET)
-        .with_region("us-east-1")
-        .with_endpoint(&s3.endpoint)
-        .with_allow_http(true)
-        .with_access_key_id(ACCESS_KEY)
-        .with_secret_access_key(SECRET_KEY)
-        .build();
-    Arc::new(store.unwrap())
+/// No command of these tests may take longer.
+const DEADLINE: Duration = Duration::from_secs(180);
+
+/// Ends a command with its code and what it printed.
+struct Ended {
+    code: Option<i32>,
+    stdout: String,
+    said: String,
 }
 
-/// What the other tests rest on: the server is S3 enough, and fails when it is told to.
-#[tokio::test]
-async fn the_server_of_the_tests_is_one() {
-    let s3 = S3::start();
-    let store = client(&s3);
-    let key = Path::from("a/b c.txt");
-    store.put(&key, Bytes::from_static(b"0123456789").into()).await.unwrap();
-    assert_eq!(std::fs::read(s3.file("a/b c.txt")).unwrap(), b"0123456789");
-    assert_eq!(store.get_range(&key, 2..5).await.unwrap(), Bytes::from_static(b"234"));
-    let listed: Vec<_> = store.list(Some(&Path::from("a"))).try_collect().await.unwrap();
-    assert_eq!(listed.len(), 1);
-    assert!(matches!(store.head(&Path::from("a")).await, Err(object_store::Error::NotFound { .. })));
-
-    let create = |n: u8| {
-        let store = Arc::clone(&store);
-        async move {
-            store.put_opts(&Path::from("once"), Bytes::from(vec![n]).into(), PutMode::Create.into()).await
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        Ended {
+            code: output.status.code(),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            said: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
-    };
-    let won = futures::future::join_all((0..8).map(create)).await.into_iter().filter(Result::is_ok).count();
-    assert_eq!(won, 1, "of eight who create one object");
+    }
+}
 
-    s3.faults.add("GET /data/a/", 1, Fault::Cut(4));
-    s3.faults.add("GET /data/a/", 1, Fault::Unavailable);
-    assert_eq!(store.get(&key).await.unwrap().bytes().await.unwrap(), Bytes::from_static(b"0123456789"));
-    assert_eq!(s3.faults.left(), 0);
+impl Ended {
+    /// The standard output of a command that ended well.
+    fn well(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.said);
+        self.stdout
+    }
+
+    /// What a command said that ended with `code`.
+    fn badly(self, code: i32) -> String {
+        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.said);
+        self.said
+    }
+}
+
+/// The variables of the process without those of somebody's own cloud, and then these.
+fn environment(variables: &[(String, String)]) -> BTreeMap<String, String> {
+    let own = std::env::vars().filter(|(name, _)| !name.starts_with("AWS_"));
+    own.chain(variables.iter().cloned()).collect()
+}
+
+fn command(variables: &[(String, String)], arguments: &[&str]) -> Ended {
+    let mut command = resemblance();
+    command.env_clear().envs(environment(variables)).env("NO_COLOR", "1").env_remove("RESEMBLANCE_LOG");
+    command.args(arguments).timeout(DEADLINE).output().unwrap().into()
+}
+
+/// The server's variables with some changed.
+fn changed(s3: &S3, changes: &[(&str, &str)]) -> Vec<(String, String)> {
+    let mut variables: BTreeMap<String, String> = s3.env().into_iter().collect();
+    variables.extend(changes.iter().map(|(name, value)| (name.to_string(), value.to_string())));
+    variables.into_iter().collect()
+}
+
+/// A job file over `source` in a folder that is gone with the test.
+fn job_file(folder: &FsPath, source: &str) -> PathBuf {
+    let path = folder.join("job.toml");
+    let text = format!(
+        "[source]\n{source}\n[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = \"set by the test\"\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Runs a job file to `output`.
+fn run_to(variables: &[(String, String)], job: &FsPath, output: &str, more: &[&str]) -> Ended {
+    let output = format!("output.url={output:?}");
+    let mut arguments = vec!["run", job.to_str().unwrap(), "--set", &output, "--json"];
+    arguments.extend(more);
+    command(variables, &arguments)
+}
+
+/// The record that `run --json` prints.
+fn record(ended: Ended) -> serde_json::Value {
+    serde_json::from_str(&ended.well()).unwrap()
+}
+
+/// A session that knows the server's bucket.
+fn session_of(variables: &[(String, String)]) -> SessionContext {
+    let url: url::Url = format!("s3://{BUCKET}").parse().unwrap();
+    let registry = stores::registry_of(variables.iter().cloned().collect());
+    let context = session::session(&resolved("format = \"text\"\nurl = \"unused\"").engine).unwrap();
+    context.register_object_store(&url, registry.get_store(&url).unwrap());
+    context
+}
+
+/// The job over `source` with everything else as it comes.
+fn resolved(source: &str) -> Job {
+    let text = format!("[source]\n{source}\n[output]\nurl = \"unused-output\"\n");
+    job::resolve(job::file::read(&text, "test.toml", &[]).unwrap()).unwrap()
+}
+
+/// A format, the keys that its job needs, and its files.
+struct Format {
+    name: &'static str,
+    keys: &'static str,
+    files: Vec<(String, Vec<u8>)>,
+}
+
+const COLUMNS: &str = "id = \"id\"\ntext = \"text\"\n";
+
+/// The same documents in every format, each in two files.
+fn formats(documents: &[Document]) -> Vec<Format> {
+    let halves: Vec<&[Document]> = documents.chunks(documents.len().div_ceil(2)).collect();
+    let each = |end: &str, bytes: &dyn Fn(&[Document]) -> Vec<u8>| -> Vec<(String, Vec<u8>)> {
+        halves.iter().enumerate().map(|(i, half)| (format!("part {i}.{end}"), bytes(half))).collect()
+    };
+    let lines = |head: &str, line: fn(&Document) -> String, half: &[Document]| {
+        format!("{head}{}", half.iter().map(line).collect::<String>()).into_bytes()
+    };
+    let csv = |half: &[Document]| lines("id,text\n", |(id, text)| format!("{id},{text}\n"), half);
+    let jsonl = |half: &[Document]| {
+        lines("", |(id, text)| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n"), half)
+    };
+    let sgml = |half: &[Document]| {
+        let story = |(id, text): &Document| {
+            format!("<REUTERS OLDID=\"{id}\" NEWID=\"{id}\"><TEXT><BODY>{text}</BODY></TEXT></REUTERS>\n")
+        };
+        lines("<!DOCTYPE lewis SYSTEM \"lewis.dtd\">\n", story, half)
+    };
+    let parquet = |half: &[Document]| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        write_parquet(file.path(), half, 25);
+        std::fs::read(file.path()).unwrap()
+    };
+    let texts = documents.iter().map(|(id, text)| (format!("{id}.txt"), text.clone().into_bytes())).collect();
+    vec![
+        Format { name: "parquet", keys: COLUMNS, files: each("parquet", &parquet) },
+        Format { name: "csv", keys: COLUMNS, files: each("csv", &csv) },
+        Format { name: "jsonl", keys: COLUMNS, files: each("jsonl", &jsonl) },
+        Format { name: "csv", keys: COLUMNS, files: each("csv.gz", &|half| gzipped(&csv(half))) },
+        Format { name: "jsonl", keys: COLUMNS, files: each("jsonl.gz", &|half| gzipped(&jsonl(half))) },
+        Format { name: "reuters", keys: "", files: each("sgm", &sgml) },
+        Format { name: "text", keys: "", files: texts },
+    ]
+}
+
+impl Format {
+    /// The source of these files under `url`.
+    fn source(&self, url: &str) -> String {
+        format!("format = {:?}\nurl = {url:?}\n{}", self.name, self.keys)
+    }
+
+    fn put(&self, s3: &S3, prefix: &str) {
+        for (name, bytes) in &self.files {
+            s3.put(&format!("{prefix}/{name}"), bytes);
+        }
+    }
+}
+
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// What a user takes from an output: pairs and clusters, whatever the files are called.
+fn answers(output: &FsPath) -> Vec<datafusion::arrow::array::RecordBatch> {
+    ["pairs", "clusters"].map(|name| table(output, name)).to_vec()
+}
+
+/// A bucket with a corpus as Parquet under `in`, a job file over it, and what a run of that on local files gives.
+struct Corpus {
+    s3: Arc<S3>,
+    folder: tempfile::TempDir,
+    job: PathBuf,
+    expected: Vec<datafusion::arrow::array::RecordBatch>,
+}
+
+impl Corpus {
+    fn new(documents: usize, words: usize) -> Corpus {
+        let s3 = Arc::new(S3::start());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("in.parquet");
+        write_parquet(&file, &corpus(5, documents, words), 100);
+        s3.put("in/in.parquet", std::fs::read(&file).unwrap());
+        let local = folder.path().join("local");
+        run(&job(&file, &local, &[])).unwrap();
+        let job =
+            job_file(folder.path(), &format!("format = \"parquet\"\nurl = {:?}\n{COLUMNS}", s3.url("in")));
+        Corpus { s3, folder, job, expected: answers(&local) }
+    }
+
+    fn run(&self, output: &str) -> Ended {
+        run_to(&self.s3.env(), &self.job, &self.s3.url(output), &[])
+    }
+
+    /// Holds what is at `output` against the local run, and that nothing lies there that the manifest does not name.
+    fn check(&self, output: &str) -> Run {
+        let path = self.s3.file(output);
+        assert_eq!(answers(&path), self.expected);
+        let manifest = manifest(&path);
+        let mut named: Vec<String> =
+            manifest.paths().iter().map(|inside| format!("{output}/{inside}")).collect();
+        named.push(format!("{output}/manifest.json"));
+        named.sort();
+        let there: Vec<String> = self.s3.keys(&format!("{output}/")).into_keys().collect();
+        assert_eq!(there, named);
+        manifest
+    }
 }

@@ -18,6 +18,7 @@ mod kill;
 mod layers;
 mod neighbors;
 mod pipeline;
+mod platform;
 mod prefix;
 mod readers;
 mod reuters;

@@ -19,6 +19,27 @@ pub(super) fn similarity(text: &str) -> Read<f64> {
     }
 }
 
+/// What a run is called in logs, records and metrics.
+pub(super) fn run_id(text: &str) -> Read<String> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    match (1..=128).contains(&text.len()) && text.bytes().all(allowed) {
+        true => Ok(text.to_owned()),
+        false => Err("expected 1 to 128 of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned()),
+    }
+}
+
+/// Where a role of a cluster answers.
+pub(super) fn host_and_port(text: &str) -> Read<String> {
+    let url = url::Url::parse(&format!("http://{text}/")).ok();
+    // A URL drops the port that its scheme has anyway.
+    let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).is_some_and(|port| port > 0);
+    let whole = |url: &url::Url| url.path() == "/" && url.username().is_empty() && url.password().is_none();
+    match url.is_some_and(|url| whole(&url) && url.query().is_none() && url.fragment().is_none()) && port {
+        true => Ok(text.to_owned()),
+        false => Err("expected HOST:PORT, such as localhost:50050 or [::1]:50050".to_owned()),
+    }
+}
+
 /// An amount of memory, in bytes.
 pub(super) fn memory(text: &str) -> Read<u64> {
     job::parse_size(text).map_err(|e| e.to_string())

@@ -57,7 +57,7 @@ impl Find {
         // The tables are only passed through: they go when the command ends.
         let folder = tempfile::tempdir()?;
         let job = self.job(&folder.path().join("out").to_string_lossy())?;
-        let (outcome, pairs) = run_job(&job, screen, Existing::Keep, None)?;
+        let (outcome, pairs) = run_job(&job, screen.progress(), Existing::Keep, None)?;
         screen.clear();
         if self.json {
             return print::result(&rows::json_lines(&pairs)?);

@@ -9,10 +9,15 @@ mod compare;
 mod executor;
 mod find;
 mod generate;
+mod health;
+mod http;
+mod log;
 mod measure;
+mod metrics;
 mod neighbors;
 mod print;
 mod progress;
+mod record;
 mod roles;
 mod run;
 mod scheduler;
@@ -73,9 +78,11 @@ enum Command {
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
-    Clean(clean::Clean),
+    /// Ask a role of a cluster whether it is well
+    Health(health::Health),
     Scheduler(scheduler::Scheduler),
     Executor(executor::Executor),
+    Clean(clean::Clean),
     /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
 }
@@ -95,15 +102,27 @@ impl JobArguments {
     fn load(&self) -> Result<job::Job> {
         job::Job::load(&self.job, &self.sets)
     }
+
+    /// What the job is called as long as its file has not been read.
+    fn stem(&self) -> String {
+        self.job.file_stem().unwrap_or(self.job.as_os_str()).to_string_lossy().into_owned()
+    }
 }
 
 /// Runs the command that the process was called with, and says how it ended.
 pub fn main() -> ExitCode {
-    // A wrong argument ends here with exit code 2 and a usage line, which is clap's way.
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(refused) => return refuse(&refused),
+    };
+    let json = arguments.log_format == LogFormat::Json;
     let role = matches!(arguments.command, Command::Scheduler(_) | Command::Executor(_));
-    let screen = Screen::new(arguments.quiet || role);
-    screen.start_log(arguments.verbose, arguments.quiet, arguments.log_format == LogFormat::Json);
+    let screen = Screen::new(arguments.quiet || json || role);
+    screen.start_log(arguments.verbose, arguments.quiet, json);
+    let _entered = match &arguments.command {
+        Command::Run(command) => log::span(command.id()).entered(),
+        _ => tracing::Span::none().entered(),
+    };
     let result = match &arguments.command {
         Command::Run(command) => command.run(&screen),
         Command::Check(command) => command.run(),
@@ -114,6 +133,7 @@ pub fn main() -> ExitCode {
         Command::Compare(command) => command.run(&screen),
         Command::Sweep(command) => command.run(&screen),
         Command::Generate(command) => command.run(&screen),
+        Command::Health(command) => command.run(),
         Command::Scheduler(command) => command.run(),
         Command::Executor(command) => command.run(),
     };
@@ -121,14 +141,42 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            print::error(&address::masked(&explain(&error)));
+            match json {
+                true => log::failed(&error),
+                false => print::error(&explain(&error)),
+            }
             ExitCode::from(error.kind().exit_code())
         }
     }
 }
 
+/// What clap has to say: help and the version, which are no errors, or what is wrong with the arguments.
+fn refuse(refused: &clap::Error) -> ExitCode {
+    if refused.use_stderr() && log::json_wanted(std::env::args_os()) {
+        Screen::new(true).start_log(0, false, true);
+        let said = refused.render().to_string();
+        let said = said.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        log::failed(&Error::job(said));
+    } else {
+        // Where nobody listens any more, nothing can be said.
+        let _ = refused.print();
+    }
+    ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Kind::Job.exit_code()))
+}
+
 /// The error and its chain of causes, each on a line of its own.
 fn explain(error: &Error) -> String {
+    let mut said = vec![error.to_string()];
+    said.extend(causes(error));
+    if error.kind() == Kind::Bug {
+        said.push("this is a bug of resemblance: please report it with the command and the job file".into());
+    }
+    // Libraries may repeat an address with what was in it.
+    address::masked(&said.join("\n  because: "))
+}
+
+/// The causes of an error, from the nearest on, without those that an earlier message repeats.
+fn causes(error: &Error) -> Vec<String> {
     let mut said = vec![error.to_string()];
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -139,18 +187,14 @@ fn explain(error: &Error) -> String {
         }
         cause = error.source();
     }
-    if error.kind() == Kind::Bug {
-        said.push("this is a bug of resemblance: please report it with the command and the job file".into());
-    }
-    said.join("\n  because: ")
+    said.split_off(1)
 }
 
 /// A runtime of as many threads as the job asks for, and the token that Ctrl-C cancels.
 fn runtime(engine: &job::Engine) -> Result<(tokio::runtime::Runtime, CancellationToken)> {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(session::threads(engine))
-        .enable_all()
-        .build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime =
+        log::on_every_thread(&mut runtime).worker_threads(session::threads(engine)).enable_all().build()?;
     let stop = CancellationToken::new();
     runtime.spawn(stop_on_signal(stop.clone()));
     Ok((runtime, stop))

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use super::print;
+use super::{log, print};
 use crate::engine::Progress;
 
 /// Standard error: a line of progress that log lines do not tear.
@@ -18,8 +18,9 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn new(quiet: bool) -> Self {
-        let bar = match std::io::stderr().is_terminal() && !quiet {
+    /// Without a bar where nobody sees one, or where `plain` lines are asked for.
+    pub(super) fn new(plain: bool) -> Self {
+        let bar = match std::io::stderr().is_terminal() && !plain {
             true => ProgressBar::no_length(),
             false => ProgressBar::hidden(),
         };
@@ -39,12 +40,13 @@ impl Screen {
             _ => "warn,resemblance=debug,ballista=info",
         };
         let filter = EnvFilter::try_from_env("RESEMBLANCE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+        let filter = log::always(filter);
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         let log =
             tracing_subscriber::fmt().with_env_filter(filter).with_writer(self.clone()).with_target(false);
         // The only failure is a log that somebody else in this process started, which then stays.
         let _ = match json {
-            true => log.json().with_ansi(false).try_init(),
+            true => log.json().with_span_list(false).with_ansi(false).try_init(),
             false => log.with_ansi(colour).try_init(),
         };
     }

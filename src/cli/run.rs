@@ -1,10 +1,13 @@
 //! `resemblance run`: the main job.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
+use super::metrics::Destination;
 use super::progress::Screen;
-use super::{JobArguments, print, runtime};
-use crate::engine::{self, Watch};
+use super::record::{self, Recorder};
+use super::{JobArguments, arguments, explain, print, runtime};
+use crate::engine::{self, Progress, Watch};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::pipeline::{self, Existing, Outcome};
@@ -17,24 +20,80 @@ pub(super) struct Run {
     /// Replace what a job of this program wrote to the output before
     #[arg(long)]
     overwrite: bool,
+    /// What the run is called in logs, record and metrics; it changes no row [default: a new UUID]
+    #[arg(long, value_name = "ID", value_parser = arguments::run_id, default_value_t = new_id(), hide_default_value = true)]
+    run_id: String,
     /// Print the run's record as one JSON object
     #[arg(long)]
     json: bool,
+    /// Write the run's record to a file, also when the run fails: then with `error`, `kind` and `exit_code`
+    #[arg(long, value_name = "FILE")]
+    record: Option<String>,
+    /// Write the run's metrics, well or not, in Prometheus' text format to a file (for node_exporter), or push them to a
+    /// Pushgateway's group, as http://host:9091/metrics/job/NAME
+    #[arg(long, value_name = "FILE|URL")]
+    metrics: Option<String>,
     /// Most similar pairs to print
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
 
+fn new_id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
 impl Run {
+    /// What this run is called.
+    pub(super) fn id(&self) -> &str {
+        &self.run_id
+    }
+
     pub(super) fn run(&self, screen: &Screen) -> Result<()> {
-        let job = self.job.load()?;
+        let file = self.record.as_deref().map(|file| record::writable("--record", file)).transpose()?;
+        let metrics = self.metrics.as_deref().map(Destination::parse).transpose()?;
+        let recorder = Recorder::begin(screen.progress());
+        let job = self.job.load();
+        let name = match &job {
+            Ok(job) => job.name.clone(),
+            Err(_) => self.job.stem(),
+        };
         let existing = if self.overwrite { Existing::Overwrite } else { Existing::Keep };
-        let (outcome, answer) = run_job(&job, screen, existing, Some(self.top))?;
+        let ran = job.and_then(|job| {
+            let progress: Arc<dyn Progress> = Arc::<Recorder>::clone(&recorder);
+            let (outcome, pairs) = run_job(&job, progress, existing, Some(self.top))?;
+            Ok((job, outcome, pairs))
+        });
         screen.clear();
-        match self.json {
-            true => print::result(&as_json(&outcome, &answer)?),
-            false => print::result(&as_text(&job, &outcome, &answer)?),
+        let ended = recorder.end(&name, &self.run_id);
+        let ran = ran.and_then(|(job, outcome, pairs)| {
+            let record = ended.well(&outcome, &pairs)?;
+            match self.json {
+                true => print::result(&record)?,
+                false => print::result(&as_text(&job, &outcome, &pairs)?)?,
+            }
+            Ok((outcome, record))
+        });
+
+        if let Some(metrics) = metrics {
+            let text = ended.metrics(ran.as_ref().map(|(outcome, _)| outcome));
+            // Metrics tell about a run; they do not decide it.
+            warn_of(text.and_then(|text| metrics.put(text)));
         }
+        match (ran, file) {
+            (Ok((_, record)), Some(file)) => record::write(&file, &record),
+            (Ok(_), None) => Ok(()),
+            (Err(e), file) => {
+                warn_of(file.map_or(Ok(()), |file| record::write(&file, &ended.badly(&e))));
+                Err(e)
+            }
+        }
+    }
+}
+
+/// Tells of what failed beside a run whose own result stands.
+fn warn_of(beside: Result<()>) {
+    if let Err(e) = beside {
+        tracing::warn!("{}", explain(&e));
     }
 }
 
@@ -44,13 +103,13 @@ pub(super) type Pairs = Vec<datafusion::arrow::array::RecordBatch>;
 /// Runs a job and reads back its `top` most similar pairs.
 pub(super) fn run_job(
     job: &Job,
-    screen: &Screen,
+    progress: Arc<dyn Progress>,
     existing: Existing,
     top: Option<usize>,
 ) -> Result<(Outcome, Pairs)> {
     let (runtime, stop) = runtime(&job.engine)?;
     let work = async {
-        let watch = Watch { stop: stop.clone(), progress: screen.progress() };
+        let watch = Watch { stop: stop.clone(), progress };
         let engine = engine::open(&job.engine, &watch).await?;
         let outcome = pipeline::run(job, engine.as_ref(), &watch, existing).await?;
         let finished = Finished::open(engine.session(), &job.output.url).await?;
@@ -73,18 +132,6 @@ pub(super) fn run_job(
 async fn stopped_for_long(stop: &tokio_util::sync::CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-}
-
-fn as_json(outcome: &Outcome, pairs: &Pairs) -> Result<String> {
-    let lines = rows::json_lines(pairs)?;
-    let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<serde_json::Value>, _>>();
-    let record = serde_json::json!({
-        "already_finished": outcome.already_finished,
-        "steps_reused": outcome.steps_reused,
-        "manifest": outcome.manifest,
-        "top_pairs": top.map_err(|e| Error::bug("a row is no JSON").because(e))?,
-    });
-    Ok(format!("{record:#}\n"))
 }
 
 fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {

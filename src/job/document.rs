@@ -53,9 +53,10 @@ impl<'a> Document<'a> {
 
         let at = self.text.len() + 1 + n;
         let span = at..at;
-        let value = match DeValue::parse(value) {
-            Ok(value) => moved(value.into_inner(), at),
-            Err(_) => DeValue::String(value.into()),
+        let value = match DeValue::parse(value).map(Spanned::into_inner) {
+            // No key of a job takes a date, but folders and names are often called by one.
+            Ok(DeValue::Datetime(_)) | Err(_) => DeValue::String(value.into()),
+            Ok(value) => moved(value, at),
         };
         let mut table = self.table.get_mut();
         for part in parents {

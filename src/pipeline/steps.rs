@@ -116,6 +116,10 @@ impl<'a> Steps<'a> {
             self.done.push(stage);
             return Ok(());
         }
+        if frames.is_empty() {
+            // It was done a moment ago, so that nothing was planned for it.
+            return Err(self.removed(name));
+        }
         let began = Instant::now();
         let mut files = Vec::new();
         for frame in frames {
@@ -146,12 +150,13 @@ impl<'a> Steps<'a> {
         }
         match self.find(&stage.stage).await? {
             Some(other) => Ok(other),
-            None => Err(Error::input(format!(
-                "another run removed {} from {}: let one run at a time write there",
-                stage.stage,
-                self.output.shown()
-            ))),
+            None => Err(self.removed(&stage.stage)),
         }
+    }
+
+    fn removed(&self, name: &str) -> Error {
+        let output = self.output.shown();
+        Error::input(format!("another run removed {name} from {output}: let one run at a time write there"))
     }
 
     /// The files of a table that a step wrote.

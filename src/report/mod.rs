@@ -1,4 +1,4 @@
-//! Charts as SVG, and pages of charts and tables as one HTML file that needs nothing else.
+//! Charts as SVG, pages of charts and tables as one HTML file that needs nothing else, and a run's metrics.
 //!
 //! Drawn by plotters, because its SVG backend needs neither fonts nor C libraries and leaves ticks, markers and the place
 //! of every label to us. Colours follow the reader's light or dark setting: a chart is drawn in the light palette, and
@@ -7,6 +7,7 @@
 mod axis;
 mod chart;
 pub mod compare;
+pub mod metrics;
 mod page;
 mod palette;
 mod settings;

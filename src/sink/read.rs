@@ -9,12 +9,12 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::Layout;
 use super::manifest::File;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The rows of `files`, which have the columns of `schema`. Reads nothing yet.
 ///
 /// # Errors
-/// When a path makes no URL.
+/// When there is no file, or a path makes no URL.
 pub fn frame(
     session: &SessionContext,
     layout: &Layout,
@@ -28,8 +28,11 @@ pub fn frame(
 /// The same as a table that SQL can be given.
 ///
 /// # Errors
-/// When a path makes no URL.
+/// When there is no file, or a path makes no URL.
 pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ListingTable> {
+    if files.is_empty() {
+        return Err(Error::bug("a table without a file is to be read"));
+    }
     let mut urls = Vec::with_capacity(files.len());
     for file in files {
         urls.push(ListingTableUrl::try_new(layout.url(&file.path)?, None)?);

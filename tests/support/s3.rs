@@ -7,6 +7,7 @@
 //! object, and a bucket that is not there is told apart from an object that is not there.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -153,6 +154,8 @@ pub enum Fault {
     Cut(u64),
     /// It is done, and the connection ends before the answer's head.
     Silent,
+    /// Nothing more comes after this many bytes of the answer's body, and the connection stays.
+    Stall(u64),
 }
 
 /// What goes wrong, and what was asked. A request is known as `METHOD /bucket/key?query`.
@@ -237,9 +240,15 @@ impl std::fmt::Display for Gone {
 impl std::error::Error for Gone {}
 
 impl Front {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Gone> {
+    async fn answer(&self, mut request: Request<Incoming>) -> Result<Response<Body>, Gone> {
         let asked = format!("{} {}", request.method(), request.uri());
         let fault = self.faults.meet(&asked);
+        if let Some(Fault::Unavailable | Fault::Answer(..)) = &fault {
+            // Who is still sending would see a broken connection and not the answer.
+            while let Some(Ok(_)) = poll_fn(|context| Pin::new(request.body_mut()).poll_frame(context)).await
+            {
+            }
+        }
         match &fault {
             Some(Fault::Unavailable) => return Ok(said(503, "SlowDown", "please reduce your request rate")),
             Some(Fault::Answer(status, body)) => return Ok(plain(*status, body.clone())),
@@ -258,8 +267,13 @@ impl Front {
         let answered = answered.map_err(|_| Gone)?;
         match fault {
             Some(Fault::Silent) => Err(Gone),
-            Some(Fault::Cut(bytes)) => Ok(answered.map(|inner| Body { inner, left: Some(bytes) })),
-            _ => Ok(answered.map(|inner| Body { inner, left: None })),
+            Some(Fault::Cut(left)) => {
+                Ok(answered.map(|inner| Body { inner, left: Some(left), stalls: false }))
+            }
+            Some(Fault::Stall(left)) => {
+                Ok(answered.map(|inner| Body { inner, left: Some(left), stalls: true }))
+            }
+            _ => Ok(answered.map(|inner| Body { inner, left: None, stalls: false })),
         }
     }
 
@@ -291,7 +305,7 @@ fn said(status: u16, code: &str, message: &str) -> Response<Body> {
 }
 
 fn plain(status: u16, body: String) -> Response<Body> {
-    let mut response = Response::new(Body { inner: s3s::Body::from(body), left: None });
+    let mut response = Response::new(Body { inner: s3s::Body::from(body), left: None, stalls: false });
     *response.status_mut() = StatusCode::from_u16(status).unwrap();
     response
 }
@@ -301,6 +315,8 @@ struct Body {
     inner: s3s::Body,
     /// Bytes until it does.
     left: Option<u64>,
+    /// Whether it only stops then.
+    stalls: bool,
 }
 
 impl HttpBody for Body {
@@ -311,6 +327,10 @@ impl HttpBody for Body {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.left == Some(0) && self.stalls {
+            // Nobody wakes this: it ends with its connection.
+            return Poll::Pending;
+        }
         if self.left == Some(0) {
             return Poll::Ready(Some(Err(Box::new(Gone))));
         }

@@ -146,10 +146,11 @@ pub(super) fn broke_off(error: &object_store::Error) -> bool {
     find::<HttpError>(error).is_some() && !error.to_string().contains("Error performing")
 }
 
-/// Whether the request may have been done, although no answer came.
+/// Whether nobody knows if the request was done: no answer came, or S3 saw another one under way at that moment.
 pub(super) fn lost(error: &object_store::Error) -> bool {
     let kind = find::<HttpError>(error).map(HttpError::kind);
     matches!(kind, Some(HttpErrorKind::Timeout | HttpErrorKind::Interrupted | HttpErrorKind::Unknown))
+        || error.to_string().contains("ConditionalRequestConflict")
 }
 
 /// Words of ours.
@@ -254,11 +255,16 @@ impl Answer {
     }
 }
 
-/// Whether the request that failed asked for credentials: addresses that are the same for every cloud machine.
+/// Whether the request that failed asked a machine for its role, by the hosts and paths that every cloud has for that.
 fn asked_for_a_role(text: &str) -> bool {
-    ["://169.254.169.254", "://169.254.170.2", "://metadata.google.internal", "://metadata/"]
-        .iter()
-        .any(|host| text.contains(host))
+    let Some((_, rest)) = text.split_once("://") else { return false };
+    let url = rest.split_whitespace().next().unwrap_or_default();
+    let (host, path) = url.split_once('/').unwrap_or((url, ""));
+    let host = host.split(':').next().unwrap_or_default();
+    host.starts_with("169.254.")
+        || matches!(host, "metadata" | "metadata.google.internal")
+        || path.starts_with("latest/api/token")
+        || path.starts_with("latest/meta-data/iam/")
 }
 
 /// An error with its causes, each said once.

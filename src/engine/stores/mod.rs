@@ -15,7 +15,7 @@ mod patience;
 mod remote;
 mod s3;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -64,7 +64,7 @@ impl Variables {
 struct Registry {
     variables: Variables,
     /// By scheme and authority.
-    stores: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+    stores: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
 }
 
 impl fmt::Debug for Registry {

@@ -15,7 +15,7 @@ use object_store::{
     UploadPart,
 };
 
-use super::explain::{Place, broke_off, lost, may_pass};
+use super::explain::{Place, STORE, broke_off, lost, may_pass};
 
 /// Times that a read or a listing is taken up again without anything having come in between. Each time has the whole
 /// patience of a request: what breaks a download off may be that it took long.
@@ -103,7 +103,7 @@ impl ObjectStore for Remote {
     ) -> Result<Box<dyn MultipartUpload>> {
         let inner =
             self.inner.put_multipart_opts(location, options).await.map_err(self.explained(location))?;
-        Ok(Box::new(Upload { inner, store: self.clone(), location: location.clone() }))
+        Ok(Box::new(Upload { inner: Some(inner), store: self.clone(), location: location.clone() }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -239,27 +239,62 @@ impl Body {
     }
 }
 
-/// An upload in parts that is under way.
+/// An upload in parts that is under way. Where it is dropped, it is given up: a store keeps, and bills, the parts of one
+/// that nobody ends.
 #[derive(Debug)]
 struct Upload {
-    inner: Box<dyn MultipartUpload>,
+    /// None when it has ended.
+    inner: Option<Box<dyn MultipartUpload>>,
     store: Remote,
     location: Path,
+}
+
+impl Upload {
+    fn ended(&self) -> object_store::Error {
+        let source = format!("{}/{}: this upload has ended", self.store, self.location).into();
+        object_store::Error::Generic { store: STORE, source }
+    }
 }
 
 #[async_trait]
 impl MultipartUpload for Upload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
         let explain = self.store.explained(&self.location);
-        let part = self.inner.put_part(data);
-        Box::pin(async move { part.await.map_err(explain) })
+        match &mut self.inner {
+            Some(inner) => {
+                let part = inner.put_part(data);
+                Box::pin(async move { part.await.map_err(explain) })
+            }
+            None => {
+                let ended = self.ended();
+                Box::pin(async move { Err(ended) })
+            }
+        }
     }
 
     async fn complete(&mut self) -> Result<PutResult> {
-        self.inner.complete().await.map_err(self.store.explained(&self.location))
+        let Some(inner) = &mut self.inner else { return Err(self.ended()) };
+        let put = inner.complete().await.map_err(self.store.explained(&self.location))?;
+        self.inner = None;
+        Ok(put)
     }
 
     async fn abort(&mut self) -> Result<()> {
-        self.inner.abort().await.map_err(self.store.explained(&self.location))
+        let Some(mut inner) = self.inner.take() else { return Ok(()) };
+        inner.abort().await.map_err(self.store.explained(&self.location))
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        let Some(mut inner) = self.inner.take() else { return };
+        // Without a runtime the process is ending, and the bucket's own rules remain.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let explain = self.store.explained(&self.location);
+        runtime.spawn(async move {
+            if let Err(error) = inner.abort().await.map_err(explain) {
+                tracing::debug!(%error, "an upload could not be given up");
+            }
+        });
     }
 }

@@ -1,0 +1,90 @@
+//! `resemblance clean`, on this machine and in a bucket.
+
+use super::*;
+use crate::support::s3::Fault;
+
+fn clean(s3: &S3, output: &str, more: &[&str]) -> (u64, u64) {
+    let mut arguments = vec!["clean", output, "--json"];
+    arguments.extend(more);
+    let record: serde_json::Value = serde_json::from_str(&command(&s3.env(), &arguments).well()).unwrap();
+    (record["files"].as_u64().unwrap(), record["bytes"].as_u64().unwrap())
+}
+
+#[test]
+fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
+    let corpus = Corpus::new(80, 30);
+    let s3 = &corpus.s3;
+    let output = s3.url("out");
+    // The step that writes the members is refused, so those before it are finished.
+    s3.faults.add("PUT /data/out/_work/members/", usize::MAX, Fault::Answer(403, String::new()));
+    corpus.run("out").badly(3);
+    s3.faults.clear();
+    let finished = s3.keys("out/");
+    assert_eq!(clean(s3, &output, &[]), (0, 0));
+    let orphans = ["out/_work/scores/part-00007-0.parquet", "out/pairs/part-00000-1.parquet"];
+    let foreign = ["out/_work/notes.txt", "out/pairs/notes.txt", "out/notes.parquet", "outer/part-0.parquet"];
+    for key in orphans.iter().chain(&foreign) {
+        s3.put(key, "12345");
+    }
+    let before = s3.keys("");
+    assert_eq!(clean(s3, &output, &["--dry-run"]), (2, 10));
+    assert_eq!(s3.keys(""), before);
+    assert_eq!(clean(s3, &output, &[]), (2, 10));
+    let after = s3.keys("");
+    for key in finished.keys().map(String::as_str).chain(foreign) {
+        assert!(after.contains_key(key), "{key} is gone");
+    }
+    for key in orphans {
+        assert!(!after.contains_key(key), "{key} is there");
+    }
+    for key in foreign {
+        std::fs::remove_file(s3.file(key)).unwrap();
+    }
+    let record = record(corpus.run("out"));
+    assert!(record["steps_reused"].as_u64().unwrap() >= 3, "{record}");
+    corpus.check("out");
+    for key in orphans.iter().chain(&["out/_work/scores.json"]) {
+        s3.put(key, "12345");
+    }
+    assert_eq!(clean(s3, &output, &[]), (3, 15));
+    corpus.check("out");
+    let text = command(&s3.env(), &["clean", &output]).well();
+    assert_eq!(text, "0 files, 0 bytes, removed from s3://data/out\n");
+}
+
+#[test]
+fn an_output_on_this_machine_loses_beginnings_of_files_too() {
+    let s3 = S3::start();
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    write_parquet(&input, &corpus(5, 60, 30), 100);
+    let output = folder.path().join("out % [1]");
+    run(&job(&input, &output, &[])).unwrap();
+    let expected = tables(&output);
+    let orphans = [
+        "_work/keys/part-00000-1.parquet#1",
+        "pairs/part-00001-2.parquet",
+        "manifest.json#3",
+        "_work/keys.json",
+    ];
+    let foreign = ["_work/keys/part of mine#1", "pairs/notes.json", "manifest.json#draft"];
+    for file in orphans.iter().chain(&foreign) {
+        std::fs::create_dir_all(output.join(file).parent().unwrap()).unwrap();
+        std::fs::write(output.join(file), "12345").unwrap();
+    }
+    assert_eq!(clean(&s3, output.to_str().unwrap(), &[]), (4, 20));
+    assert_eq!(tables(&output), expected);
+    assert!(orphans.iter().all(|file| !output.join(file).exists()));
+    assert!(foreign.iter().all(|file| output.join(file).exists()));
+    assert_eq!(clean(&s3, folder.path().join("nothing").to_str().unwrap(), &[]), (0, 0));
+}
+
+#[test]
+fn an_output_that_nobody_can_read_is_left_alone() {
+    let s3 = S3::start();
+    s3.put("out/_work/keys.json", "{}");
+    s3.put("out/_work/keys/part-0.parquet", "12345");
+    let said = command(&s3.env(), &["clean", "s3://data/out"]).badly(3);
+    assert!(said.contains("s3://data/out/_work/keys.json"), "{said}");
+    assert_eq!(s3.keys("").len(), 2);
+}

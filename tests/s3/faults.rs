@@ -1,0 +1,238 @@
+//! A server that fails for a while, for ever, in the middle of an answer, or that refuses.
+
+use ballista_core::error::BallistaError;
+use ballista_core::serde::protobuf::FailedTask;
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::error::DataFusionError;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use resemblance::sink::manifest::File;
+use resemblance::sink::write::{Rows, Target, WriteExec};
+use resemblance::sink::{Layout, read};
+use resemblance::source;
+
+use super::*;
+use crate::support::s3::Fault;
+
+#[test]
+fn a_server_that_is_down_for_a_while_is_waited_for() {
+    let corpus = Corpus::new(80, 30);
+    for part in
+        ["list-type=2", "GET /data/in/", "PUT /data/out/_work", "PUT /data/out/manifest", "POST /data?delete"]
+    {
+        corpus.s3.faults.add(part, 2, Fault::Unavailable);
+    }
+    corpus.run("out").well();
+    assert_eq!(corpus.s3.faults.left(), 0);
+    corpus.check("out");
+}
+
+#[test]
+fn a_server_that_stays_down_ends_the_run_in_time_and_the_next_run_goes_on() {
+    let corpus = Corpus::new(80, 30);
+    let impatient = changed(&corpus.s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
+    let run = || run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]);
+    for (part, named) in [
+        ("list-type=2", "s3://data/in"),
+        ("GET /data/in/", "s3://data/in/in.parquet"),
+        ("PUT /data/out/_work/groups", "s3://data/out/_work/groups"),
+        ("GET /data/out/_work/scores/", "s3://data/out/_work/scores/part-"),
+        ("PUT /data/out/manifest", "s3://data/out/manifest.json"),
+    ] {
+        corpus.s3.faults.add(part, usize::MAX, Fault::Unavailable);
+        let said = run().badly(3);
+        assert!(said.contains(named) && said.contains("503 SlowDown"), "{part}: {said}");
+        corpus.s3.faults.clear();
+    }
+    // Nobody answers at all.
+    let nobody =
+        changed(&corpus.s3, &[("RESEMBLANCE_RETRY_SECONDS", "1"), ("AWS_ENDPOINT", "http://127.0.0.1:1")]);
+    let said = run_to(&nobody, &corpus.job, &corpus.s3.url("out"), &[]).badly(3);
+    assert!(said.contains("the connection failed"), "{said}");
+    let record = record(run());
+    assert!(record["steps_reused"].as_u64().unwrap() > 5, "{record}");
+    corpus.check("out");
+}
+
+#[test]
+fn what_cannot_be_tidied_up_does_not_spoil_the_result() {
+    let corpus = Corpus::new(80, 30);
+    let impatient = changed(&corpus.s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
+    corpus.s3.faults.add("?delete", usize::MAX, Fault::Unavailable);
+    let ended = run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]);
+    assert!(ended.said.contains("resemblance clean s3://data/out"), "{}", ended.said);
+    ended.well();
+    corpus.s3.faults.clear();
+    command(&corpus.s3.env(), &["clean", "s3://data/out"]).well();
+    corpus.check("out");
+}
+
+#[test]
+fn an_object_that_never_comes_ends_the_run() {
+    let corpus = Corpus::new(80, 30);
+    let impatient = changed(&corpus.s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
+    corpus.s3.faults.add("GET /data/in/", usize::MAX, Fault::Cut(0));
+    let said = run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]).badly(3);
+    assert!(said.contains("s3://data/in/in.parquet: the connection failed"), "{said}");
+}
+
+#[test]
+fn an_answer_that_stops_is_asked_for_again() {
+    let corpus = Corpus::new(80, 30);
+    for part in ["GET /data/in/", "list-type=2", "GET /data/out/_work/"] {
+        corpus.s3.faults.add(part, 1, Fault::Stall(40));
+    }
+    let impatient = changed(&corpus.s3, &[("RESEMBLANCE_REQUEST_SECONDS", "1")]);
+    run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]).well();
+    assert_eq!(corpus.s3.faults.left(), 0);
+    corpus.check("out");
+}
+
+#[test]
+fn a_machine_without_credentials_says_so() {
+    let corpus = Corpus::new(20, 30);
+    let nobody = [
+        ("AWS_ACCESS_KEY_ID", ""),
+        ("AWS_SECRET_ACCESS_KEY", ""),
+        ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1"),
+        ("RESEMBLANCE_RETRY_SECONDS", "1"),
+    ];
+    let said = run_to(&changed(&corpus.s3, &nobody), &corpus.job, &corpus.s3.url("out"), &[]).badly(3);
+    assert!(said.contains("there are no credentials: set AWS_ACCESS_KEY_ID"), "{said}");
+}
+
+#[test]
+fn a_refusal_is_final_and_says_what_to_do() {
+    let corpus = Corpus::new(80, 30);
+    let s3 = &corpus.s3;
+    let url = s3.url("in");
+    let said = |changes: &[(&str, &str)], input: &str, output: &str, code: i32| {
+        let before = s3.faults.requests("").len();
+        let input = format!("source.url={input:?}");
+        let ended = run_to(&changed(s3, changes), &corpus.job, output, &["--set", &input]);
+        let asked = s3.faults.requests("").len() - before;
+        assert!(asked <= 8, "{asked} requests although each is refused");
+        ended.badly(code)
+    };
+    let contains = |said: String, parts: &[&str]| {
+        for part in parts {
+            assert!(said.contains(part), "{part} is not in: {said}");
+        }
+    };
+    let out = s3.url("out");
+    contains(
+        said(&[("AWS_SECRET_ACCESS_KEY", "wrong")], &url, &out, 3),
+        &["AWS_SECRET_ACCESS_KEY", "s3://data/in"],
+    );
+    contains(said(&[("AWS_ACCESS_KEY_ID", "nobody")], &url, &out, 3), &["AWS_ACCESS_KEY_ID", "s3://data/in"]);
+    contains(said(&[("AWS_ACCESS_KEY_ID", "")], &url, &out, 2), &["AWS_ACCESS_KEY_ID is not"]);
+    contains(said(&[("AWS_ALLOW_HTTP", "")], &url, &out, 2), &["AWS_ALLOW_HTTP=true"]);
+    contains(said(&[], "s3://nowhere/in", &out, 3), &["no bucket `nowhere`", "NoSuchBucket"]);
+    contains(said(&[], &url, "s3://nowhere/out", 3), &["no bucket `nowhere`"]);
+    contains(said(&[], "gs://bucket/in", &out, 2), &["--features gcs"]);
+    contains(said(&[], &url, "abfss://c@account.dfs.core.windows.net/out", 2), &["--features azure"]);
+    contains(said(&[], "ftp://host/in", &out, 2), &["s3://"]);
+}
+
+/// Whether Ballista runs a task again that ended with `error`, and what that says with all its causes.
+fn failed(error: DataFusionError) -> (bool, String) {
+    let text = format!("{error} {error:?}");
+    (FailedTask::from(BallistaError::from(error)).retryable, text)
+}
+
+/// Ballista runs a task again for what may pass, and for nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_pass_is_an_error_for_which_a_task_is_run_again() {
+    let s3 = S3::start();
+    let context = session_of(&changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "0")]));
+    for (i, format) in formats(&corpus(3, 200, 60)).iter().enumerate() {
+        format.put(&s3, &format!("in{i}"));
+        let job = resolved(&format.source(&s3.url(&format!("in{i}"))));
+        let read = source::open(&context, &job.source).await.unwrap().frame;
+        for (fault, retryable) in [
+            (Fault::Unavailable, true),
+            (Fault::Cut(0), true),
+            (Fault::Silent, true),
+            (Fault::Answer(403, REFUSED.to_owned()), false),
+            (Fault::Answer(404, "<Error><Code>NoSuchKey</Code></Error>".into()), false),
+        ] {
+            s3.faults.add(&format!("GET /data/in{i}/"), usize::MAX, fault.clone());
+            let (again, said) = failed(read.clone().collect().await.unwrap_err());
+            s3.faults.clear();
+            let name = &format.files[0].0;
+            assert_eq!(again, retryable, "{name}, {fault:?}: {said}");
+            assert!(said.contains(&format!("s3://data/in{i}/")), "{name}, {fault:?}: {said}");
+        }
+    }
+}
+
+/// Numbers in which there is nothing to compress, which are written to `s3://data/out/numbers`.
+async fn numbers(context: &SessionContext, rows: u64) -> Arc<dyn ExecutionPlan> {
+    let scattered = format!("SELECT CAST(value * 2654435761 AS BIGINT UNSIGNED) AS n FROM range({rows})");
+    let input = context.sql(&scattered).await.unwrap().create_physical_plan().await.unwrap();
+    let target = Target {
+        table: "numbers".into(),
+        folder: "numbers".into(),
+        rows: Rows::All,
+        schema: Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, true)])),
+    };
+    let store = ObjectStoreUrl::parse("s3://data").unwrap();
+    Arc::new(WriteExec::new(Arc::new(CoalescePartitionsExec::new(input)), store, "out".into(), vec![target]))
+}
+
+const REFUSED: &str = "<Error><Code>AccessDenied</Code></Error>";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_holds_for_what_is_written() {
+    let s3 = S3::start();
+    let context = session_of(&changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "0")]));
+    for (rows, part) in
+        [(1_000, "PUT /data/out/"), (2_000_000, "partNumber=2"), (2_000_000, "POST /data/out/")]
+    {
+        for (fault, retryable) in
+            [(Fault::Unavailable, true), (Fault::Answer(403, REFUSED.to_owned()), false)]
+        {
+            let plan = numbers(&context, rows).await;
+            s3.faults.add(part, usize::MAX, fault.clone());
+            let (again, said) = failed(collect(plan, context.task_ctx()).await.unwrap_err());
+            s3.faults.clear();
+            assert_eq!(again, retryable, "{part}, {fault:?}: {said}");
+            assert!(said.contains("s3://data/out/numbers/part-"), "{part}, {fault:?}: {said}");
+        }
+    }
+    let refused = 2;
+    let begun = s3.faults.requests("?uploads").len() - refused;
+    assert!(begun > 0);
+    let all_given_up = async {
+        while s3.faults.requests("DELETE /data/out/").len() < begun {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, all_given_up).await.expect("uploads that failed are given up");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn and_for_the_tables_between_the_steps() {
+    let s3 = S3::start();
+    let context = session_of(&changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "0")]));
+    let plan = numbers(&context, 200_000).await;
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, true)]));
+    let written = collect(plan, context.task_ctx()).await.unwrap();
+    let files: Vec<File> = written.iter().flat_map(|batch| File::read_rows(batch).unwrap()).collect();
+    let output = Layout::open(&context, "s3://data/out").unwrap();
+    for (fault, retryable) in [
+        (Fault::Unavailable, true),
+        (Fault::Cut(0), true),
+        (Fault::Silent, true),
+        (Fault::Answer(403, REFUSED.to_owned()), false),
+    ] {
+        let frame = read::frame(&context, &output, &files, Arc::clone(&schema)).unwrap();
+        let plan = frame.create_physical_plan().await.unwrap();
+        s3.faults.add("GET /data/out/", usize::MAX, fault.clone());
+        let (again, said) = failed(collect(plan, context.task_ctx()).await.unwrap_err());
+        s3.faults.clear();
+        assert_eq!(again, retryable, "{fault:?}: {said}");
+        assert!(said.contains("s3://data/out/numbers/part-"), "{fault:?}: {said}");
+    }
+}

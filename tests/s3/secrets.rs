@@ -1,0 +1,87 @@
+//! Credentials are in no log, no error and no file, wherever they were put.
+
+use super::*;
+use crate::support::s3::{Fault, SECRET_KEY};
+
+const TOKEN: &str = "hush-session-token-0123456789";
+
+fn assert_silent(what: &str, text: &str) {
+    for secret in [SECRET_KEY, TOKEN, "hush"] {
+        assert!(!text.contains(secret), "{what} holds a secret: {text}");
+    }
+}
+
+#[test]
+fn no_log_and_no_file_holds_a_secret() {
+    let corpus = Corpus::new(80, 30);
+    let s3 = &corpus.s3;
+    let output = format!("output.url={:?}", s3.url("out"));
+    let variables = changed(s3, &[("AWS_SESSION_TOKEN", TOKEN)]);
+    for (level, faults) in [("", 0), ("trace", 0), ("debug", 2)] {
+        s3.faults.add("GET /data/in/", faults, Fault::Unavailable);
+        s3.faults.add("GET /data/in/", faults, Fault::Cut(10));
+        let mut command = resemblance();
+        command.env_clear().envs(environment(&variables)).timeout(DEADLINE);
+        if !level.is_empty() {
+            command.env("RESEMBLANCE_LOG", level);
+        }
+        let ended = command
+            .args(["run", corpus.job.to_str().unwrap(), "--set", &output, "--json", "-vv", "--overwrite"])
+            .output()
+            .unwrap();
+        let ended = Ended::from(ended);
+        assert!(ended.said.contains("WriteExec"), "the log is of no use: {}", ended.said);
+        assert_silent("the log", &ended.said);
+        assert_silent("the record", &ended.well());
+    }
+    for key in s3.keys("out/").keys() {
+        assert_silent(key, &String::from_utf8_lossy(&std::fs::read(s3.file(key)).unwrap()));
+    }
+}
+
+/// Some servers repeat the request in their refusal, its token included.
+#[test]
+fn an_answer_that_repeats_the_request_is_not_passed_on() {
+    let corpus = Corpus::new(20, 30);
+    let answer = format!(
+        "<Error><Code>SignatureDoesNotMatch</Code><Message>The signature does not match.</Message>\
+         <CanonicalRequest>x-amz-security-token:{TOKEN}</CanonicalRequest></Error>"
+    );
+    for part in ["list-type=2", "GET /data/in/", "PUT /data/out/"] {
+        corpus.s3.faults.add(part, usize::MAX, Fault::Answer(403, answer.clone()));
+        let ended = run_to(&corpus.s3.env(), &corpus.job, &corpus.s3.url("out"), &["-vv"]);
+        corpus.s3.faults.clear();
+        let said = ended.badly(3);
+        assert!(said.contains("correct AWS_SECRET_ACCESS_KEY"), "{said}");
+        assert_silent("the error", &said);
+    }
+}
+
+#[test]
+fn an_address_with_credentials_is_refused_and_not_repeated() {
+    let corpus = Corpus::new(20, 30);
+    let job = corpus.job.to_str().unwrap();
+    let env = corpus.s3.env();
+    let refused = |arguments: &[&str]| {
+        let said = command(&env, arguments).badly(2);
+        assert!(said.contains("AWS_ACCESS_KEY_ID") || said.contains("credentials"), "{said}");
+        assert_silent(&format!("{:?}", &arguments[..1]), &said);
+    };
+    for address in ["s3://key:hush@data/in", "s3://key:hu/hush@data/in", "s3://data/in?X-Amz-Signature=hush"]
+    {
+        let set = |key: &str| format!("{key}={address:?}");
+        refused(&["run", job, "--set", &set("source.url")]);
+        refused(&["run", job, "--set", &set("output.url")]);
+        refused(&["check", job, "--set", &set("source.url")]);
+        refused(&["find", address]);
+        refused(&["clean", address]);
+        refused(&["sql", address, "SELECT 1"]);
+    }
+    let text = std::fs::read_to_string(&corpus.job).unwrap();
+    // One in the job file, and one in a line that is no TOML.
+    std::fs::write(&corpus.job, text.replace("s3://data", "s3://key:hush@data")).unwrap();
+    refused(&["run", job]);
+    std::fs::write(&corpus.job, text.replace("\"s3://data/in\"", "\"s3://key:hush@data/in")).unwrap();
+    assert_silent("the error", &command(&env, &["run", job]).badly(2));
+    assert!(corpus.s3.faults.requests("").is_empty());
+}

@@ -1,0 +1,176 @@
+//! Outputs in a bucket: parts, manifests, and several runs at once.
+
+#![allow(clippy::disallowed_methods, reason = "a moment to kill at is a time, so these tests sleep until it")]
+
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use datafusion::physical_plan::ExecutionPlan;
+use resemblance::engine::{Engine, Local, Watch};
+use resemblance::pipeline::{self, Existing};
+use resemblance::sink::manifest::File;
+
+use super::*;
+use crate::support::s3::Fault;
+
+#[test]
+fn a_large_table_goes_up_in_parts_and_is_queried_where_it_is() {
+    let corpus = Corpus::new(700, 1_700);
+    let output = corpus.s3.url("deep/out");
+    let sets = ["--set", "engine.threads=1"];
+    run_to(&corpus.s3.env(), &corpus.job, &output, &sets).well();
+    corpus.check("deep/out");
+    assert!(!corpus.s3.faults.requests("partNumber=2").is_empty(), "no object was put in parts");
+    let rows =
+        command(&corpus.s3.env(), &["sql", &output, "SELECT count(*) AS n FROM pairs", "--json"]).well();
+    assert_eq!(rows.trim(), format!("{{\"n\":{}}}", corpus.expected[0].num_rows()));
+    // A second run finds the result, and asks for nothing but the listing and the manifest.
+    let before = corpus.s3.faults.requests("").len();
+    let again =
+        record(run_to(&corpus.s3.env(), &corpus.job, &output, &["--set", "engine.threads=1", "--top", "0"]));
+    assert_eq!(again["already_finished"], true);
+    let asked = corpus.s3.faults.requests("").split_off(before);
+    assert!(!asked.iter().any(|request| request.contains("/data/in/in.parquet")), "{asked:?}");
+    // Another job may not write there.
+    let said = run_to(&corpus.s3.env(), &corpus.job, &output, &["--set", "score.threshold=0.7"]).badly(2);
+    assert!(said.contains("the result of another job"), "{said}");
+}
+
+#[test]
+fn a_whole_bucket_may_be_the_output() {
+    let corpus = Corpus::new(80, 30);
+    let job = std::fs::read_to_string(&corpus.job).unwrap();
+    let other = S3::start();
+    // The input is a file here, so that the bucket holds nothing but the output.
+    let job = job.replace("s3://data/in", corpus.folder.path().join("in.parquet").to_str().unwrap());
+    std::fs::write(&corpus.job, job).unwrap();
+    run_to(&other.env(), &corpus.job, "s3://data", &[]).well();
+    assert_eq!(answers(&other.bucket_dir), corpus.expected);
+}
+
+#[test]
+fn a_manifest_whose_answer_is_lost_is_known_as_ones_own() {
+    let corpus = Corpus::new(80, 30);
+    corpus.s3.faults.add("PUT /data/out/manifest.json", 1, Fault::Silent);
+    corpus.s3.faults.add("PUT /data/out/_work/groups.json", 1, Fault::Silent);
+    // What S3 says when two put one object at the same moment, whichever of them will be there.
+    let conflict = "<Error><Code>ConditionalRequestConflict</Code></Error>".to_owned();
+    corpus.s3.faults.add("PUT /data/out/_work/scores.json", 1, Fault::Answer(409, conflict));
+    let record = record(corpus.run("out"));
+    assert_eq!(record["already_finished"], false);
+    assert_eq!(corpus.s3.faults.left(), 0);
+    let first = corpus.check("out");
+    run_to(&corpus.s3.env(), &corpus.job, &corpus.s3.url("out"), &["--overwrite"]).well();
+    assert!(corpus.check("out").paths().is_disjoint(&first.paths()));
+}
+
+fn spawn(corpus: &Corpus, output: &str) -> Child {
+    Command::new(assert_cmd::cargo::cargo_bin("resemblance"))
+        .env_clear()
+        .envs(environment(&corpus.s3.env()))
+        .args([
+            "run",
+            corpus.job.to_str().unwrap(),
+            "--set",
+            &format!("output.url={:?}", corpus.s3.url(output)),
+        ])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn two_runs_onto_one_output_both_end_well() {
+    let corpus = Corpus::new(600, 40);
+    for round in 0..3 {
+        let output = format!("out{round}");
+        let both = [spawn(&corpus, &output), spawn(&corpus, &output)];
+        for child in both {
+            let ended = child.wait_with_output().unwrap();
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        }
+        corpus.check(&output);
+    }
+}
+
+/// An engine before whose `at`th plan another run of the same job comes and finishes.
+struct Overtaken {
+    engine: Local,
+    job: Job,
+    at: usize,
+    plans: AtomicUsize,
+}
+
+#[async_trait]
+impl Engine for Overtaken {
+    fn session(&self) -> &SessionContext {
+        self.engine.session()
+    }
+
+    async fn run(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        watch: &Watch,
+    ) -> resemblance::error::Result<Vec<File>> {
+        if self.plans.fetch_add(1, Ordering::Relaxed) == self.at {
+            let other = Local::new(session::session(&self.job.engine)?);
+            let outcome =
+                Box::pin(pipeline::run(&self.job, &other, &Watch::nobody(), Existing::Keep)).await?;
+            assert!(!outcome.already_finished);
+        }
+        self.engine.run(plan, watch).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_overtaken_anywhere_has_the_other_ones_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    write_parquet(&input, &corpus(5, 60, 30), 100);
+    let mut overtaken = 0;
+    for at in 0..20 {
+        let output = folder.path().join(format!("out{at}"));
+        let job = job(&input, &output, &[]);
+        let engine = Overtaken {
+            engine: Local::new(session::session(&job.engine).unwrap()),
+            job: job.clone(),
+            at,
+            plans: AtomicUsize::new(0),
+        };
+        let outcome = pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep).await.unwrap();
+        let plans = engine.plans.load(Ordering::Relaxed);
+        assert_eq!(outcome.already_finished, plans > at, "overtaken at plan {at} of {plans}");
+        overtaken += usize::from(outcome.already_finished);
+        assert_eq!(outcome.manifest.tables, manifest(&output).tables);
+        assert_eq!(tables(&output), tables(&folder.path().join("out0")));
+        let named = outcome.manifest.paths().len();
+        let there: usize = ["documents", "rejects", "pairs", "clusters"]
+            .iter()
+            .map(|table| std::fs::read_dir(output.join(table)).unwrap().count())
+            .sum();
+        assert_eq!(there, named, "leftovers after plan {at}");
+        assert!(!output.join("_work").exists(), "leftovers after plan {at}");
+    }
+    assert!(overtaken >= 5, "only {overtaken} runs were overtaken");
+}
+
+#[test]
+fn a_killed_run_goes_on_from_what_is_in_the_bucket() {
+    let corpus = Corpus::new(1_500, 60);
+    let mut child = spawn(&corpus, "out");
+    let began = Instant::now();
+    let finished = || corpus.s3.keys("out/_work/").keys().filter(|key| key.ends_with(".json")).count();
+    while finished() < 2 && began.elapsed() < DEADLINE {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    let killed = !child.wait().unwrap().success();
+    let record = record(corpus.run("out"));
+    if killed {
+        assert!(record["steps_reused"].as_u64().unwrap() >= 2, "{record}");
+    }
+    corpus.check("out");
+}
