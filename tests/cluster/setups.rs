@@ -72,7 +72,7 @@ fn roles_refuse_what_they_cannot_be() {
         ("no number", "--memory", executor(&free, "1", "much")),
         ("too little", "--memory", executor(&free, "1", "1KiB")),
         ("too little for so many", "--memory", executor(&free, "64", "512MiB")),
-        ("no number", "--vcores", executor(&free, "-1", "512MiB")),
+        ("no number", "--vcores", executor(&free, "many", "512MiB")),
         ("no port", "--bind", executor("127.0.0.1", "1", "512MiB")),
         ("no port", "--bind", refused(&["scheduler", "--bind", "127.0.0.1"])),
         (

@@ -52,10 +52,10 @@ fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows() {
     let s3 = S3::start();
     let (cluster, job, expected) = stored(&s3, 1_500);
     let mut driver = cluster.run(&job, &s3.url("out"), &["shingle.size=4"]);
-    for step in ["sketches", "candidates", "pairs"] {
+    for (step, part) in [("sketches", "/data/in/"), ("candidates", "/part-"), ("pairs", "/part-")] {
         assert!(cluster.await_step(step, &mut driver), "the run ended before {step}");
         // Longer than one request is tried for.
-        s3.faults.add("/data/", usize::MAX / 2, Fault::Unavailable);
+        s3.faults.add(part, usize::MAX / 2, Fault::Unavailable);
         let_pass(Duration::from_secs(7));
         s3.faults.clear();
     }

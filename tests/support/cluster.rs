@@ -48,7 +48,7 @@ impl Default for Setup {
             host: Place::default().host,
             executors: vec![Place::default(); 2],
             memory: "512MiB",
-            timeout: 8,
+            timeout: 7,
             grace: 20,
             environment: Vec::new(),
         }

@@ -2,6 +2,7 @@
 
 use datafusion::error::DataFusionError;
 
+use crate::engine::stores::LATER;
 use crate::error::{Error, Kind};
 
 /// Why an attempt of a step ended.
@@ -22,7 +23,7 @@ const EXHAUSTED: &str = "ResourcesExhausted";
 /// Reads the error that a job's client came back with. It crossed processes, so its text is all there is.
 pub(super) fn read(error: &DataFusionError) -> Failure {
     let text = error.to_string();
-    if text.contains(PASSING) {
+    if text.contains(PASSING) || text.contains(LATER) {
         return Failure::Lost(match Error::told(&text) {
             Some(own) => own.to_string(),
             None => first_line(&text),
@@ -59,6 +60,13 @@ mod tests {
         let error = failed(Error::input("a.csv is damaged").into());
         let Failure::Final(own) = read(&error) else { panic!("{error}") };
         assert_eq!((own.kind(), own.to_string().as_str()), (Kind::Input, "a.csv is damaged"));
+    }
+
+    #[test]
+    fn a_storage_that_is_away_may_be_there_again() {
+        let away = Error::input(format!("s3://bucket/a: the storage answered 503: {LATER}"));
+        let error = failed(Error::input("reading s3://bucket/a failed").because(away).into());
+        assert!(matches!(read(&error), Failure::Lost(_)), "{error}");
     }
 
     #[test]

@@ -67,10 +67,8 @@ impl Place {
         let answer = Answer::of(&error);
         let path = shown.clone();
         if let Some(kind) = answer.passing(&error) {
-            let said = format!(
-                "{shown}: {}, also when asked again for a while: run again later",
-                answer.said(&error)
-            );
+            let said =
+                format!("{shown}: {}, also when asked again for a while: {LATER}", answer.said(&error));
             return passing(io::Error::new(kind, Said(said)));
         }
         let source: Box<dyn StdError + Send + Sync> =
@@ -125,6 +123,9 @@ impl Place {
         }
     }
 }
+
+/// What every error that may pass ends in: readers in between keep no more of it than its text.
+pub(crate) const LATER: &str = "run again later";
 
 /// The name that errors of far stores carry.
 pub(super) const STORE: &str = "storage";

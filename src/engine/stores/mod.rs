@@ -25,6 +25,8 @@ use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use url::Url;
 
+pub(super) use explain::LATER;
+
 use crate::address;
 use crate::error::{Error, Result};
 use explain::Place;
