@@ -112,6 +112,7 @@ impl Engine for Overtaken {
 
     async fn run(
         &self,
+        step: &str,
         plan: Arc<dyn ExecutionPlan>,
         watch: &Watch,
     ) -> resemblance::error::Result<Vec<File>> {
@@ -121,7 +122,7 @@ impl Engine for Overtaken {
                 Box::pin(pipeline::run(&self.job, &other, &Watch::nobody(), Existing::Keep)).await?;
             assert!(!outcome.already_finished);
         }
-        self.engine.run(plan, watch).await
+        self.engine.run(step, plan, watch).await
     }
 }
 
