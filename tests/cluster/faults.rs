@@ -107,6 +107,22 @@ fn one_executor_does_the_work_of_a_dead_one() {
     scene.runs_the_next_job();
 }
 
+/// The step with the most stages, of which some are done and some are not when the executor dies. What was read twice then
+/// depends on the moment.
+#[test]
+fn an_executor_that_dies_between_two_stages_doubles_no_rows() {
+    let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
+    for milliseconds in [150, 300, 450, 600] {
+        let name = format!("between{milliseconds}");
+        let mut driver = scene.run(&name, &[]);
+        await_step(&scene, "pairs", &mut driver);
+        let_pass(Duration::from_millis(milliseconds));
+        scene.cluster.executor(1).kill();
+        scene.cluster.spawn_executor(1);
+        scene.survives(driver, &name);
+    }
+}
+
 #[test]
 fn both_executors_die_and_one_comes_back() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
