@@ -39,6 +39,7 @@
 //!
 //! The SQL functions work in any DataFusion session: see [`udf::register_all`].
 
+mod address;
 pub mod cli;
 pub mod clusters;
 pub mod corpus;

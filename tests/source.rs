@@ -438,7 +438,7 @@ async fn files_folders_patterns_and_urls_name_the_input() {
     let names = async |url: String| {
         let mut source = dir.source(Format::Csv);
         source.urls = vec![url];
-        let files = list(&session(1), &source).await.unwrap();
+        let files = list(&session(1), &source).await.unwrap().inputs();
         files.iter().map(|f| f.path.clone()).collect::<Vec<_>>()
     };
     let under = |names: &[&str]| names.iter().map(|name| dir.path(name)).collect::<Vec<_>>();
@@ -464,7 +464,7 @@ async fn a_file_named_twice_is_read_once() {
     dir.write("a.csv", "id,text\n1,x\n");
     let mut source = dir.source(Format::Csv);
     source.urls = vec![dir.path(""), dir.path("a.csv"), dir.path("*.csv")];
-    let files = list(&session(1), &source).await.unwrap();
+    let files = list(&session(1), &source).await.unwrap().inputs();
     assert_eq!(files.len(), 1);
     assert_eq!(files[0].bytes, 12);
     assert_eq!(files[0].modified, fs::metadata(dir.path("a.csv")).unwrap().modified().unwrap());

@@ -1,5 +1,10 @@
 //! What the tests share: corpora, runs in this process and as commands, tables read back.
 
+pub mod cluster;
+pub mod process;
+pub mod rows;
+pub mod s3;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

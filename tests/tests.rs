@@ -8,6 +8,7 @@
     reason = "a test ends where it fails, its helpers too, and says aloud what it passes over"
 )]
 
+mod cluster;
 mod command;
 mod compare;
 mod find;
@@ -21,7 +22,9 @@ mod platform;
 mod prefix;
 mod readers;
 mod reuters;
+mod s3;
 mod schema;
+mod soak;
 mod source;
 mod stages;
 mod support;

@@ -4,6 +4,7 @@
 
 mod arguments;
 mod check;
+mod clean;
 mod compare;
 mod executor;
 mod find;
@@ -30,6 +31,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use tokio_util::sync::CancellationToken;
 
+use crate::address;
 use crate::engine::session;
 use crate::error::{Error, Kind, Result};
 use crate::job;
@@ -80,6 +82,7 @@ enum Command {
     Health(health::Health),
     Scheduler(scheduler::Scheduler),
     Executor(executor::Executor),
+    Clean(clean::Clean),
     /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
 }
@@ -125,6 +128,7 @@ pub fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Find(command) => command.run(&screen),
         Command::Neighbors(command) => command.run(),
+        Command::Clean(command) => command.run(),
         Command::Sql(command) => command.run(),
         Command::Compare(command) => command.run(&screen),
         Command::Sweep(command) => command.run(&screen),
@@ -160,14 +164,14 @@ fn refuse(refused: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Kind::Job.exit_code()))
 }
 
-/// The error and its chain of causes, each on a line of its own.
+/// The error and its chain of causes, each on a line of its own, without what may be secret in URLs.
 fn explain(error: &Error) -> String {
     let mut said = vec![error.to_string()];
     said.extend(causes(error));
     if error.kind() == Kind::Bug {
         said.push("this is a bug of resemblance: please report it with the command and the job file".into());
     }
-    said.join("\n  because: ")
+    address::masked(&said.join("\n  because: "))
 }
 
 /// The causes of an error, from the nearest on, without those that an earlier message repeats.

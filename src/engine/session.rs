@@ -16,6 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use super::stores;
 use crate::error::Result;
 use crate::job;
 use crate::operator::OperatorPlanner;
@@ -76,7 +77,9 @@ pub fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
         std::fs::create_dir_all(&folder)?;
         disk = disk.with_mode(DiskManagerMode::Directories(vec![folder]));
     }
-    Ok(RuntimeEnvBuilder::new().with_disk_manager_builder(disk))
+    Ok(RuntimeEnvBuilder::new()
+        .with_disk_manager_builder(disk)
+        .with_object_store_registry(stores::registry()))
 }
 
 /// `config` with what our plans rely on, for as many `partitions` whose operators reserve at most `pool_bytes` together.

@@ -8,6 +8,7 @@ use super::{
     Candidates, Choice, Cluster, Csv, Engine, Family, Format, Id, Job, Lsh, Method, Minhash, Modulus,
     Normalize, Output, Score, Shingle, ShingleHash, Source, Unit, choose, is_prime, parse_size,
 };
+use crate::address;
 use crate::error::{Error, Result};
 
 /// The most permutations: the column `shared_bands` counts up to this many bands.
@@ -70,6 +71,9 @@ fn job(file: File) -> Checked<Job> {
 fn source_of(source: file::Source) -> Checked<Source> {
     let format = source.format;
     let urls = filled("source.url", source.url, "file, folder, glob or URL")?;
+    for url in &urls {
+        address::check(url).or_else(|said| wrong("source.url", said))?;
+    }
     let id = match source.id {
         Some(Names::One(word)) if word == "row_number" => Id::RowNumber,
         Some(Names::One(word)) if word == "path" && format == Format::Text => Id::Path,
@@ -306,6 +310,7 @@ fn output_of(output: file::Output, source: &Source) -> Checked<Output> {
     if url.trim().is_empty() {
         return wrong("output.url", "is empty: expected a folder or a URL prefix, as in \"out/books/\"");
     }
+    address::check(&url).or_else(|said| wrong("output.url", said))?;
     // These formats walk whole folders, so the next run would read what this one wrote.
     let walks = matches!(source.format, Format::Parquet | Format::Text);
     let inside = |folder: &str| {

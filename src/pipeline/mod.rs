@@ -19,7 +19,7 @@ use futures::TryStreamExt;
 
 use crate::clusters::Components;
 use crate::engine::{Engine, Watch};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash, fingerprint};
 use crate::sink::manifest::Run;
 use crate::sink::{Layout, write::Rows};
@@ -57,22 +57,64 @@ pub enum Existing {
 pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existing) -> Result<Outcome> {
     let session = engine.session();
     let output = Layout::open(session, &job.output.url)?;
-    let read = source::open(session, &job.source).await?;
-    let fingerprint = fingerprint(job, &read.inputs);
+    let listed = source::list(session, &job.source).await?;
+    let fingerprint = fingerprint(job, &listed.inputs());
     if existing == Existing::Overwrite {
         output.clear().await?;
     }
-    if let Some(manifest) = output.read::<Run>("manifest.json").await? {
-        return match manifest.fingerprint == fingerprint {
-            true => Ok(Outcome { manifest, already_finished: true, steps_reused: 0 }),
-            false => Err(Error::job(format!(
-                "{} holds the result of another job, or of other inputs: choose another output.url, or replace it with --overwrite",
-                output.shown()
-            ))),
-        };
+    if let Some(finished) = finished(&output, &fingerprint).await? {
+        return Ok(finished);
     }
+    let error = match run_steps(job, engine, watch, &output, &listed, &fingerprint).await {
+        Err(error) if matches!(error.kind(), Kind::Input | Kind::Engine | Kind::Bug) => error,
+        ended => return ended,
+    };
+    // Another run of the same job that ends first removes the tables between the steps, perhaps while they are read
+    // here. Its result is this one's.
+    match finished(&output, &fingerprint).await {
+        Ok(Some(other)) => {
+            tracing::debug!(%error, "another run finished this output meanwhile");
+            tidy(&output, &other.manifest).await;
+            Ok(other)
+        }
+        _ => Err(error),
+    }
+}
 
-    let mut steps = Steps::new(engine, &output, watch, &fingerprint, count_steps(job));
+/// The result that an output holds already; none where it holds no finished one.
+async fn finished(output: &Layout, fingerprint: &str) -> Result<Option<Outcome>> {
+    match output.read::<Run>("manifest.json").await? {
+        None => Ok(None),
+        Some(manifest) if manifest.fingerprint == fingerprint => {
+            Ok(Some(Outcome { manifest, already_finished: true, steps_reused: 0 }))
+        }
+        Some(_) => Err(Error::job(format!(
+            "{} holds the result of another job, or of other inputs: choose another output.url, or replace it with --overwrite",
+            output.shown()
+        ))),
+    }
+}
+
+/// Removes what a finished output does not need. The result is there by now, so a store that fails is only told of.
+async fn tidy(output: &Layout, manifest: &Run) {
+    if let Err(error) = output.sweep(&manifest.paths()).await {
+        let output = output.shown();
+        tracing::warn!(
+            "the result is complete, but leftovers could not be removed ({error}): `resemblance clean {output}` does"
+        );
+    }
+}
+
+async fn run_steps(
+    job: &Job,
+    engine: &dyn Engine,
+    watch: &Watch,
+    output: &Layout,
+    listed: &source::Listed,
+    fingerprint: &str,
+) -> Result<Outcome> {
+    let read = source::open_listed(engine.session(), &job.source, listed).await?;
+    let mut steps = Steps::new(engine, output, watch, fingerprint, count_steps(job));
     let documents = match job.source.duplicate_ids {
         DuplicateIds::Error => stage::documents::documents(read.frame)?,
         DuplicateIds::Reject => without_duplicates(&mut steps, read.frame).await?,
@@ -86,7 +128,7 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
     members(&mut steps).await?;
     pairs(&mut steps, job).await?;
     clusters(&mut steps).await?;
-    publish(steps, job, &read.inputs, &fingerprint).await
+    publish(steps, job, &read.inputs, fingerprint).await
 }
 
 fn count_steps(job: &Job) -> usize {

@@ -1,6 +1,6 @@
 //! The end of a run: the tables are held against their contracts, counted, and named in one manifest.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::count;
@@ -8,7 +8,7 @@ use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::numbers::{apart, one_number, rows_of};
 use super::steps::Steps;
-use super::{Outcome, utf8};
+use super::{Outcome, finished, tidy, utf8};
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
 use crate::sink::manifest::{Input, Run, StageTime, Table};
@@ -87,19 +87,18 @@ pub(super) async fn publish(
     let output = steps.into_output();
     if !output.create("manifest.json", &manifest).await? {
         // Another run of the same job was faster. Both read the same steps, so the rows are the same.
-        return match output.read::<Run>("manifest.json").await? {
-            Some(other) if other.fingerprint == manifest.fingerprint => {
-                Ok(Outcome { manifest: other, already_finished: true, steps_reused })
+        return match finished(output, fingerprint).await? {
+            Some(other) => {
+                tidy(output, &other.manifest).await;
+                Ok(Outcome { steps_reused, ..other })
             }
-            _ => Err(Error::input(format!(
-                "{} was finished by a run of another job meanwhile",
+            None => Err(Error::input(format!(
+                "another run removed the result of {}: let one run at a time write there",
                 output.shown()
             ))),
         };
     }
-    let keep: BTreeSet<&str> =
-        manifest.tables.values().flat_map(|t| &t.files).map(|f| f.path.as_str()).collect();
-    output.sweep(&keep).await?;
+    tidy(output, &manifest).await;
     Ok(Outcome { manifest, already_finished: false, steps_reused })
 }
 

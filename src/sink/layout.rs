@@ -8,16 +8,19 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
+use super::leftovers::{Leftover, Place, staged};
+use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::local_path;
 use crate::schema::Table;
 
-const WORK: &str = "_work";
+/// The folder of what only a run itself reads.
+pub(super) const WORK: &str = "_work";
 
 /// An output: a folder or URL prefix.
 #[derive(Clone, Debug)]
@@ -37,14 +40,16 @@ impl Layout {
     /// # Errors
     /// When the URL cannot be read or its store is unknown.
     pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
-        let (parsed, folder) = match Url::parse(url) {
-            Ok(parsed) if parsed.scheme() != "file" => (parsed, None),
-            Ok(parsed) => {
+        address::check(url).map_err(|said| Error::job(format!("the URL of an output {said}")))?;
+        let (parsed, folder) = match address::scheme(url) {
+            Some((scheme, _)) if !scheme.eq_ignore_ascii_case("file") => (address::url(url)?, None),
+            Some(_) => {
+                let parsed = address::url(url)?;
                 let folder =
                     parsed.to_file_path().map_err(|()| Error::job(format!("{url} is no local path")))?;
                 (parsed, Some(local_path::absolute(folder)?))
             }
-            Err(_) => {
+            None => {
                 let folder =
                     local_path::absolute(url).context(|| format!("cannot use {url} as an output"))?;
                 let parsed = Url::from_directory_path(&folder)
@@ -60,7 +65,7 @@ impl Layout {
         let store = session
             .runtime_env()
             .object_store(&store_url)
-            .context(|| format!("{url}: no object store is set up for `{}`", parsed.scheme()))?;
+            .context(|| format!("cannot use {url} as an output"))?;
         Ok(Self { store, store_url, root, shown: url.to_owned(), folder })
     }
 
@@ -103,7 +108,9 @@ impl Layout {
     /// When store and path do not make a URL.
     pub fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
-        Url::parse(&format!("{}/{path}", self.store_url.as_str().trim_end_matches('/')))
+        // What a URL would read otherwise; the rest is encoded as it is parsed.
+        let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+        Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
             .map_err(|e| Error::bug(format!("{path} makes no URL")).because(e))
     }
 
@@ -127,7 +134,7 @@ impl Layout {
         })
     }
 
-    /// Writes a JSON file of the output in one put, unless it is there: whether it was written.
+    /// Writes a JSON file of the output in one put, unless another is there: whether it is there as given.
     ///
     /// # Errors
     /// When the store refuses.
@@ -135,12 +142,18 @@ impl Layout {
         let mut json = serde_json::to_vec_pretty(value)
             .map_err(|e| Error::bug("a manifest cannot be written").because(e))?;
         json.push(b'\n');
-        match self.store.put_opts(&self.path(inside), Bytes::from(json).into(), PutMode::Create.into()).await
-        {
-            Ok(_) => Ok(true),
-            Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
-            Err(e) => Err(e).context(|| format!("cannot write {}/{inside}", self.shown)),
-        }
+        let (path, json) = (self.path(inside), Bytes::from(json));
+        let there = match self.store.put_opts(&path, json.clone().into(), PutMode::Create.into()).await {
+            Ok(_) => return Ok(true),
+            // A put whose answer was lost is sent again, and then meets itself.
+            Err(object_store::Error::AlreadyExists { .. }) => match self.store.get(&path).await {
+                Ok(got) => got.bytes().await,
+                Err(object_store::Error::NotFound { .. }) => return Ok(false),
+                Err(e) => Err(e),
+            },
+            Err(e) => Err(e),
+        };
+        Ok(there.context(|| format!("cannot write {}/{inside}", self.shown))? == json)
     }
 
     /// Removes everything that this program writes, the manifest first; what else lies there stays.
@@ -167,17 +180,47 @@ impl Layout {
         self.remove_under(WORK, |_| true).await
     }
 
-    async fn remove_under(&self, folder: &str, gone: impl Fn(&Path) -> bool) -> Result<()> {
-        let listed: Vec<Path> = self
-            .store
-            .list(Some(&self.path(folder)))
-            .map_ok(|meta| meta.location)
-            .try_collect()
-            .await
-            .context(|| format!("cannot list {}/{folder}", self.shown))?;
-        self.remove(listed.into_iter().filter(gone).collect()).await?;
+    /// Removes what [`leftovers`](super::leftovers::leftovers) found.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn remove_leftovers(&self, found: &[Leftover]) -> Result<()> {
+        let mut objects = Vec::new();
+        for leftover in found {
+            match &leftover.place {
+                Place::Object(path) => objects.push(path.clone()),
+                Place::Staged(file) => remove_file(file)?,
+            }
+        }
+        self.remove(objects).await?;
         if let Some(root) = &self.folder {
-            remove_staged(&root.join(folder))?;
+            remove_empty(&root.join(WORK));
+        }
+        Ok(())
+    }
+
+    /// The folder, where the output is on this machine.
+    pub(super) fn folder(&self) -> Option<&FsPath> {
+        self.folder.as_deref()
+    }
+
+    /// The objects under a folder of the output, sorted by path.
+    pub(super) async fn list(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
+        let listed = self.store.list(Some(&self.path(folder))).try_collect::<Vec<ObjectMeta>>().await;
+        let mut listed = listed.context(|| format!("cannot list {}/{folder}", self.shown))?;
+        listed.sort_by(|a, b| a.location.cmp(&b.location));
+        Ok(listed)
+    }
+
+    async fn remove_under(&self, folder: &str, gone: impl Fn(&Path) -> bool) -> Result<()> {
+        let listed = self.list(folder).await?.into_iter().map(|meta| meta.location);
+        self.remove(listed.filter(gone).collect()).await?;
+        if let Some(root) = &self.folder {
+            for leftover in staged(&root.join(folder)) {
+                if let Place::Staged(file) = &leftover.place {
+                    remove_file(file)?;
+                }
+            }
             if folder == WORK {
                 remove_empty(&root.join(folder));
             }
@@ -200,24 +243,18 @@ impl Layout {
 }
 
 /// Whether a path has the name that the writer node gives to files.
-fn is_part(path: &Path) -> bool {
+pub(super) fn is_part(path: &Path) -> bool {
     path.filename().is_some_and(|name| name.starts_with("part-") && name.ends_with(".parquet"))
 }
 
-/// Removes what a killed writer left of unfinished files: the local store hides such files from listings.
-fn remove_staged(folder: &FsPath) -> Result<()> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if name.starts_with("part-") && name.contains(".parquet#") {
-            std::fs::remove_file(entry.path())
-                .context(|| format!("cannot remove {}", entry.path().display()))?;
-        } else if entry.file_type().is_ok_and(|t| t.is_dir()) {
-            remove_staged(&entry.path())?;
+fn remove_file(file: &FsPath) -> Result<()> {
+    match std::fs::remove_file(file) {
+        // Two runs may sweep at once.
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(e).context(|| format!("cannot remove {}", file.display()))
         }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Removes empty folders: object stores have none, so only a local one keeps them.

@@ -1,6 +1,6 @@
 //! Manifests: what a stage or a run wrote, file by file. Readers read what a manifest names, never a listing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
@@ -120,6 +120,13 @@ pub struct Run {
     pub tables: BTreeMap<String, Table>,
     /// What a reader should know, as sentences.
     pub warnings: Vec<String>,
+}
+
+impl Run {
+    /// The paths of its files, inside the output.
+    pub fn paths(&self) -> BTreeSet<&str> {
+        self.tables.values().flat_map(|table| &table.files).map(|file| file.path.as_str()).collect()
+    }
 }
 
 /// A file that was read.

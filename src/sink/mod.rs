@@ -9,6 +9,7 @@
 //! ```
 
 pub mod layout;
+pub mod leftovers;
 pub mod manifest;
 pub mod read;
 pub mod write;

@@ -178,19 +178,28 @@ impl ExecutionPlan for WriteExec {
         };
         let mut parts: Vec<Part> = self.targets.iter().map(part).collect();
         let write = async move {
-            while let Some(batch) = input.next().await.transpose()? {
-                for part in &mut parts {
-                    part.write(&batch).await?;
+            let written = async {
+                while let Some(batch) = input.next().await.transpose()? {
+                    for part in &mut parts {
+                        part.write(&batch).await?;
+                    }
+                    reserve(&held, &mut parts).await?;
+                    metrics.record_output(batch.num_rows());
                 }
-                reserve(&held, &mut parts).await?;
-                metrics.record_output(batch.num_rows());
+                let mut files = Vec::with_capacity(parts.len());
+                for part in &mut parts {
+                    // The first partition always writes, so that every table has a file and thereby a schema.
+                    files.extend(part.finish(partition == 0).await?);
+                }
+                File::write_rows(&files)
             }
-            let mut files = Vec::with_capacity(parts.len());
-            for part in parts {
-                // The first partition always writes, so that every table has a file and thereby a schema.
-                files.extend(part.finish(partition == 0).await?);
+            .await;
+            if written.is_err() {
+                for part in parts {
+                    part.abandon().await;
+                }
             }
-            File::write_rows(&files)
+            written
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(File::schema(), futures::stream::once(write))))
     }
@@ -264,7 +273,7 @@ impl Part {
         if self.writer.is_none() {
             let sink = BufWriter::with_capacity(Arc::clone(&self.store), self.path.clone(), PUT_BYTES)
                 .with_max_concurrency(PUTS);
-            let sink = Checked { sink, bytes: 0, crc32: crc32fast::Hasher::new() };
+            let sink = Checked { sink, bytes: 0, crc32: crc32fast::Hasher::new(), ended: false };
             let properties = properties(&self.target.schema)?;
             self.writer =
                 Some(AsyncArrowWriter::try_new(sink, Arc::clone(&self.target.schema), Some(properties))?);
@@ -295,20 +304,34 @@ impl Part {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.target.schema), columns, &options)?)
     }
 
-    async fn finish(mut self, even_if_empty: bool) -> Result<Option<File>> {
+    async fn finish(&mut self, even_if_empty: bool) -> Result<Option<File>> {
         if even_if_empty {
             self.open()?;
         }
-        let Some(mut writer) = self.writer else { return Ok(None) };
+        let Some(writer) = &mut self.writer else { return Ok(None) };
         writer.finish().await?;
+        let Some(writer) = self.writer.take() else { return Ok(None) };
         let Checked { bytes, crc32, .. } = writer.into_inner();
         Ok(Some(File {
-            table: self.target.table,
-            path: self.inside,
+            table: self.target.table.clone(),
+            path: self.inside.clone(),
             rows: self.rows,
             bytes,
             crc32: crc32.finalize(),
         }))
+    }
+
+    /// Gives up an upload that is under way. A store keeps, and bills, the parts of one that nobody ends.
+    async fn abandon(self) {
+        if let Some(writer) = self.writer {
+            let mut checked = writer.into_inner();
+            // One that was to be completed is over, or its store is gone.
+            if !checked.ended
+                && let Err(error) = checked.sink.abort().await
+            {
+                tracing::debug!(%error, "an upload could not be given up");
+            }
+        }
     }
 }
 
@@ -349,6 +372,8 @@ struct Checked {
     sink: BufWriter,
     bytes: u64,
     crc32: crc32fast::Hasher,
+    /// Whether it was told to complete.
+    ended: bool,
 }
 
 impl AsyncFileWriter for Checked {
@@ -363,6 +388,7 @@ impl AsyncFileWriter for Checked {
     fn complete(&mut self) -> BoxFuture<'_, ParquetResult<()>> {
         Box::pin(async move {
             use tokio::io::AsyncWriteExt;
+            self.ended = true;
             self.sink.shutdown().await.map_err(|e| ParquetError::External(Box::new(e)))
         })
     }

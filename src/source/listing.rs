@@ -12,6 +12,7 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use url::Url;
 
+use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::local_path;
@@ -75,25 +76,22 @@ fn name_apart(files: &mut [File]) {
 async fn under(ctx: &SessionContext, url: &str, format: job::Format) -> Result<Vec<File>> {
     let place = Place::parse(url)?;
     let store_url = place.url.object_store();
-    let store = ctx
-        .runtime_env()
-        .object_store(&store_url)
-        .map_err(|e| Error::input(format!("no storage is set up for `{url}`")).because(e))?;
+    let store =
+        ctx.runtime_env().object_store(&store_url).context(|| format!("no storage is set up for `{url}`"))?;
     let prefix = place.url.prefix();
 
+    // A bucket is no object.
     if place.glob.is_none()
         && !place.url.is_collection()
+        && !prefix.as_ref().is_empty()
         && let Some(meta) = head(store.as_ref(), prefix, url).await?
     {
         let name = prefix.filename().unwrap_or(url).to_owned();
         return Ok(vec![File { path: url.to_owned(), name, store: store_url, meta }]);
     }
 
-    let mut listed: Vec<ObjectMeta> = store
-        .list(Some(prefix))
-        .try_collect()
-        .await
-        .map_err(|e| Error::input(format!("`{url}` cannot be listed")).because(e))?;
+    let mut listed: Vec<ObjectMeta> =
+        store.list(Some(prefix)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;
     listed.sort_by(|a, b| a.location.cmp(&b.location));
 
     let mut files = Vec::new();
@@ -177,7 +175,8 @@ struct Place {
 impl Place {
     fn parse(url: &str) -> Result<Self> {
         let wrong = |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is no path and no URL: {e}"));
-        let remote = has_scheme(url);
+        address::check(url).map_err(|said| Error::job(format!("a URL in [source] url {said}")))?;
+        let remote = address::scheme(url).is_some();
         // A file whose own name holds `[` or `*` is that file and no pattern.
         if !remote && LocalPath::new(url).exists() {
             let mut absolute = local_path::absolute(url).map_err(|e| wrong(&e))?;
@@ -192,7 +191,7 @@ impl Place {
         let glob = pattern.map(glob::Pattern::new).transpose().map_err(|e| wrong(&e))?;
         let place = if base.is_empty() { "./" } else { base };
         let listing = if remote {
-            ListingTableUrl::parse(place).map_err(|e| wrong(&e))?
+            ListingTableUrl::try_new(address::url(place)?, None).map_err(|e| wrong(&e))?
         } else {
             let mut absolute = local_path::absolute(place).map_err(|e| wrong(&e))?;
             if place.ends_with('/') {
@@ -205,17 +204,11 @@ impl Place {
     }
 }
 
-fn has_scheme(url: &str) -> bool {
-    url.split_once("://").is_some_and(|(scheme, _)| {
-        !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
-    })
-}
-
 /// `data/2024-*/x.csv` -> (`data/`, `2024-*/x.csv`): the folder up to the first segment with a wildcard.
 ///
 /// In a URL with a scheme `?` starts a query, and `[` is legal; only `*` is a wildcard there.
 fn split_glob(url: &str) -> (&str, Option<&str>) {
-    let wild: &[char] = if has_scheme(url) { &['*'] } else { &['*', '?', '['] };
+    let wild: &[char] = if address::scheme(url).is_some() { &['*'] } else { &['*', '?', '['] };
     match url.find(wild) {
         None => (url, None),
         Some(at) => {

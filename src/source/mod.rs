@@ -49,13 +49,26 @@ pub struct Documents {
     pub inputs: Vec<job::InputFile>,
 }
 
+/// The files of a source, found and not read.
+#[derive(Debug)]
+pub struct Listed {
+    files: Vec<Arc<listing::File>>,
+}
+
+impl Listed {
+    /// Every file, sorted by path.
+    pub fn inputs(&self) -> Vec<job::InputFile> {
+        self.files.iter().map(|file| file.input()).collect()
+    }
+}
+
 /// The files of `source`, sorted by path, each once, without reading them.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty, a glob matches nothing or the storage
 /// cannot be reached.
-pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Vec<job::InputFile>> {
-    Ok(listing::files(ctx, source).await?.iter().map(listing::File::input).collect())
+pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
+    Ok(Listed { files: listing::files(ctx, source).await?.into_iter().map(Arc::new).collect() })
 }
 
 /// The documents of `source`: lists the files, reads their footers, headers or first rows, and no more.
@@ -67,10 +80,17 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Vec<job:
 /// [`Kind::Input`](crate::error::Kind::Input) as [`list`], and when files are damaged or differ in their columns;
 /// [`Kind::Job`](crate::error::Kind::Job) when the job names a column that is not there or cannot be used.
 pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Documents> {
-    let files: Vec<Arc<listing::File>> =
-        listing::files(ctx, source).await?.into_iter().map(Arc::new).collect();
-    let inputs = files.iter().map(|file| file.input()).collect();
-    let read = read(source.format, &files);
+    open_listed(ctx, source, &list(ctx, source).await?).await
+}
+
+/// As [`open`], of files that were listed before.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Listed) -> Result<Documents> {
+    let files = &listed.files;
+    let inputs = listed.inputs();
+    let read = read(source.format, files);
     let (table, values, defects): (Arc<dyn TableProvider>, _, _) = match source.format {
         Format::Parquet => {
             let (table, values) = parquet::table(ctx, source, &read).await?;

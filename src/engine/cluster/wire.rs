@@ -163,3 +163,106 @@ fn schema_bytes(schema: &Schema) -> Result<Vec<u8>> {
 fn schema_of(bytes: &[u8]) -> Result<SchemaRef> {
     Ok(StreamReader::try_new(bytes, None)?.schema())
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::{DataType, Field};
+    use datafusion::catalog::memory::MemorySourceConfig;
+    use datafusion::datasource::physical_plan::JsonSource;
+    use datafusion::datasource::table_schema::TableSchema;
+    use datafusion::physical_plan::displayable;
+    use datafusion_proto::physical_plan::DefaultPhysicalProtoConverter;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::job::{Score, ScoreBy};
+    use crate::operator::bucket_pairs::Meeting;
+    use crate::operator::score::{Probe, Scoring};
+    use crate::source::CHUNK_COLUMN;
+
+    fn rows(types: &[DataType]) -> Arc<dyn ExecutionPlan> {
+        let fields: Vec<_> =
+            (0..).zip(types).map(|(i, t)| Field::new(format!("c{i}"), t.clone(), true)).collect();
+        MemorySourceConfig::try_new_exec(&[vec![]], Arc::new(Schema::new(fields)), None).unwrap()
+    }
+
+    fn there_and_back(
+        plan: &Arc<dyn ExecutionPlan>,
+        inputs: &[Arc<dyn ExecutionPlan>],
+    ) -> Arc<dyn ExecutionPlan> {
+        let (codec, converter, mut bytes) = (Codec::default(), DefaultPhysicalProtoConverter {}, Vec::new());
+        codec.try_encode(Arc::clone(plan), &mut bytes, &converter).unwrap();
+        codec.try_decode(&bytes, inputs, &TaskContext::default(), &converter).unwrap()
+    }
+
+    proptest! {
+        /// Whatever the numbers are, they arrive to the last bit.
+        #[test]
+        fn operators_arrive_as_they_were(
+            threshold in prop_oneof![Just(0.8), Just(0.1 + 0.2), 0.0..1.0f64],
+            (hot, left, segments) in (any::<u64>(), any::<u64>(), any::<u64>()),
+            bits in 10..24u32,
+        ) {
+            use DataType::{UInt32, UInt64};
+            let score = Score { threshold, by: ScoreBy::Signature, prefilter: true };
+            let probe = Probe::All { left, right: left, segments };
+            let one = |types: &[DataType]| vec![rows(types)];
+            let two = || vec![rows(&[UInt64]), rows(&[UInt64])];
+            for (operator, inputs) in [
+                (Operator::BucketPairs(Meeting::Any { hot }), one(&[UInt64, UInt64])),
+                (Operator::BucketPairs(Meeting::Reaching { threshold }), one(&[UInt64, UInt64, UInt32, UInt32])),
+                (Operator::TokenCounts { bits }, one(&[UInt64])),
+                (Operator::Prefixes { bits, threshold }, two()),
+                (Operator::Score(Scoring { score, bands: 32, rows: 4, probe }), two()),
+            ] {
+                let plan = operator.over(inputs.clone()).unwrap();
+                prop_assert_eq!(Operator::of(there_and_back(&plan, &inputs).as_ref()), Some(operator));
+            }
+        }
+    }
+
+    #[test]
+    fn a_writer_arrives_with_its_tables() {
+        let schema = Arc::new(Schema::new(vec![
+            Field::new_list("shingles", Field::new_list_field(DataType::UInt64, true), false),
+            Field::new("id", DataType::Utf8, true),
+        ]));
+        let target = Target {
+            table: "documents".into(),
+            folder: "documents".into(),
+            rows: Rows::Null("reason".into()),
+            schema: Arc::clone(&schema),
+        };
+        let store = ObjectStoreUrl::parse("s3://bucket").unwrap();
+        let input = rows(&[DataType::Utf8]);
+        let root = Path::from("a b/\u{e9}%");
+        let write = WriteExec::new(Arc::clone(&input), store.clone(), root.clone(), vec![target.clone()]);
+        let back = there_and_back(&(Arc::new(write) as _), &[input]);
+        let back = back.downcast_ref::<WriteExec>().unwrap();
+        assert_eq!((back.store_url(), back.root()), (&store, &root));
+        let [table] = back.targets() else { panic!("one table was sent") };
+        assert_eq!((&table.table, &table.folder, &table.rows), (&target.table, &target.folder, &target.rows));
+        assert_eq!(table.schema, schema);
+    }
+
+    #[test]
+    fn a_scan_arrives_with_its_compression_and_its_order() {
+        let schema = Arc::new(Schema::new(vec![Field::new("text", DataType::Utf8, true)]));
+        let chunk = Arc::new(Field::new(CHUNK_COLUMN, DataType::UInt32, false));
+        let table = TableSchema::builder(schema).with_table_partition_cols(vec![chunk]).build();
+        let scan = |compression| {
+            let source = Arc::new(JsonSource::new(table.clone()));
+            let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), source);
+            let scan: Arc<dyn ExecutionPlan> =
+                DataSourceExec::from_data_source(scan.with_file_compression_type(compression).build());
+            scan
+        };
+        let number = NumberRowsExec::try_new(scan(FileCompressionType::GZIP), [].into(), 77).unwrap();
+        // The engine's own message of the scan says nothing of its compression.
+        let back = there_and_back(&(Arc::new(number) as _), &[scan(FileCompressionType::UNCOMPRESSED)]);
+        assert_eq!(back.downcast_ref::<NumberRowsExec>().unwrap().batch_rows(), 77);
+        let found = file_scan(back.children()[0]).unwrap();
+        assert_eq!(found.file_compression_type, FileCompressionType::GZIP);
+        assert!(found.preserve_order, "{}", displayable(back.as_ref()).indent(true));
+    }
+}

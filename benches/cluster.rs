@@ -1,0 +1,153 @@
+//! What a cluster costs: the same job by one process of two threads, and by a scheduler and two executors of one core.
+//!
+//! ```sh
+//! cargo bench --bench cluster -- --documents 1000000 --repeat 3
+//! ```
+//!
+//! All are processes of this machine, which needs two cores. Runs alternate, and of the repeats the one with the least
+//! seconds counts. What is printed is Markdown.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a measurement that cannot go on ends there, and what it found is printed"
+)]
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use resemblance::corpus::{self, Corpus, Settings};
+use resemblance::sink::manifest::Run;
+
+/// Runs one job locally and on a cluster and prints what each stage took.
+#[derive(Parser)]
+struct Arguments {
+    /// Documents of the corpus
+    #[arg(long, default_value_t = 100_000)]
+    documents: u64,
+    /// Run each so many times
+    #[arg(long, default_value_t = 3)]
+    repeat: usize,
+    /// What each executor may hold, and the local run
+    #[arg(long, default_value = "2GiB")]
+    memory: String,
+    /// Set a key of the job: `--set candidates.method=prefix`
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+    /// What `cargo bench` says to every bench; without it, as under `cargo test`, next to nothing is run
+    #[arg(long, hide = true)]
+    bench: bool,
+}
+
+fn main() {
+    let mut arguments = Arguments::parse();
+    if !arguments.bench {
+        (arguments.documents, arguments.repeat) = (200, 1);
+    }
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let corpus = Corpus::new(Settings { documents: arguments.documents, ..Settings::default() }).unwrap();
+    let files = corpus::write::documents(&corpus, &folder.path().join("corpus"), 4, false, &|_| {}).unwrap();
+    drop(corpus);
+    let job = folder.path().join("job.toml");
+    let input = files.files[0].with_file_name("*.parquet");
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {input:?}\nid = \"id\"\ntext = \"text\"\n[output]\nurl = \"\"\n"
+    );
+    std::fs::write(&job, text).unwrap();
+
+    let scheduler = free_port();
+    let place = format!("127.0.0.1:{scheduler}");
+    let _scheduler = Member::start(&["scheduler", "--bind", &place], scheduler);
+    let _executors: Vec<Member> = (0..2)
+        .map(|i| {
+            let (bind, health) = (free_port(), free_port());
+            let work = folder.path().join(format!("executor-{i}"));
+            let (bind, at) = (format!("127.0.0.1:{bind}"), format!("127.0.0.1:{health}"));
+            let mut arguments =
+                vec!["executor", "--scheduler", &place, "--vcores", "1", "--memory", &arguments.memory];
+            arguments.extend(["--bind", &bind, "--health", &at, "--work-dir", work.to_str().unwrap()]);
+            Member::start(&arguments, health)
+        })
+        .collect();
+
+    let cluster = [
+        "engine.mode=cluster".to_owned(),
+        format!("engine.scheduler=df://{place}"),
+        "engine.threads=0".into(),
+    ];
+    let local = ["engine.threads=2".to_owned(), format!("engine.memory={}", arguments.memory)];
+    let mut best: [Option<(f64, Run)>; 2] = [None, None];
+    for _ in 0..arguments.repeat.max(1) {
+        for (best, sets) in best.iter_mut().zip([&local[..], &cluster[..]]) {
+            let measured = run(&job, &folder.path().join("out"), &[sets, &arguments.sets].concat());
+            eprintln!("  {}: {:.2} s", sets[0], measured.0);
+            if best.as_ref().is_none_or(|(seconds, _)| measured.0 < *seconds) {
+                *best = Some(measured);
+            }
+        }
+    }
+    let [Some(local), Some(cluster)] = best else { panic!("nothing was run") };
+    assert_eq!(local.1.counts, cluster.1.counts, "the rows of a cluster are those of one process");
+    println!("\n## {} documents, seconds\n", arguments.documents);
+    println!("| step | two threads | two executors of one core | times |\n|---|---:|---:|---:|");
+    for (here, there) in local.1.stages.iter().zip(&cluster.1.stages) {
+        let times = there.seconds / here.seconds;
+        println!("| {} | {:.3} | {:.3} | {times:.2} |", here.name, here.seconds, there.seconds);
+    }
+    println!("| whole process | {:.3} | {:.3} | {:.2} |", local.0, cluster.0, cluster.0 / local.0);
+}
+
+/// A process of the cluster, which ends with this value.
+struct Member(Child);
+
+impl Member {
+    /// Starts it, and waits until what is behind `port` calls itself ready, or until the scheduler answers.
+    fn start(arguments: &[&str], port: u16) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_resemblance"));
+        let child = command.args(arguments).arg("--quiet").stdout(Stdio::null()).spawn().unwrap();
+        let member = Self(child);
+        let began = Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{arguments:?} does not listen");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        // An executor listens a moment before the scheduler knows it.
+        std::thread::sleep(Duration::from_secs(1));
+        member
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// One process: its seconds and its record.
+fn run(job: &Path, out: &Path, sets: &[String]) -> (f64, Run) {
+    if out.exists() {
+        std::fs::remove_dir_all(out).unwrap();
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_resemblance"));
+    command.arg("run").arg(job).arg("--quiet").args(["--top", "0"]).stdout(Stdio::null());
+    command.arg("--set").arg(format!("output.url={}", out.display()));
+    command.args(sets.iter().flat_map(|set| ["--set", set]));
+    let began = Instant::now();
+    let status = command.status().unwrap();
+    let seconds = began.elapsed().as_secs_f64();
+    assert!(status.success(), "the job failed: {status}");
+    let manifest = std::fs::read(out.join("manifest.json")).unwrap();
+    (seconds, serde_json::from_slice(&manifest).unwrap())
+}

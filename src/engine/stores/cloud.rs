@@ -1,0 +1,93 @@
+//! Google Cloud Storage and Azure Blob Storage, each behind a feature of its own.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use url::Url;
+
+use super::Variables;
+use super::explain::Place;
+use super::patience::Patience;
+use crate::error::{Error, Result};
+
+/// The client for a bucket of Google Cloud Storage, from the variables that start with `GOOGLE_`.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
+#[cfg(feature = "gcs")]
+pub(super) fn google(
+    place: &Place,
+    variables: &Variables,
+    patience: &Patience,
+) -> Result<Arc<dyn ObjectStore>> {
+    use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+
+    let mut builder = GoogleCloudStorageBuilder::new()
+        .with_client_options(patience.client())
+        .with_retry(patience.retries());
+    if let Some(path) = variables.get("SERVICE_ACCOUNT") {
+        builder = builder.with_service_account_path(path);
+    }
+    for (name, value) in variables.starting("GOOGLE_") {
+        if let Ok(key) = name.to_ascii_lowercase().parse::<GoogleConfigKey>() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    match builder.with_bucket_name(place.bucket()).build() {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(e) => Err(wrong(place, "GOOGLE_", e)),
+    }
+}
+
+/// The client for a container of Azure Blob Storage, from the variables that start with `AZURE_`.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
+#[cfg(feature = "azure")]
+pub(super) fn azure(
+    url: &Url,
+    place: &Place,
+    variables: &Variables,
+    patience: &Patience,
+) -> Result<Arc<dyn ObjectStore>> {
+    use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+
+    let mut builder =
+        MicrosoftAzureBuilder::new().with_client_options(patience.client()).with_retry(patience.retries());
+    for (name, value) in variables.starting("AZURE_") {
+        if let Ok(key) = name.to_ascii_lowercase().parse::<AzureConfigKey>() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    // Account and container stand in the URL, as far as its scheme has room for them.
+    match builder.with_url(url.as_str()).build() {
+        Ok(store) => Ok(Arc::new(store)),
+        Err(e) => Err(wrong(place, "AZURE_", e)),
+    }
+}
+
+#[cfg(any(feature = "gcs", feature = "azure"))]
+fn wrong(place: &Place, prefix: &str, e: object_store::Error) -> Error {
+    Error::job(format!("{place} cannot be used: correct the variables that start with {prefix}"))
+        .because(place.explain(None, e))
+}
+
+/// Says how to get what is not built in.
+#[cfg(not(feature = "gcs"))]
+pub(super) fn google(place: &Place, _: &Variables, _: &Patience) -> Result<Arc<dyn ObjectStore>> {
+    Err(not_built_in(place, "gcs"))
+}
+
+/// Says how to get what is not built in.
+#[cfg(not(feature = "azure"))]
+pub(super) fn azure(_: &Url, place: &Place, _: &Variables, _: &Patience) -> Result<Arc<dyn ObjectStore>> {
+    Err(not_built_in(place, "azure"))
+}
+
+#[cfg(not(all(feature = "gcs", feature = "azure")))]
+fn not_built_in(place: &Place, feature: &str) -> Error {
+    Error::job(format!(
+        "{place} needs the feature `{feature}`, which this program was built without: build it with \
+         `cargo build --release --features {feature}`"
+    ))
+}

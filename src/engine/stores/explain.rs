@@ -1,0 +1,354 @@
+//! What a store's errors say and are: who must act, and whether it helps to try again.
+//!
+//! Ballista runs a task again only for a [`DataFusionError::IoError`], wherever in the chain of causes that is. An error
+//! that may pass has one in it, and no other error has. Answers of a store are not repeated whole: some hold the
+//! request's session token.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+
+use datafusion::error::DataFusionError;
+use object_store::client::{HttpError, HttpErrorKind};
+use object_store::path::Path;
+use url::Url;
+
+use crate::address;
+use crate::error::{Error, Result};
+
+/// The longest message of a store that is repeated.
+const MESSAGE_CHARS: usize = 300;
+
+/// A bucket.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    scheme: String,
+    authority: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}", self.scheme, self.authority)
+    }
+}
+
+impl Place {
+    /// The bucket that `url` is in.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) for a URL without one.
+    pub(super) fn of(url: &Url) -> Result<Self> {
+        let authority = url[url::Position::BeforeUsername..url::Position::BeforePath].to_owned();
+        if authority.is_empty() {
+            return Err(Error::job(format!(
+                "`{url}` names no bucket: expected `{}://bucket/path`",
+                url.scheme()
+            )));
+        }
+        Ok(Self { scheme: url.scheme().to_owned(), authority })
+    }
+
+    /// The bucket's name.
+    pub(super) fn bucket(&self) -> &str {
+        &self.authority
+    }
+
+    /// `error`, as one that says what to do and that may be logged, sent and written down.
+    ///
+    /// Its variant stays where callers tell errors apart by it.
+    pub(super) fn explain(&self, object: Option<&Path>, error: object_store::Error) -> object_store::Error {
+        if find::<Said>(&error).is_some() {
+            return error;
+        }
+        let shown = match object {
+            Some(object) => format!("{self}/{object}"),
+            None => self.to_string(),
+        };
+        let answer = Answer::of(&error);
+        let path = shown.clone();
+        if let Some(kind) = answer.passing(&error) {
+            let said = format!(
+                "{shown}: {}, also when asked again for a while: run again later",
+                answer.said(&error)
+            );
+            return passing(io::Error::new(kind, Said(said)));
+        }
+        let source: Box<dyn StdError + Send + Sync> =
+            Box::new(Said(format!("{shown}: {}{}", answer.said(&error), self.advice(&answer))));
+        use object_store::Error as E;
+        match error {
+            E::NotFound { .. } if answer.code != "NoSuchBucket" => E::NotFound { path, source },
+            E::AlreadyExists { .. } => E::AlreadyExists { path, source },
+            E::Precondition { .. } => E::Precondition { path, source },
+            E::NotModified { .. } => E::NotModified { path, source },
+            E::PermissionDenied { .. } => E::PermissionDenied { path, source },
+            E::Unauthenticated { .. } => E::Unauthenticated { path, source },
+            E::NotSupported { .. } => E::NotSupported { source },
+            _ => E::Generic { store: STORE, source },
+        }
+    }
+
+    /// What the user can do about a refusal, behind a colon; nothing where there is no more to say.
+    fn advice(&self, answer: &Answer) -> String {
+        let variables = match self.scheme.as_str() {
+            "s3" | "s3a" => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
+            "gs" => "GOOGLE_SERVICE_ACCOUNT",
+            _ => "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+        };
+        let bucket = &self.authority;
+        match answer.code.as_str() {
+            NO_CREDENTIALS => {
+                format!(": set {variables}, since this machine has no role that gives credentials")
+            }
+            "NoSuchBucket" => {
+                format!(
+                    ": there is no bucket `{bucket}` at this endpoint: correct the URL, AWS_ENDPOINT or AWS_REGION"
+                )
+            }
+            "SignatureDoesNotMatch" => {
+                ": the secret does not belong to the key: correct AWS_SECRET_ACCESS_KEY".to_owned()
+            }
+            "InvalidAccessKeyId" | "NotSignedUp" => {
+                ": the endpoint does not know this key: correct AWS_ACCESS_KEY_ID, or AWS_ENDPOINT".to_owned()
+            }
+            "ExpiredToken" | "InvalidToken" => {
+                ": get new credentials and set AWS_SESSION_TOKEN with them".to_owned()
+            }
+            "RequestTimeTooSkewed" => ": set this machine's clock".to_owned(),
+            "PermanentRedirect" | "AuthorizationHeaderMalformed" | REDIRECT => {
+                format!(": the bucket `{bucket}` is in another region: correct AWS_REGION")
+            }
+            _ if matches!(answer.status, Some(401 | 403)) => {
+                format!(": the credentials in {variables} may not do this in `{bucket}`")
+            }
+            _ => String::new(),
+        }
+    }
+}
+
+/// The name that errors of far stores carry.
+pub(super) const STORE: &str = "storage";
+const NO_CREDENTIALS: &str = "no credentials";
+const REDIRECT: &str = "redirect";
+
+/// An error that may pass, as a plan's error and to Ballista.
+fn passing(error: io::Error) -> object_store::Error {
+    object_store::Error::Generic { store: STORE, source: Box::new(DataFusionError::IoError(error)) }
+}
+
+/// Whether `error` is one that may pass.
+pub(super) fn may_pass(error: &object_store::Error) -> bool {
+    matches!(find::<DataFusionError>(error), Some(DataFusionError::IoError(_)))
+}
+
+/// Whether `error` is an answer that began and broke off.
+pub(super) fn broke_off(error: &object_store::Error) -> bool {
+    find::<HttpError>(error).is_some() && !error.to_string().contains("Error performing")
+}
+
+/// Whether the request may have been done, although no answer came.
+pub(super) fn lost(error: &object_store::Error) -> bool {
+    let kind = find::<HttpError>(error).map(HttpError::kind);
+    matches!(kind, Some(HttpErrorKind::Timeout | HttpErrorKind::Interrupted | HttpErrorKind::Unknown))
+}
+
+/// Words of ours.
+#[derive(Debug)]
+struct Said(String);
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for Said {}
+
+/// The first error of type `E` in a chain of causes, an [`io::Error`]'s own content included.
+fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// What a store answered, taken from the client library's message: its types are private.
+struct Answer {
+    status: Option<u16>,
+    /// S3's error code, letters and digits alone, or one of ours.
+    code: String,
+    message: String,
+}
+
+impl Answer {
+    fn of(error: &object_store::Error) -> Self {
+        let text = error.to_string();
+        let status = text.split_once("status code: ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
+        let tag = |name: &str| {
+            let (_, rest) = text.split_once(&format!("<{name}>"))?;
+            Some(rest.split_once("</")?.0.to_owned())
+        };
+        let mut code = tag("Code").unwrap_or_default();
+        code.retain(|c| c.is_ascii_alphanumeric());
+        if asked_for_a_role(&text) {
+            code = NO_CREDENTIALS.to_owned();
+        } else if text.contains("redirect without LOCATION") || matches!(status, Some(300..=399)) {
+            code = REDIRECT.to_owned();
+        }
+        let message = tag("Message").unwrap_or_default().chars().take(MESSAGE_CHARS).collect::<String>();
+        Self { status, code, message: address::masked(&message) }
+    }
+
+    /// Whether the same request may succeed later, and what kind of failure that is.
+    fn passing(&self, error: &object_store::Error) -> Option<io::ErrorKind> {
+        if self.code == NO_CREDENTIALS {
+            return None;
+        }
+        if matches!(
+            self.code.as_str(),
+            "SlowDown" | "InternalError" | "ServiceUnavailable" | "RequestTimeout"
+        ) || matches!(self.status, Some(408 | 429 | 500..=599))
+        {
+            return Some(io::ErrorKind::Other);
+        }
+        if self.status.is_some() {
+            return None;
+        }
+        let http = find::<HttpError>(error)?;
+        // Nobody makes a certificate valid by waiting.
+        if chain(http).contains("certificate") {
+            return None;
+        }
+        Some(match http.kind() {
+            HttpErrorKind::Timeout => io::ErrorKind::TimedOut,
+            HttpErrorKind::Connect => io::ErrorKind::ConnectionRefused,
+            _ => io::ErrorKind::ConnectionReset,
+        })
+    }
+
+    fn said(&self, error: &object_store::Error) -> String {
+        let code = self.code.as_str();
+        match (self.status, find::<HttpError>(error)) {
+            _ if code == NO_CREDENTIALS => "there are no credentials".to_owned(),
+            _ if code == REDIRECT => "the storage sends elsewhere".to_owned(),
+            (None, Some(http)) => format!("the connection failed ({})", address::masked(&chain(http))),
+            (status, _) if status.is_some() || !code.is_empty() => {
+                let status = status.map(|status| format!(" {status}")).unwrap_or_default();
+                let code = if code.is_empty() { String::new() } else { format!(" {code}") };
+                let message =
+                    if self.message.is_empty() { String::new() } else { format!(" ({})", self.message) };
+                format!("the storage answered{status}{code}{message}")
+            }
+            _ => {
+                let text: String = error.to_string().chars().take(MESSAGE_CHARS).collect();
+                address::masked(&text)
+            }
+        }
+    }
+}
+
+/// Whether the request that failed asked for credentials: addresses that are the same for every cloud machine.
+fn asked_for_a_role(text: &str) -> bool {
+    ["://169.254.169.254", "://169.254.170.2", "://metadata.google.internal", "://metadata/"]
+        .iter()
+        .any(|host| text.contains(host))
+}
+
+/// An error with its causes, each said once.
+fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        if !said.contains(&message) {
+            said.push_str(": ");
+            said.push_str(&message);
+        }
+        cause = error.source();
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place() -> Place {
+        Place::of(&Url::parse("s3://bucket/a").unwrap()).unwrap()
+    }
+
+    fn answered(text: &str) -> object_store::Error {
+        let source = io::Error::other(text.to_owned()).into();
+        place().explain(Some(&Path::from("a/b")), object_store::Error::Generic { store: "S3", source })
+    }
+
+    fn root(error: object_store::Error) -> bool {
+        let own: DataFusionError = Error::input("reading a failed").because(error).into();
+        matches!(own.find_root(), DataFusionError::IoError(_))
+    }
+
+    #[test]
+    fn what_may_pass_is_an_io_error_to_a_plan_and_names_the_object() {
+        for answer in [
+            "Error performing GET http://h/bucket/a in 5s - Server returned non-2xx status code: 503 Service Unavailable: \
+             <Error><Code>SlowDown</Code><Message>slow</Message></Error>",
+            "x - Server returned error response: <Error><Code>InternalError</Code></Error>",
+            "Server returned non-2xx status code: 500 Internal Server Error: ",
+        ] {
+            let error = answered(answer);
+            assert!(may_pass(&error), "{error}");
+            assert!(error.to_string().contains("s3://bucket/a/b: the storage answered"), "{error}");
+            assert!(root(error));
+        }
+    }
+
+    #[test]
+    fn what_does_not_pass_is_none_and_says_what_to_do() {
+        for (answer, advice) in [
+            ("status code: 404 Not Found: <Error><Code>NoSuchBucket</Code></Error>", "no bucket `bucket`"),
+            (
+                "status code: 403 Forbidden: <Error><Code>AccessDenied</Code></Error>",
+                "may not do this in `bucket`",
+            ),
+            (
+                "status code: 403 Forbidden: <Error><Code>SignatureDoesNotMatch</Code></Error>",
+                "AWS_SECRET_ACCESS_KEY",
+            ),
+            (
+                "status code: 403 Forbidden: <Error><Code>InvalidAccessKeyId</Code></Error>",
+                "AWS_ACCESS_KEY_ID",
+            ),
+            ("status code: 400 Bad Request: <Error><Code>ExpiredToken</Code></Error>", "AWS_SESSION_TOKEN"),
+            ("Received redirect without LOCATION, this", "AWS_REGION"),
+            ("Error performing PUT http://169.254.169.254/latest/api/token in 5s", "AWS_ACCESS_KEY_ID"),
+        ] {
+            let error = answered(answer);
+            assert!(!may_pass(&error), "{error}");
+            assert!(error.to_string().contains(advice), "{error}");
+            assert!(!root(error));
+        }
+    }
+
+    #[test]
+    fn an_answer_that_repeats_the_request_is_not_repeated() {
+        let error = answered(
+            "status code: 403 Forbidden: <Error><Code>SignatureDoesNotMatch</Code><Message>no</Message>\
+             <CanonicalRequest>x-amz-security-token:hush</CanonicalRequest></Error>",
+        );
+        assert!(!format!("{error} {error:?}").contains("hush"), "{error:?}");
+    }
+
+    #[test]
+    fn an_explained_error_stays_as_it_is() {
+        let error = answered("status code: 503 Service Unavailable: ");
+        let text = error.to_string();
+        assert_eq!(place().explain(None, error).to_string(), text);
+    }
+}

@@ -1,0 +1,180 @@
+//! Object stores, made from URLs when they are first asked for: the same for who plans and who runs.
+//!
+//! | URL | store | feature |
+//! |---|---|---|
+//! | `file://` | this machine | |
+//! | `s3://bucket/`, `s3a://bucket/` | S3 and what speaks like it | |
+//! | `gs://bucket/` | Google Cloud Storage | `gcs` |
+//! | `az://container/`, `abfss://container@account.dfs.core.windows.net/` | Azure Blob Storage | `azure` |
+//!
+//! Credentials come from the environment of the process alone: no plan and no setting carries them.
+
+mod cloud;
+mod explain;
+mod patience;
+mod remote;
+mod s3;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::execution::object_store::ObjectStoreRegistry;
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+use url::Url;
+
+use crate::address;
+use crate::error::{Error, Result};
+use explain::Place;
+use patience::Patience;
+use remote::Remote;
+
+/// The stores that URLs name, each made once, with credentials from this process's environment.
+///
+/// Hand the same registry to every runtime of a process, so that they share its connections.
+pub fn registry() -> Arc<dyn ObjectStoreRegistry> {
+    let variables = std::env::vars_os()
+        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
+        .collect();
+    registry_of(variables)
+}
+
+/// As [`registry`], with these variables for the environment.
+pub fn registry_of(variables: BTreeMap<String, String>) -> Arc<dyn ObjectStoreRegistry> {
+    Arc::new(Registry { variables: Variables(variables), stores: Mutex::default() })
+}
+
+/// Environment variables. An empty one is none, as where a compose file passes on what is not set.
+struct Variables(BTreeMap<String, String>);
+
+impl Variables {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Those whose names start with `prefix`.
+    fn starting(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
+        let named = self.0.iter().filter(move |(name, _)| name.starts_with(prefix));
+        named.map(|(name, value)| (name.as_str(), value.as_str())).filter(|(_, value)| !value.is_empty())
+    }
+}
+
+struct Registry {
+    variables: Variables,
+    /// By scheme and authority.
+    stores: Mutex<HashMap<String, Arc<dyn ObjectStore>>>,
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The variables hold secrets.
+        f.debug_struct("Registry").finish_non_exhaustive()
+    }
+}
+
+fn key(url: &Url) -> String {
+    url[..url::Position::BeforePath].to_owned()
+}
+
+impl ObjectStoreRegistry for Registry {
+    fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        self.stores.lock().unwrap_or_else(PoisonError::into_inner).insert(key(url), store)
+    }
+
+    fn deregister_store(&self, url: &Url) -> DfResult<Arc<dyn ObjectStore>> {
+        let removed = self.stores.lock().unwrap_or_else(PoisonError::into_inner).remove(&key(url));
+        removed.ok_or_else(|| Error::bug(format!("no store was registered for {}", url.scheme())).into())
+    }
+
+    fn get_store(&self, url: &Url) -> DfResult<Arc<dyn ObjectStore>> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = stores.get(&key(url)) {
+            return Ok(Arc::clone(store));
+        }
+        let store = open(url, &self.variables).map_err(DataFusionError::from)?;
+        stores.insert(key(url), Arc::clone(&store));
+        Ok(store)
+    }
+}
+
+/// A client for the store that `url` is in.
+fn open(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
+    address::check(url.as_str()).map_err(|said| Error::job(format!("a URL {said}")))?;
+    if url.scheme() == "file" {
+        return Ok(Arc::new(LocalFileSystem::new()));
+    }
+    let patience = Patience::of(variables)?;
+    let place = Place::of(url)?;
+    let inner: Arc<dyn ObjectStore> = match url.scheme() {
+        "s3" | "s3a" => Arc::new(s3::open(&place, variables, &patience)?),
+        "gs" => cloud::google(&place, variables, &patience)?,
+        "az" | "abfs" | "abfss" => cloud::azure(url, &place, variables, &patience)?,
+        other => {
+            return Err(Error::job(format!(
+                "`{other}://` is no storage that is known here: expected a path, or a URL that starts with s3://, gs://, az:// \
+                 or abfss://"
+            )));
+        }
+    };
+    Ok(Arc::new(Remote::new(inner, place)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    fn get(url: &str, variables: &[(&str, &str)]) -> Result<Arc<dyn ObjectStore>> {
+        let variables = variables.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+        Ok(registry_of(variables).get_store(&Url::parse(url).unwrap())?)
+    }
+
+    const KEYS: [(&str, &str); 2] = [("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "hush")];
+
+    #[test]
+    fn a_bucket_has_one_client() {
+        let registry = registry_of(KEYS.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        let get = |url: &str| registry.get_store(&Url::parse(url).unwrap()).unwrap();
+        assert!(Arc::ptr_eq(&get("s3://a/x"), &get("s3://a/y/z")));
+        assert!(!Arc::ptr_eq(&get("s3://a/x"), &get("s3://b/x")));
+        let shown = format!("{registry:?} {:?} {}", get("s3://a"), get("s3://a"));
+        assert!(!shown.contains("hush"), "{shown}");
+    }
+
+    #[test]
+    fn what_cannot_be_opened_says_what_to_do() {
+        let said = |url: &str, variables: &[(&str, &str)]| {
+            let error = get(url, variables).err().unwrap();
+            (error.kind(), error.to_string())
+        };
+        let (kind, text) = said("ftp://host/a", &[]);
+        assert!(kind == Kind::Job && text.contains("s3://"), "{text}");
+        let (kind, text) = said("s3://a/b", &[KEYS[0]]);
+        assert!(kind == Kind::Job && text.contains("AWS_SECRET_ACCESS_KEY"), "{text}");
+        let (kind, text) = said("s3://a/b", &[("AWS_PROFILE", "me")]);
+        assert!(kind == Kind::Job && text.contains("export-credentials"), "{text}");
+        let plain = [KEYS[0], KEYS[1], ("AWS_ENDPOINT_URL", "http://127.0.0.1:1")];
+        let (kind, text) = said("s3://a/b", &plain);
+        assert!(kind == Kind::Job && text.contains("AWS_ALLOW_HTTP"), "{text}");
+        let (kind, text) = said("s3://a/b", &[("RESEMBLANCE_RETRY_SECONDS", "soon")]);
+        assert!(kind == Kind::Job && text.contains("RESEMBLANCE_RETRY_SECONDS"), "{text}");
+        let (_, text) = said("s3://id:hush@a/b", &KEYS);
+        assert!(!text.contains("hush"), "{text}");
+    }
+
+    #[cfg(not(feature = "gcs"))]
+    #[test]
+    fn a_store_that_is_not_built_in_names_its_feature() {
+        let text = get("gs://a/b", &[]).err().unwrap().to_string();
+        assert!(text.contains("--features gcs"), "{text}");
+    }
+
+    #[cfg(not(feature = "azure"))]
+    #[test]
+    fn another_names_its_own() {
+        let text = get("abfss://c@a.dfs.core.windows.net/b", &[]).err().unwrap().to_string();
+        assert!(text.contains("--features azure"), "{text}");
+    }
+}

@@ -1,0 +1,265 @@
+//! A far store as the rest of the program sees it: reads and listings go on after a broken connection, errors say what
+//! to do, and those that may pass are known as such.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
+    UploadPart,
+};
+
+use super::explain::{Place, broke_off, lost, may_pass};
+
+/// Times that a read or a listing is taken up again without anything having come in between. Each time has the whole
+/// patience of a request: what breaks a download off may be that it took long.
+const TIMES: usize = 3;
+
+/// A store with its errors explained and its reads made to go on.
+#[derive(Clone)]
+pub(super) struct Remote {
+    inner: Arc<dyn ObjectStore>,
+    place: Arc<Place>,
+}
+
+impl Remote {
+    pub(super) fn new(inner: Arc<dyn ObjectStore>, place: Place) -> Self {
+        Self { inner, place: Arc::new(place) }
+    }
+
+    fn explained(
+        &self,
+        object: &Path,
+    ) -> impl Fn(object_store::Error) -> object_store::Error + Send + 'static {
+        let (place, object) = (Arc::clone(&self.place), object.clone());
+        move |error| place.explain(Some(&object), error)
+    }
+
+    fn listed(&self, prefix: Option<&Path>, after: Option<Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let listing = Listing {
+            store: self.clone(),
+            prefix: prefix.cloned(),
+            stream: self.list_once(prefix, after.as_ref()),
+            after,
+            failures: 0,
+        };
+        stream::try_unfold(listing, |mut listing| async move {
+            let meta = listing.next().await?;
+            Ok(meta.map(|meta| (meta, listing)))
+        })
+        .boxed()
+    }
+
+    fn list_once(
+        &self,
+        prefix: Option<&Path>,
+        after: Option<&Path>,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        match after {
+            Some(after) => self.inner.list_with_offset(prefix, after),
+            None => self.inner.list(prefix),
+        }
+    }
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What is inside knows credentials.
+        write!(f, "Remote({})", self.place)
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.place.fmt(f)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Remote {
+    async fn put_opts(&self, location: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let mut failures = 0;
+        loop {
+            match self.inner.put_opts(location, payload.clone(), options.clone()).await {
+                // The client library does not repeat what may have been done. Done twice, this says so itself.
+                Err(error) if options.mode == PutMode::Create && failures < TIMES && lost(&error) => {
+                    failures += 1
+                }
+                ended => return ended.map_err(self.explained(location)),
+            }
+        }
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        let inner =
+            self.inner.put_multipart_opts(location, options).await.map_err(self.explained(location))?;
+        Ok(Box::new(Upload { inner, store: self.clone(), location: location.clone() }))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let mut got =
+            self.inner.get_opts(location, options.clone()).await.map_err(self.explained(location))?;
+        let (GetResultPayload::Stream(stream), false) = (&mut got.payload, options.head) else {
+            return Ok(got);
+        };
+        let body = Body {
+            store: self.clone(),
+            location: location.clone(),
+            options,
+            e_tag: got.meta.e_tag.clone(),
+            left: got.range.clone(),
+            stream: std::mem::replace(stream, stream::empty().boxed()),
+            failures: 0,
+        };
+        let bytes = stream::try_unfold(body, |mut body| async move {
+            let bytes = body.next().await?;
+            Ok(bytes.map(|bytes| (bytes, body)))
+        });
+        got.payload = GetResultPayload::Stream(bytes.boxed());
+        Ok(got)
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let place = Arc::clone(&self.place);
+        self.inner.delete_stream(locations).map_err(move |error| place.explain(None, error)).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.listed(prefix, None)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.listed(prefix, Some(offset.clone()))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let explain = self.explained(prefix.unwrap_or(&Path::default()));
+        self.inner.list_with_delimiter(prefix).await.map_err(explain)
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await.map_err(self.explained(from))
+    }
+
+    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
+        self.inner.rename_opts(from, to, options).await.map_err(self.explained(from))
+    }
+}
+
+/// A listing that is under way.
+struct Listing {
+    store: Remote,
+    prefix: Option<Path>,
+    /// The last object that came.
+    after: Option<Path>,
+    stream: BoxStream<'static, Result<ObjectMeta>>,
+    failures: usize,
+}
+
+impl Listing {
+    async fn next(&mut self) -> Result<Option<ObjectMeta>> {
+        loop {
+            match self.stream.try_next().await {
+                Ok(Some(meta)) => {
+                    self.after = Some(meta.location.clone());
+                    self.failures = 0;
+                    return Ok(Some(meta));
+                }
+                Ok(None) => return Ok(None),
+                // A request that failed was sent again as long as that makes sense; an answer that broke off was not.
+                Err(error) if broke_off(&error) && self.failures < TIMES => {
+                    self.failures += 1;
+                    self.stream = self.store.list_once(self.prefix.as_ref(), self.after.as_ref());
+                }
+                Err(error) => return Err(self.store.place.explain(self.prefix.as_ref(), error)),
+            }
+        }
+    }
+}
+
+/// An object's bytes that are under way.
+struct Body {
+    store: Remote,
+    location: Path,
+    options: GetOptions,
+    e_tag: Option<String>,
+    /// The bytes of the object that have not come.
+    left: Range<u64>,
+    stream: BoxStream<'static, Result<Bytes>>,
+    failures: usize,
+}
+
+impl Body {
+    async fn next(&mut self) -> Result<Option<Bytes>> {
+        loop {
+            let error = match self.stream.try_next().await {
+                Ok(Some(bytes)) => {
+                    self.left.start += bytes.len() as u64;
+                    self.failures = 0;
+                    return Ok(Some(bytes));
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => self.store.place.explain(Some(&self.location), error),
+            };
+            if self.left.is_empty() {
+                // Everything came before the connection broke.
+                return Ok(None);
+            }
+            let (true, Some(e_tag)) = (may_pass(&error) && self.failures < TIMES, &self.e_tag) else {
+                return Err(error);
+            };
+            self.failures += 1;
+            // The rest must be of the same object: where it was replaced meanwhile, the store refuses.
+            let options = GetOptions {
+                range: Some(GetRange::Bounded(self.left.clone())),
+                if_match: Some(e_tag.clone()),
+                ..self.options.clone()
+            };
+            let explain = self.store.explained(&self.location);
+            let got = self.store.inner.get_opts(&self.location, options).await.map_err(explain)?;
+            if got.meta.e_tag.as_deref() != Some(e_tag) {
+                return Err(error);
+            }
+            self.stream = got.into_stream();
+        }
+    }
+}
+
+/// An upload in parts that is under way.
+#[derive(Debug)]
+struct Upload {
+    inner: Box<dyn MultipartUpload>,
+    store: Remote,
+    location: Path,
+}
+
+#[async_trait]
+impl MultipartUpload for Upload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let explain = self.store.explained(&self.location);
+        let part = self.inner.put_part(data);
+        Box::pin(async move { part.await.map_err(explain) })
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        self.inner.complete().await.map_err(self.store.explained(&self.location))
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await.map_err(self.store.explained(&self.location))
+    }
+}

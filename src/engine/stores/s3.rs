@@ -1,0 +1,82 @@
+//! A client for a bucket of S3, or of what speaks like it, from the `AWS_` variables.
+
+use object_store::ClientConfigKey;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
+
+use super::Variables;
+use super::explain::Place;
+use super::patience::Patience;
+use crate::error::{Error, Result};
+
+/// Seconds after which a machine that gives no role is taken to have none.
+const ROLE_SECONDS: u64 = 10;
+
+/// The client for the bucket of `place`.
+///
+/// Credentials are, in this order: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web identity
+/// (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), a container's role, the machine's role.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
+pub(super) fn open(place: &Place, variables: &Variables, patience: &Patience) -> Result<AmazonS3> {
+    let builder = configured(place, variables, patience)?;
+    let wrong = |e: object_store::Error| {
+        Error::job(format!("{place} cannot be used: correct the variables that start with AWS_"))
+            .because(place.explain(None, e))
+    };
+    if variables.get("AWS_ACCESS_KEY_ID").is_some() || variables.get("AWS_SKIP_SIGNATURE").is_some() {
+        return builder.build().map_err(wrong);
+    }
+    // A role is asked for over the network, and a machine without one does not answer: that is not waited for as long as
+    // a store that is down.
+    let asks = builder.clone().with_retry(patience.at_most(ROLE_SECONDS).retries()).build().map_err(wrong)?;
+    builder.with_credentials(asks.credentials().clone()).build().map_err(wrong)
+}
+
+fn configured(place: &Place, variables: &Variables, patience: &Patience) -> Result<AmazonS3Builder> {
+    check_credentials(variables)?;
+    let mut builder = AmazonS3Builder::new()
+        .with_client_options(patience.client())
+        .with_retry(patience.retries())
+        .with_conditional_put(S3ConditionalPut::ETagMatch);
+    for (name, value) in variables.starting("AWS_") {
+        if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+            builder = builder.with_config(key, value);
+        }
+    }
+    // Whatever AWS_BUCKET says, the URL says which.
+    let builder = builder.with_bucket_name(place.bucket());
+    let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint]
+        .iter()
+        .find_map(|key| builder.get_config_value(key));
+    let plain = endpoint.is_some_and(|url| url.trim().to_ascii_lowercase().starts_with("http://"));
+    let allowed = builder.get_config_value(&AmazonS3ConfigKey::Client(ClientConfigKey::AllowHttp));
+    if plain
+        && !allowed
+            .is_some_and(|value| matches!(value.to_ascii_lowercase().as_str(), "true" | "1" | "yes" | "on"))
+    {
+        return Err(Error::job(
+            "the endpoint in AWS_ENDPOINT or AWS_ENDPOINT_URL starts with http://, which sends documents unencrypted: set \
+             AWS_ALLOW_HTTP=true if that is meant, or use https://",
+        ));
+    }
+    Ok(builder)
+}
+
+/// Credentials that are given by halves, or in a way that is not read.
+fn check_credentials(variables: &Variables) -> Result<()> {
+    let has = |name| variables.get(name).is_some();
+    match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
+        (true, false) => Err(Error::job(
+            "AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not: set both, or none of them",
+        )),
+        (false, true) => Err(Error::job(
+            "AWS_SECRET_ACCESS_KEY is set and AWS_ACCESS_KEY_ID is not: set both, or none of them",
+        )),
+        (false, false) if has("AWS_PROFILE") && !has("AWS_WEB_IDENTITY_TOKEN_FILE") => Err(Error::job(
+            "AWS_PROFILE names a profile, and profile files are not read: put its keys into the environment with \
+             `eval \"$(aws configure export-credentials --format env)\"`, or unset it",
+        )),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,37 @@
+//! A real cluster of processes: that its rows are those of one process, and that they still are when parts of it die.
+//!
+//! Each test has a cluster of its own, and they run one after the other, for they share the cores.
+
+pub(crate) mod faults;
+mod network;
+pub(crate) mod rows;
+mod setups;
+mod storage;
+
+use std::path::{Path, PathBuf};
+
+use crate::support::*;
+
+/// Seconds that a run without faults may take.
+const QUIET: u64 = 240;
+
+/// A job over Parquet with columns `id` and `text`: 3-word shingles, a threshold of 0.5. What else it is, a run sets.
+fn job_file(folder: &Path, source: &Path) -> PathBuf {
+    let job = folder.join("job.toml");
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
+         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = \"set by the test\"\n"
+    );
+    std::fs::write(&job, text).unwrap();
+    job
+}
+
+/// Documents in as many Parquet files, in a folder of their own.
+fn parquet_files(folder: &Path, documents: &[Document], files: usize) -> PathBuf {
+    let source = folder.join("in");
+    std::fs::create_dir_all(&source).unwrap();
+    for (number, part) in documents.chunks(documents.len().div_ceil(files)).enumerate() {
+        write_parquet(&source.join(format!("{number}.parquet")), part, 500);
+    }
+    source
+}

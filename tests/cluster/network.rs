@@ -1,0 +1,102 @@
+//! Executors that cannot reach each other, though the scheduler reaches both: in network namespaces of the test's own.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::faults::{Scene, works};
+use crate::support::cluster::{Cluster, Place, Setup, turn};
+use crate::support::process::{Process, let_pass};
+
+/// Set for the process that has a network of its own.
+const INSIDE: &str = "RESEMBLANCE_TEST_NETWORK";
+
+/// Gives a process namespaces that end with it.
+const OWN: [&str; 3] = ["unshare", "--net", "--mount"];
+
+#[test]
+fn executors_that_cannot_reach_each_other() {
+    let tries =
+        [&OWN[..], &["sh", "-c", "mount -t tmpfs tmpfs /run && ip netns add a && ip link add v type veth"]];
+    if !works(&tries.concat()) {
+        eprintln!("SKIPPED: no network namespace can be made here, so no network was cut");
+        return;
+    }
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(OWN[0]);
+    command.args(&OWN[1..]).arg(std::env::current_exe().unwrap()).env(INSIDE, "1");
+    command.args(["--exact", "cluster::network::in_a_network_of_its_own", "--ignored", "--nocapture"]);
+    let mut inside = Process::start("network", &mut command, folder.path());
+    let ended = inside.wait(Duration::from_secs(400));
+    assert!(ended.success(), "{ended}");
+}
+
+/// The test proper, which the one above starts.
+#[test]
+#[ignore = "is started in namespaces of its own by executors_that_cannot_reach_each_other"]
+fn in_a_network_of_its_own() {
+    if std::env::var_os(INSIDE).is_none() {
+        return;
+    }
+    shell("mount -t tmpfs tmpfs /run && ip link set lo up");
+    for (number, name) in NAMES.iter().enumerate() {
+        shell(&format!(
+            "ip netns add {name}
+             ip link add to-{name} type veth peer name eth0 netns {name}
+             ip address add 10.99.{number}.1/24 dev to-{name}
+             ip link set to-{name} up
+             ip -n {name} link set lo up
+             ip -n {name} address add 10.99.{number}.2/24 dev eth0
+             ip -n {name} link set eth0 up
+             ip -n {name} route add default via 10.99.{number}.1"
+        ));
+    }
+    connect(true);
+    let place = |number: usize| Place {
+        host: format!("10.99.{number}.2"),
+        inside: ["ip", "netns", "exec", NAMES[number]].map(str::to_owned).to_vec(),
+    };
+    let executors = (0..NAMES.len()).map(place).collect();
+    let scene = Scene::new(
+        Cluster::with(Setup { host: "10.99.0.1".into(), executors, ..Setup::default() }),
+        2_500,
+        &[],
+    );
+    let driver = scene.run("whole", &[]);
+    scene.survives(driver, "whole");
+
+    // Cut for longer than an executor's silence would be borne, and mended.
+    let mut driver = scene.run("mended", &[]);
+    assert!(scene.cluster.await_step("candidates", &mut driver));
+    connect(false);
+    let_pass(Duration::from_secs(12));
+    connect(true);
+    scene.survives(driver, "mended");
+
+    // Cut for good: either it finds a way, or it says so and can be taken up when the network is mended.
+    let mut driver = scene.run("cut", &["engine.deadline_seconds=40", "engine.attempts=2"]);
+    assert!(scene.cluster.await_step("sketches", &mut driver));
+    connect(false);
+    let ended = driver.end(200);
+    eprintln!("with the network cut the run ended with {:?}", ended.code);
+    connect(true);
+    if ended.code != Some(0) {
+        assert_eq!(ended.code, Some(4), "{}", ended.said);
+        let driver = scene.run("cut", &[]);
+        scene.survives(driver, "cut");
+    }
+}
+
+/// The executors' namespaces.
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// Lets packets pass between the executors, or drops them without a word.
+fn connect(whole: bool) {
+    std::fs::write(Path::new("/proc/sys/net/ipv4/ip_forward"), if whole { "1" } else { "0" }).unwrap();
+}
+
+fn shell(script: &str) {
+    let status = Command::new("sh").args(["-ec", script]).status().unwrap();
+    assert!(status.success(), "{script}");
+}

@@ -1,0 +1,153 @@
+//! Rows of a cluster without faults: of every source, every method and every option that has steps of its own.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use super::{QUIET, job_file, parquet_files};
+use crate::support::cluster::{Cluster, Setup};
+use crate::support::rows::{assert_rows, rows_alone};
+use crate::support::*;
+
+/// Runs a job on the cluster and alone, and holds one against the other.
+fn assert_same(cluster: &Cluster, job: &Path, name: &str, sets: &[&str]) {
+    let (alone, output) = (cluster.folder().join(format!("{name}-alone")), cluster.folder().join(name));
+    let driver = cluster.run(job, &output.display().to_string(), sets);
+    let expected = rows_alone(job, &alone, sets);
+    driver.succeed(QUIET);
+    assert_rows(&output, &expected, name);
+}
+
+#[test]
+fn the_quickstart_is_the_same_and_so_is_its_record() {
+    let cluster = Cluster::start();
+    let source = format!("source.url={}/*.txt", repository("jobs/quickstart").display());
+    assert_same(&cluster, &repository("jobs/quickstart.toml"), "quickstart", &[&source]);
+    let count = |name: &str| manifest(&cluster.folder().join(name)).counts;
+    assert_eq!(count("quickstart"), count("quickstart-alone"));
+    // A finished output is not run again.
+    let output = cluster.folder().join("quickstart");
+    let job = repository("jobs/quickstart.toml");
+    let record = cluster.run(&job, &output.display().to_string(), &[&source]).succeed(QUIET);
+    assert_eq!(record["already_finished"], true);
+}
+
+#[test]
+fn every_format_is_read_on_the_executors_as_in_one_process() {
+    let cluster = Cluster::start();
+    let folder = cluster.folder();
+    let documents = corpus(51, 400, 40);
+    let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    assert_same(&cluster, &job, "parquet", &[]);
+    let halves: Vec<_> = documents.chunks(150).collect();
+    for (format, ending, write) in [
+        ("csv", "csv", csv as Writer),
+        ("csv", "csv.gz", csv_gz),
+        ("jsonl", "jsonl.zst", jsonl_zst),
+        ("reuters", "sgm", sgml),
+    ] {
+        let source = folder.join(format!("in-{ending}"));
+        std::fs::create_dir(&source).unwrap();
+        for (number, part) in halves.iter().enumerate() {
+            std::fs::write(source.join(format!("{number}.{ending}")), write(part)).unwrap();
+        }
+        let mut sets = vec![format!("source.format={format}"), format!("source.url={}/", source.display())];
+        if format == "reuters" {
+            sets.extend(["source.id=oldid".to_owned(), "source.text=body".to_owned()]);
+        }
+        assert_same(&cluster, &job, ending, &sets.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let source = folder.join("texts");
+    std::fs::create_dir(&source).unwrap();
+    for (id, text) in documents.iter().take(60) {
+        std::fs::write(source.join(format!("{id}.txt")), text).unwrap();
+    }
+    let url = format!("source.url={}/", source.display());
+    assert_same(&cluster, &job, "text", &["source.format=text", &url, "source.id=path"]);
+}
+
+type Writer = fn(&[Document]) -> Vec<u8>;
+
+fn csv(documents: &[Document]) -> Vec<u8> {
+    let mut lines = "id,text\n".to_owned();
+    documents.iter().for_each(|(id, text)| writeln!(lines, "{id},\"{text}\"").unwrap());
+    lines.into_bytes()
+}
+
+fn csv_gz(documents: &[Document]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&csv(documents)).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn jsonl_zst(documents: &[Document]) -> Vec<u8> {
+    let mut lines = String::new();
+    documents
+        .iter()
+        .for_each(|(id, text)| writeln!(lines, "{{\"id\":\"{id}\",\"text\":\"{text}\"}}").unwrap());
+    zstd::encode_all(lines.as_bytes(), 1).unwrap()
+}
+
+fn sgml(documents: &[Document]) -> Vec<u8> {
+    let mut stories = String::new();
+    for (id, text) in documents {
+        writeln!(stories, "<REUTERS OLDID=\"{id}\" NEWID=\"x\"><BODY>{text}</BODY></REUTERS>").unwrap();
+    }
+    stories.into_bytes()
+}
+
+#[test]
+fn every_method_and_option_gives_the_rows_of_one_process() {
+    let cluster = Cluster::start();
+    let folder = cluster.folder();
+    let mut documents = corpus(52, 600, 40);
+    let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    for (name, sets) in [
+        ("all", &["candidates.method=all"][..]),
+        ("prefix", &["candidates.method=prefix"]),
+        ("hot", &["lsh.hot_bucket=2"]),
+        ("dictionary", &["shingle.hash=dictionary"]),
+        ("one-permutation", &["minhash.family=one-permutation"]),
+        ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
+        ("tables", &["lsh.table_size=2000", "lsh.bands=16", "lsh.rows=4", "lsh.bucket_hash=crc32"]),
+    ] {
+        assert_same(&cluster, &job, name, sets);
+    }
+    documents.extend_from_within(100..160);
+    std::fs::remove_dir_all(folder.join("in")).unwrap();
+    let job = job_file(folder, &parquet_files(folder, &documents, 3));
+    assert_same(&cluster, &job, "reject", &["source.duplicate_ids=reject"]);
+    let refused = cluster.run(&job, &folder.join("refused").display().to_string(), &[]).end(QUIET);
+    assert_eq!(refused.code, Some(3), "{}", refused.said);
+    assert!(refused.said.contains("ids must be unique"), "{}", refused.said);
+}
+
+/// The hundred thousand documents of the soak take a minute in a build for debugging.
+#[test]
+fn generated_documents_go_through_executors_of_256_mebibytes() {
+    generated(20_000);
+}
+
+/// Runs that many generated documents through two executors of 256 MiB, and says how much those held at most.
+pub(crate) fn generated(documents: usize) {
+    let mut cluster = Cluster::with(Setup { memory: "256MiB", ..Setup::default() });
+    let source = cluster.folder().join("in");
+    let mut generate = resemblance();
+    generate.arg("generate").arg(&source).args(["--files", "4", "--documents", &documents.to_string()]);
+    generate.assert().success();
+    let job = job_file(cluster.folder(), &source);
+    assert_same(&cluster, &job, "generated", &["shingle.size=5", "score.threshold=0.8"]);
+    for place in 0..2 {
+        if let Some(bytes) = cluster.executor(place).peak_memory() {
+            eprintln!("executor {place} of 256 MiB held {} MiB for {documents} documents", bytes >> 20);
+        }
+    }
+}
+
+#[test]
+fn reuters_is_the_same() {
+    let Some(data) = real_data("reuters21578") else { return };
+    let cluster = Cluster::start();
+    let source = format!("source.url={}/", data.display());
+    assert_same(&cluster, &repository("jobs/reuters.toml"), "reuters", &[&source]);
+}

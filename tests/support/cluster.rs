@@ -1,0 +1,257 @@
+//! A cluster of processes on this machine: a scheduler, executors, and drivers that send it jobs.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::process::{Process, free_ports, get, wait_for};
+
+/// How long a scheduler or an executor may take until it is there.
+const START: Duration = Duration::from_secs(60);
+
+/// Where an executor runs.
+#[derive(Clone)]
+pub struct Place {
+    pub host: String,
+    /// A command that does something first and then becomes the executor, whose work folder it finds as `$WORK`.
+    pub inside: Vec<String>,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self { host: "127.0.0.1".into(), inside: Vec::new() }
+    }
+}
+
+/// How a cluster is set up.
+#[derive(Clone)]
+pub struct Setup {
+    pub host: String,
+    /// Executors, of one core each.
+    pub executors: Vec<Place>,
+    /// What each executor may hold.
+    pub memory: &'static str,
+    /// Seconds without a sign of life after which an executor is given up. A busy one gives a sign every five.
+    pub timeout: u64,
+    /// What the scheduler waits without executors before jobs fail, in seconds.
+    pub grace: u64,
+    /// The environment of every process.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            host: Place::default().host,
+            executors: vec![Place::default(); 2],
+            memory: "512MiB",
+            timeout: 8,
+            grace: 20,
+            environment: Vec::new(),
+        }
+    }
+}
+
+/// A scheduler and its executors, which end with this value. One cluster at a time: they share the cores.
+pub struct Cluster {
+    scheduler: Option<Process>,
+    executors: Vec<Option<Process>>,
+    drivers: std::cell::Cell<usize>,
+    setup: Setup,
+    port: u16,
+    executor_ports: Vec<u16>,
+    folder: TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Cluster {
+    /// Two executors of one core.
+    pub fn start() -> Self {
+        Self::with(Setup::default())
+    }
+
+    pub fn with(setup: Setup) -> Self {
+        let mut cluster = Self {
+            scheduler: None,
+            executors: setup.executors.iter().map(|_| None).collect(),
+            drivers: Default::default(),
+            port: free_ports(1),
+            executor_ports: setup.executors.iter().map(|_| free_ports(3)).collect(),
+            folder: tempfile::tempdir().unwrap(),
+            _turn: turn(),
+            setup,
+        };
+        cluster.start_scheduler();
+        for place in 0..cluster.executors.len() {
+            cluster.spawn_executor(place);
+        }
+        for place in 0..cluster.executors.len() {
+            cluster.await_executor(place);
+        }
+        cluster
+    }
+
+    /// A folder for inputs and outputs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The scheduler's address, as a job names it.
+    pub fn url(&self) -> String {
+        format!("df://{}:{}", self.setup.host, self.port)
+    }
+
+    fn command(&self, inside: &[String]) -> Command {
+        let program = assert_cmd::cargo::cargo_bin("resemblance");
+        let mut command = match inside {
+            [] => Command::new(program),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+        };
+        command.env_remove("RESEMBLANCE_LOG").env("NO_COLOR", "1");
+        command.envs(self.setup.environment.iter().map(|(key, value)| (key, value)));
+        command
+    }
+
+    /// Starts the scheduler, at the address where it always is.
+    pub fn start_scheduler(&mut self) {
+        let mut command = self.command(&[]);
+        command.arg("scheduler").args(["--bind", &self.url()[5..]]);
+        command.args(["--executor-timeout", &self.setup.timeout.to_string()]);
+        command.args(["--grace", &self.setup.grace.to_string()]);
+        self.scheduler = Some(Process::start("scheduler", &mut command, self.folder()));
+        let scheduler = self.scheduler.as_mut().unwrap();
+        wait_for("the scheduler", START, || {
+            assert!(scheduler.ended().is_none(), "the scheduler did not start");
+            get(&self.setup.host, self.port, "/healthz").filter(|(status, _)| *status == 200)
+        });
+    }
+
+    /// Starts the executor at a place and waits until the scheduler can send it work.
+    pub fn start_executor(&mut self, place: usize) {
+        self.spawn_executor(place);
+        self.await_executor(place);
+    }
+
+    /// Starts the executor at a place, and waits for nothing.
+    pub fn spawn_executor(&mut self, place: usize) {
+        let work = self.folder().join(format!("work{place}"));
+        std::fs::create_dir_all(&work).unwrap();
+        let Place { host, inside } = &self.setup.executors[place];
+        let mut command = self.command(inside);
+        command.arg("executor").args(["--scheduler", &self.url()[5..]]);
+        command.args(["--bind", &format!("{host}:{}", self.executor_ports[place]), "--advertise", host]);
+        command.args(["--vcores", "1", "--memory", self.setup.memory]).arg("--work-dir").arg(&work);
+        command.env("WORK", work);
+        let name = format!("executor{place}");
+        self.executors[place] = Some(Process::start(&name, &mut command, self.folder()));
+    }
+
+    fn await_executor(&mut self, place: usize) {
+        let (host, port) = (self.setup.executors[place].host.clone(), self.executor_ports[place]);
+        let executor = self.executors[place].as_mut().unwrap();
+        wait_for("an executor", START, || {
+            assert!(executor.ended().is_none(), "executor {place} did not start");
+            get(&host, port + 2, "/readyz").filter(|(status, _)| *status == 200)
+        });
+        wait_for("the scheduler to know an executor", START, || {
+            self.get("/readyz").filter(|(status, _)| *status == 200)
+        });
+    }
+
+    pub fn scheduler(&mut self) -> &mut Process {
+        self.scheduler.as_mut().expect("a scheduler")
+    }
+
+    pub fn executor(&mut self, place: usize) -> &mut Process {
+        self.executors[place].as_mut().expect("an executor")
+    }
+
+    /// Status and body of the scheduler's REST answer.
+    pub fn get(&self, path: &str) -> Option<(u16, String)> {
+        get(&self.setup.host, self.port, path)
+    }
+
+    /// What all of its processes said.
+    pub fn logs(&self) -> String {
+        let entries = std::fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path());
+        let logs = entries.filter(|path| path.extension().is_some_and(|e| e == "log" || e == "out"));
+        logs.map(|path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()).collect()
+    }
+
+    /// Sends a job file to the cluster.
+    pub fn run(&self, job: &Path, output: &str, sets: &[&str]) -> Driver {
+        let number = self.drivers.replace(self.drivers.get() + 1);
+        let mut command = self.command(&[]);
+        command.arg("run").arg(job).arg("--json");
+        let at = format!("engine.scheduler={}", self.url());
+        let to = format!("output.url={output}");
+        for set in ["engine.mode=cluster", &at, &to].iter().chain(sets) {
+            command.args(["--set", set]);
+        }
+        Driver(Process::start_apart(&format!("driver{number}"), &mut command, self.folder()))
+    }
+
+    /// Waits until a step of a job runs, or the driver ends; whether the step was seen running.
+    pub fn await_step(&self, step: &str, driver: &mut Driver) -> bool {
+        wait_for(&format!("the step {step}"), Duration::from_secs(120), || {
+            if self.running().iter().any(|running| running == step) {
+                return Some(true);
+            }
+            driver.0.ended().map(|_| false)
+        })
+    }
+
+    /// The steps that run now.
+    pub fn running(&self) -> Vec<String> {
+        let Some((200, body)) = self.get("/api/jobs") else { return Vec::new() };
+        let jobs: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap();
+        let running = jobs.iter().filter(|job| job["status"] == "Running");
+        running.filter_map(|job| step_of(job["job_name"].as_str()?)).collect()
+    }
+}
+
+/// The step in a job's name, which is `run/step/attempt`.
+fn step_of(name: &str) -> Option<String> {
+    name.rsplit('/').nth(1).map(str::to_owned)
+}
+
+/// Waits until no other cluster runs.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A `run` on the cluster, which ends with this value.
+pub struct Driver(pub Process);
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    /// Standard error.
+    pub said: String,
+    /// Standard output.
+    pub printed: String,
+}
+
+impl Driver {
+    /// How it ends, which must be within `seconds`.
+    pub fn end(mut self, seconds: u64) -> Ended {
+        let code = self.0.wait(Duration::from_secs(seconds)).code();
+        Ended { code, said: self.0.said(), printed: self.0.printed() }
+    }
+
+    /// Its record when it has ended well, which must be within `seconds`.
+    pub fn succeed(self, seconds: u64) -> serde_json::Value {
+        let ended = self.end(seconds);
+        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        serde_json::from_str(&ended.printed).unwrap()
+    }
+}

@@ -1,0 +1,182 @@
+//! Child processes of the tests: started, signalled by their ids, waited for with deadlines, and ended with the tests,
+//! however those end.
+
+#![allow(clippy::disallowed_methods, reason = "other processes are waited for by looking again and again")]
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Lines of a log that a failing test shows.
+const SHOWN: usize = 60;
+
+/// A child process and its log, which holds both of its outputs unless they are kept apart.
+pub struct Process {
+    name: String,
+    child: Child,
+    log: PathBuf,
+}
+
+impl Process {
+    /// Starts `command`; what it says goes to the end of `folder/name.log`.
+    pub fn start(name: &str, command: &mut Command, folder: &Path) -> Self {
+        let log = folder.join(format!("{name}.log"));
+        let open = || OpenOptions::new().create(true).append(true).open(&log).unwrap();
+        Self::spawn(name, command.stdout(open()).stderr(open()), &log)
+    }
+
+    /// Starts `command`; what it prints goes to `folder/name.out`, what it says to `folder/name.log`.
+    pub fn start_apart(name: &str, command: &mut Command, folder: &Path) -> Self {
+        let log = folder.join(format!("{name}.log"));
+        let out = File::create(log.with_extension("out")).unwrap();
+        let err = File::create(&log).unwrap();
+        Self::spawn(name, command.stdout(out).stderr(err), &log)
+    }
+
+    fn spawn(name: &str, command: &mut Command, log: &Path) -> Self {
+        let child = command.stdin(Stdio::null()).spawn().unwrap_or_else(|e| panic!("{name}: {e}"));
+        mourn('+', child.id());
+        Self { name: name.to_owned(), child, log: log.to_owned() }
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it said so far.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
+    /// What it printed so far, where that is kept apart.
+    pub fn printed(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(self.log.with_extension("out")).unwrap_or_default())
+            .into_owned()
+    }
+
+    /// How it ended; none while it runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        let ended = self.child.try_wait().unwrap();
+        if ended.is_some() {
+            mourn('-', self.child.id());
+        }
+        ended
+    }
+
+    /// Sends a signal, such as `STOP`, unless the process has ended.
+    pub fn signal(&mut self, signal: &str) {
+        // As long as it was not waited for, its id is its own.
+        if self.ended().is_none() {
+            let sent = Command::new("kill").arg(format!("-{signal}")).arg(self.id().to_string()).status();
+            assert!(sent.unwrap().success(), "{} took no {signal}", self.name);
+        }
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        if self.ended().is_none() {
+            self.child.kill().unwrap();
+            self.child.wait().unwrap();
+            mourn('-', self.child.id());
+        }
+    }
+
+    /// How it ended.
+    pub fn wait(&mut self, deadline: Duration) -> ExitStatus {
+        let name = self.name.clone();
+        wait_for(&format!("the end of {name}"), deadline, || self.ended())
+    }
+
+    /// The most memory that it ever held, in bytes; none where the system does not tell, or when it has ended.
+    pub fn peak_memory(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            let said = self.said();
+            let lines: Vec<&str> = said.lines().collect();
+            let shown = &lines[lines.len().saturating_sub(SHOWN)..];
+            eprintln!("---- the last of {} lines of {} ----\n{}", lines.len(), self.name, shown.join("\n"));
+        }
+    }
+}
+
+/// Tells the one process that outlives this one which children it must end then: destructors do not run where a test
+/// binary is killed.
+fn mourn(sign: char, id: u32) {
+    static MOURNER: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| {
+        const SCRIPT: &str = "trap '' INT TERM HUP; all=' '
+            while read -r sign id; do
+                case $sign in
+                    +) all=\"$all$id \" ;;
+                    *) all=$(printf %s \"$all\" | sed \"s/ $id / /\") ;;
+                esac
+            done
+            for id in $all; do kill -KILL \"$id\"; done";
+        let child = Command::new("sh")
+            .args(["-c", SCRIPT])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Mutex::new(child.stdin.unwrap())
+    });
+    let mut mourner = MOURNER.lock().unwrap_or_else(PoisonError::into_inner);
+    writeln!(mourner, "{sign} {id}").unwrap();
+}
+
+/// Looks every 20 milliseconds until `look` sees something.
+pub fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(began.elapsed() < deadline, "waited {deadline:?} for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Lets time pass, where time itself is the fault that is tested.
+pub fn let_pass(time: Duration) {
+    std::thread::sleep(time);
+}
+
+/// The first of `count` neighbouring ports of 127.0.0.1 on which nobody listens, under those that the system gives away.
+pub fn free_ports(count: u16) -> u16 {
+    static NEXT: LazyLock<AtomicU16> =
+        LazyLock::new(|| AtomicU16::new(20_000 + (std::process::id() % 1_000) as u16 * 10));
+    loop {
+        let first = NEXT.fetch_add(count, Ordering::Relaxed);
+        assert!(first < 32_000, "no free ports are left");
+        if (first..first + count).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
+            return first;
+        }
+    }
+}
+
+/// Status and body that a server answers a GET with; none where there is none, or it stands still.
+pub fn get(host: &str, port: u16, path: &str) -> Option<(u16, String)> {
+    let patience = Duration::from_secs(2);
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::new(host.parse().ok()?, port), patience).ok()?;
+    stream.set_read_timeout(Some(patience)).ok()?;
+    // Of the first version, in which a body ends with its connection.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {host}:{port}\r\n\r\n").ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}

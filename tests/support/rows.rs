@@ -1,0 +1,70 @@
+//! What a cluster's output is held against: the rows of the same job in one process, and nothing else beside them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use datafusion::arrow::array::RecordBatch;
+
+use super::{manifest, resemblance, table};
+
+/// The rows of every public table, sorted.
+pub type Rows = BTreeMap<String, RecordBatch>;
+
+/// The rows of an output.
+pub fn rows(output: &Path) -> Rows {
+    manifest(output).tables.keys().map(|name| (name.clone(), table(output, name))).collect()
+}
+
+/// The rows of a job that runs in one process of this machine.
+pub fn rows_alone(job: &Path, output: &Path, sets: &[&str]) -> Rows {
+    let mut command = resemblance();
+    command.arg("run").arg(job).args(["--set", &format!("output.url={}", output.display())]);
+    for set in sets {
+        command.args(["--set", set]);
+    }
+    command.assert().success();
+    rows(output)
+}
+
+/// Ends the test where an output has other rows than `expected`, or files that its manifest does not name.
+pub fn assert_rows(output: &Path, expected: &Rows, what: &str) {
+    let found = rows(output);
+    let names = |rows: &Rows| rows.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&found), names(expected), "tables after {what}");
+    for (name, expected) in expected {
+        let found = &found[name];
+        let counts = (found.num_rows(), expected.num_rows());
+        assert_eq!(counts.0, counts.1, "rows of {name} after {what}");
+        let differs = |&row: &usize| found.slice(row, 1) != expected.slice(row, 1);
+        if let Some(row) = (0..counts.0).find(differs) {
+            let (found, expected) = (found.slice(row, 1), expected.slice(row, 1));
+            panic!("row {row} of {name} after {what}: {found:?} in place of {expected:?}");
+        }
+    }
+    let left = orphans(output);
+    assert!(left.is_empty(), "files that no manifest names after {what}: {left:?}");
+}
+
+/// Files of a finished output that its manifest does not name.
+fn orphans(output: &Path) -> BTreeSet<PathBuf> {
+    let named: BTreeSet<PathBuf> = manifest(output)
+        .tables
+        .values()
+        .flat_map(|table| &table.files)
+        .map(|file| output.join(&file.path))
+        .chain([output.join("manifest.json")])
+        .collect();
+    files_under(output).into_iter().filter(|file| !named.contains(file)).collect()
+}
+
+fn files_under(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(files_under(&path)),
+            false => files.push(path),
+        }
+    }
+    files
+}

@@ -1,0 +1,340 @@
+//! An S3 server of the tests' own, over real HTTP on 127.0.0.1, which checks signatures and can be told to fail.
+//!
+//! It runs on a thread with a runtime of its own until it is dropped, so that commands started by a test reach it as
+//! well as the test itself. Objects are files in a folder: a test may put some there, and look at what was written.
+//!
+//! What stands before `s3s-fs` mends where that is less than S3: a put with `If-None-Match` is atomic, a folder is no
+//! object, and a bucket that is not there is told apart from an object that is not there.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use s3s::auth::SimpleAuth;
+use s3s::service::{S3Service, S3ServiceBuilder};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// The bucket that is there from the start.
+pub const BUCKET: &str = "data";
+/// Who may use the server.
+pub const ACCESS_KEY: &str = "AKIDRESEMBLANCETEST";
+/// What must never be seen in a log, an error or a file.
+pub const SECRET_KEY: &str = "hush/S3cr3t+Key/of/the/tests/0123456789";
+
+/// A running server.
+pub struct S3 {
+    /// Its URL, such as `http://127.0.0.1:34567`.
+    pub endpoint: String,
+    /// The folder that holds the objects of [`BUCKET`].
+    pub bucket_dir: PathBuf,
+    /// What goes wrong, and what was asked.
+    pub faults: Arc<Faults>,
+    stop: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+    _root: tempfile::TempDir,
+}
+
+impl S3 {
+    /// A server with an empty bucket.
+    pub fn start() -> S3 {
+        let root = tempfile::tempdir().unwrap();
+        let bucket_dir = root.path().join(BUCKET);
+        std::fs::create_dir(&bucket_dir).unwrap();
+        let faults = Arc::new(Faults::default());
+        let stop = CancellationToken::new();
+        let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(root.path()).unwrap());
+        service.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
+        let front = Front {
+            service: service.build(),
+            root: root.path().to_owned(),
+            faults: Arc::clone(&faults),
+            creating: Arc::default(),
+        };
+        let (tell, told) = std::sync::mpsc::channel();
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || {
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+                tell.send(listener.local_addr().unwrap()).unwrap();
+                tokio::select! {
+                    () = stopped.cancelled() => {}
+                    () = serve(listener, front) => {}
+                }
+            });
+            runtime.shutdown_background();
+        });
+        let address = told.recv().unwrap();
+        let endpoint = format!("http://{address}");
+        S3 { endpoint, bucket_dir, faults, stop, thread: Some(thread), _root: root }
+    }
+
+    /// The variables by which the program under test finds the server and may use it, with little patience.
+    pub fn env(&self) -> Vec<(String, String)> {
+        [
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_ENDPOINT", &self.endpoint),
+            ("AWS_ALLOW_HTTP", "true"),
+            ("RESEMBLANCE_RETRY_SECONDS", "5"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .to_vec()
+    }
+
+    /// `s3://data/KEY`.
+    pub fn url(&self, key: &str) -> String {
+        format!("s3://{BUCKET}/{key}")
+    }
+
+    /// Where the object of `key` lies as a file.
+    pub fn file(&self, key: &str) -> PathBuf {
+        self.bucket_dir.join(key)
+    }
+
+    /// Puts a file into the bucket.
+    pub fn put(&self, key: &str, bytes: impl AsRef<[u8]>) {
+        let file = self.file(key);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, bytes).unwrap();
+    }
+
+    /// The keys under `prefix`, sorted, with their sizes.
+    pub fn keys(&self, prefix: &str) -> BTreeMap<String, u64> {
+        let mut keys = BTreeMap::new();
+        let mut folders = vec![self.bucket_dir.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let entry = entry.unwrap();
+                if entry.file_type().unwrap().is_dir() {
+                    folders.push(entry.path());
+                    continue;
+                }
+                let path = entry.path();
+                let key = path.strip_prefix(&self.bucket_dir).unwrap().to_str().unwrap().to_owned();
+                if key.starts_with(prefix) {
+                    keys.insert(key, entry.metadata().unwrap().len());
+                }
+            }
+        }
+        keys
+    }
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What goes wrong with a request.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// It is answered 503 SlowDown and does nothing.
+    Unavailable,
+    /// It is answered this status and this body, and does nothing.
+    Answer(u16, String),
+    /// The connection ends after this many bytes of the answer's body.
+    Cut(u64),
+    /// It is done, and the connection ends before the answer's head.
+    Silent,
+}
+
+/// What goes wrong, and what was asked. A request is known as `METHOD /bucket/key?query`.
+#[derive(Default)]
+pub struct Faults {
+    rules: Mutex<Vec<Rule>>,
+    requests: Mutex<Vec<String>>,
+}
+
+struct Rule {
+    part: String,
+    left: usize,
+    fault: Fault,
+}
+
+impl Faults {
+    /// The next `count` requests that have `part` in them meet `fault`.
+    pub fn add(&self, part: &str, count: usize, fault: Fault) {
+        self.rules.lock().unwrap().push(Rule { part: part.to_owned(), left: count, fault });
+    }
+
+    /// From now on nothing goes wrong.
+    pub fn clear(&self) {
+        self.rules.lock().unwrap().clear();
+    }
+
+    /// Faults that no request has met yet.
+    pub fn left(&self) -> usize {
+        self.rules.lock().unwrap().iter().map(|rule| rule.left).sum()
+    }
+
+    /// Requests so far that have `part` in them.
+    pub fn requests(&self, part: &str) -> Vec<String> {
+        self.requests.lock().unwrap().iter().filter(|request| request.contains(part)).cloned().collect()
+    }
+
+    fn meet(&self, request: &str) -> Option<Fault> {
+        self.requests.lock().unwrap().push(request.to_owned());
+        let mut rules = self.rules.lock().unwrap();
+        let rule = rules.iter_mut().find(|rule| rule.left > 0 && request.contains(&rule.part))?;
+        rule.left -= 1;
+        Some(rule.fault.clone())
+    }
+}
+
+async fn serve(listener: TcpListener, front: Front) {
+    loop {
+        let Ok((socket, _)) = listener.accept().await else { continue };
+        let front = front.clone();
+        tokio::spawn(async move {
+            let answer = service_fn(move |request| {
+                let front = front.clone();
+                async move { front.answer(request).await }
+            });
+            let connection = hyper::server::conn::http1::Builder::new();
+            // A connection that breaks is the client's to see.
+            let _ = connection.serve_connection(TokioIo::new(socket), answer).await;
+        });
+    }
+}
+
+/// What stands between the network and the S3 server.
+#[derive(Clone)]
+struct Front {
+    service: S3Service,
+    root: PathBuf,
+    faults: Arc<Faults>,
+    /// Held while an object is put that must not be there.
+    creating: Arc<tokio::sync::Mutex<()>>,
+}
+
+/// The connection is to end here.
+#[derive(Debug)]
+struct Gone;
+
+impl std::fmt::Display for Gone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the test cuts this connection")
+    }
+}
+
+impl std::error::Error for Gone {}
+
+impl Front {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Gone> {
+        let asked = format!("{} {}", request.method(), request.uri());
+        let fault = self.faults.meet(&asked);
+        match &fault {
+            Some(Fault::Unavailable) => return Ok(said(503, "SlowDown", "please reduce your request rate")),
+            Some(Fault::Answer(status, body)) => return Ok(plain(*status, body.clone())),
+            _ => {}
+        }
+        if let Some(missing) = self.missing(&request) {
+            return Ok(missing);
+        }
+        let creates = request.headers().contains_key("if-none-match");
+        let alone = match creates {
+            true => Some(self.creating.lock().await),
+            false => None,
+        };
+        let answered = self.service.call(request.map(s3s::Body::from)).await;
+        drop(alone);
+        let answered = answered.map_err(|_| Gone)?;
+        match fault {
+            Some(Fault::Silent) => Err(Gone),
+            Some(Fault::Cut(bytes)) => Ok(answered.map(|inner| Body { inner, left: Some(bytes) })),
+            _ => Ok(answered.map(|inner| Body { inner, left: None })),
+        }
+    }
+
+    /// The answer to who asks for a bucket that is not there, or for a folder as if it were an object.
+    fn missing(&self, request: &Request<Incoming>) -> Option<Response<Body>> {
+        let path = object_store::path::Path::from_url_path(request.uri().path()).ok()?;
+        let bucket = path.parts().next()?;
+        if !self.root.join(bucket.as_ref()).is_dir() {
+            return Some(said(404, "NoSuchBucket", "the specified bucket does not exist"));
+        }
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        let object = path.parts().count() > 1;
+        if reads && object && !file_at(&self.root, &path) {
+            return Some(said(404, "NoSuchKey", "the specified key does not exist"));
+        }
+        None
+    }
+}
+
+fn file_at(root: &Path, path: &object_store::path::Path) -> bool {
+    root.join(path.as_ref()).is_file()
+}
+
+fn said(status: u16, code: &str, message: &str) -> Response<Body> {
+    let body = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    );
+    plain(status, body)
+}
+
+fn plain(status: u16, body: String) -> Response<Body> {
+    let mut response = Response::new(Body { inner: s3s::Body::from(body), left: None });
+    *response.status_mut() = StatusCode::from_u16(status).unwrap();
+    response
+}
+
+/// A body that may break off.
+struct Body {
+    inner: s3s::Body,
+    /// Bytes until it does.
+    left: Option<u64>,
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        if self.left == Some(0) {
+            return Poll::Ready(Some(Err(Box::new(Gone))));
+        }
+        let frame = match Pin::new(&mut self.inner).poll_frame(context) {
+            Poll::Ready(Some(Ok(frame))) => frame,
+            other => return other.map_err(Into::into),
+        };
+        let frame = match (self.left, frame.into_data()) {
+            (Some(left), Ok(mut data)) => {
+                data.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+                self.left = Some(left - data.len() as u64);
+                Frame::data(data)
+            }
+            (None, Ok(data)) => Frame::data(data),
+            (_, Err(other)) => other,
+        };
+        Poll::Ready(Some(Ok(frame)))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left != Some(0) && self.inner.is_end_stream()
+    }
+}
