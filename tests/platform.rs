@@ -166,6 +166,21 @@ fn the_record_is_a_file_of_a_failed_run() {
     assert_eq!(said["stages"][0]["rows"], 40);
 }
 
+#[test]
+fn no_record_and_no_line_holds_a_password_of_a_url() {
+    let place = Place::new(20);
+    let file = place.path("record.json");
+    for url in ["s3://somebody:hush@bucket/in.jsonl", "nowhere://somebody:hush@host/in.jsonl?token=hush"] {
+        let source = format!("source.url={url}");
+        let run = place.run(&["--record", file.to_str().unwrap(), "--log-format", "json", "--set", &source]);
+        assert_ne!(run.status.code(), Some(0));
+        json_lines(&run.stderr);
+        let record = std::fs::read_to_string(&file).unwrap();
+        assert!(record.contains("error") && !record.contains("hush"), "{record}");
+        assert!(!text(&run.stderr).contains("hush"), "{}", text(&run.stderr));
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_leaves_its_record_and_metrics() {

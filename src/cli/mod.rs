@@ -164,14 +164,13 @@ fn refuse(refused: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Kind::Job.exit_code()))
 }
 
-/// The error and its chain of causes, each on a line of its own.
+/// The error and its chain of causes, each on a line of its own, without what may be secret in URLs.
 fn explain(error: &Error) -> String {
     let mut said = vec![error.to_string()];
     said.extend(causes(error));
     if error.kind() == Kind::Bug {
         said.push("this is a bug of resemblance: please report it with the command and the job file".into());
     }
-    // Libraries may repeat an address with what was in it.
     address::masked(&said.join("\n  because: "))
 }
 

@@ -9,6 +9,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::{causes, run::Pairs};
+use crate::address::masked;
 use crate::engine::Progress;
 use crate::error::{Error, Result};
 use crate::pipeline::Outcome;
@@ -83,7 +84,7 @@ pub(super) struct Ended<'a> {
     /// Seconds since 1970.
     at: f64,
     stages: Vec<StageTime>,
-    /// Times that a cluster lost a part of a stage.
+    /// Times that a cluster lost finished work, or that a stage was submitted anew.
     recoveries: u64,
 }
 
@@ -108,8 +109,8 @@ impl Ended<'_> {
         self.record(
             error.kind().exit_code(),
             json!({
-                "error": error.to_string(),
-                "causes": causes(error),
+                "error": masked(&error.to_string()),
+                "causes": causes(error).iter().map(|cause| masked(cause)).collect::<Vec<_>>(),
                 "kind": error.kind().name(),
                 "stages": self.stages,
             }),

@@ -25,7 +25,7 @@ pub struct Measured<'a> {
     pub outcome: Option<&'a Outcome>,
     /// The stages that it finished, which say how far a failed run came.
     pub stages: &'a [StageTime],
-    /// Times that a cluster lost a part of a stage and did it again.
+    /// Times that a cluster lost finished work of a stage, or that a stage was submitted anew.
     pub recoveries: u64,
 }
 
@@ -57,7 +57,7 @@ pub fn metrics(run: &Measured<'_>) -> Result<String> {
     page.one("run_exit_code", "The exit code of the run's process.", &[], f64::from(run.exit_code))?;
     page.one("run_seconds", "Wall-clock seconds that the run took.", &[], run.seconds)?;
     page.one("run_timestamp_seconds", "When the run ended, in seconds since 1970.", &[], run.ended)?;
-    let help = "Times that a cluster lost a part of a stage, which was done again.";
+    let help = "Times that finished work was lost with an executor, or a stage was submitted anew.";
     page.one("run_recoveries", help, &[], run.recoveries as f64)?;
     match run.outcome {
         Some(outcome) => page.outcome(outcome)?,
