@@ -13,7 +13,8 @@
     clippy::panic,
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a measurement that cannot go on ends there, and what it found is printed"
+    clippy::disallowed_methods,
+    reason = "a measurement that cannot go on ends there, and what it found is printed; there is no runtime whose thread a sleep would block"
 )]
 
 use std::net::TcpListener;
@@ -63,7 +64,7 @@ fn main() {
 
     let scheduler = free_port();
     let place = format!("127.0.0.1:{scheduler}");
-    let _scheduler = Member::start(&["scheduler", "--bind", &place], scheduler);
+    let _scheduler = Member::start(&["scheduler", "--bind", &place], scheduler, &[]);
     let _executors: Vec<Member> = (0..2)
         .map(|i| {
             let (bind, health) = (free_port(), free_port());
@@ -72,7 +73,7 @@ fn main() {
             let mut arguments =
                 vec!["executor", "--scheduler", &place, "--vcores", "1", "--memory", &arguments.memory];
             arguments.extend(["--bind", &bind, "--health", &at, "--work-dir", work.to_str().unwrap()]);
-            Member::start(&arguments, health)
+            Member::start(&arguments, health, &["--ready"])
         })
         .collect();
 
@@ -107,18 +108,18 @@ fn main() {
 struct Member(Child);
 
 impl Member {
-    /// Starts it, and waits until what is behind `port` calls itself ready, or until the scheduler answers.
-    fn start(arguments: &[&str], port: u16) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_resemblance"));
-        let child = command.args(arguments).arg("--quiet").stdout(Stdio::null()).spawn().unwrap();
-        let member = Self(child);
+    /// Starts it, and waits until what is behind `port` calls itself well, or ready where that is asked.
+    fn start(arguments: &[&str], port: u16, ask: &[&str]) -> Self {
+        let resemblance = || Command::new(env!("CARGO_BIN_EXE_resemblance"));
+        let member =
+            Self(resemblance().args(arguments).arg("--quiet").stdout(Stdio::null()).spawn().unwrap());
+        let place = format!("127.0.0.1:{port}");
         let began = Instant::now();
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(60), "{arguments:?} does not listen");
+        let well = || resemblance().args(["health", &place, "--quiet"]).args(ask).output().unwrap();
+        while !well().status.success() {
+            assert!(began.elapsed() < Duration::from_secs(60), "{arguments:?} does not answer");
             std::thread::sleep(Duration::from_millis(50));
         }
-        // An executor listens a moment before the scheduler knows it.
-        std::thread::sleep(Duration::from_secs(1));
         member
     }
 }
