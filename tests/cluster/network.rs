@@ -70,12 +70,12 @@ fn in_a_network_of_its_own() {
     let mut driver = scene.run("mended", &[]);
     assert!(scene.cluster.await_step("candidates", &mut driver));
     connect(false);
-    let_pass(Duration::from_secs(12));
+    let_pass(Duration::from_secs(9));
     connect(true);
     scene.survives(driver, "mended");
 
     // Cut for good: either it finds a way, or it says so and can be taken up when the network is mended.
-    let mut driver = scene.run("cut", &["engine.deadline_seconds=40", "engine.attempts=2"]);
+    let mut driver = scene.run("cut", &["engine.deadline_seconds=10", "engine.attempts=2"]);
     assert!(scene.cluster.await_step("sketches", &mut driver));
     connect(false);
     let ended = driver.end(200);

@@ -13,7 +13,9 @@ use crate::support::*;
 
 /// A cluster that knows the server, a job over documents in its bucket, and the rows that it must have.
 fn stored(s3: &S3, count: usize) -> (Cluster, std::path::PathBuf, Rows) {
-    let cluster = Cluster::with(Setup { environment: s3.env(), ..Setup::default() });
+    let mut environment = s3.env();
+    environment.push(("RESEMBLANCE_RETRY_SECONDS".into(), "2".into()));
+    let cluster = Cluster::with(Setup { environment, ..Setup::default() });
     let source = parquet_files(cluster.folder(), &corpus(55, count, 60), 4);
     for entry in std::fs::read_dir(&source).unwrap() {
         let path = entry.unwrap().path();
@@ -56,7 +58,7 @@ fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows() {
         assert!(cluster.await_step(step, &mut driver), "the run ended before {step}");
         // Longer than one request is tried for.
         s3.faults.add(part, usize::MAX / 2, Fault::Unavailable);
-        let_pass(Duration::from_secs(7));
+        let_pass(Duration::from_secs(4));
         s3.faults.clear();
     }
     driver.succeed(QUIET);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -13,7 +14,7 @@ use ballista_core::registry::BallistaFunctionRegistry;
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use ballista_executor::health::ExecutorHealth;
 use datafusion::prelude::SessionConfig;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::settings::MESSAGE_BYTES;
 use super::{Codec, member, settings as configuration};
@@ -88,11 +89,32 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
         ..Default::default()
     };
     listening(settings.bind);
+    if let Err(missing) = scheduler_listens(settings).await {
+        probes.abort();
+        return Err(missing);
+    }
     let ended = start_executor_process(Arc::new(config)).await;
     probes.abort();
     let (host, port) = &settings.scheduler;
     ended.map_err(|e| {
         Error::engine(format!("the executor stopped; its scheduler is {host}:{port}")).because(e)
+    })
+}
+
+/// Waits until somebody listens where the scheduler should be: Ballista's own waiting for it never ends.
+async fn scheduler_listens(settings: &Settings) -> Result<()> {
+    let (host, port) = &settings.scheduler;
+    let tries = async {
+        while let Err(why) = TcpStream::connect((host.as_str(), *port)).await {
+            tracing::debug!(%why, "the scheduler is not there yet");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+    let wait = settings.wait;
+    tokio::time::timeout(Duration::from_secs(wait.into()), tries).await.map_err(|_| {
+        Error::engine(format!(
+            "no scheduler listens on {host}:{port}, also after {wait} seconds: start it, correct --scheduler or raise --wait"
+        ))
     })
 }
 
