@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -115,7 +115,7 @@ impl Drop for Process {
 /// Tells the one process that outlives this one which children it must end then: destructors do not run where a test
 /// binary is killed.
 fn mourn(sign: char, id: u32) {
-    static MOURNER: LazyLock<Mutex<ChildStdin>> = LazyLock::new(|| {
+    static MOURNER: LazyLock<Mutex<Child>> = LazyLock::new(|| {
         const SCRIPT: &str = "trap '' INT TERM HUP; all=' '
             while read -r sign id; do
                 case $sign in
@@ -124,17 +124,17 @@ fn mourn(sign: char, id: u32) {
                 esac
             done
             for id in $all; do kill -KILL \"$id\"; done";
-        let child = Command::new("sh")
+        let mourner = Command::new("sh")
             .args(["-c", SCRIPT])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Mutex::new(child.stdin.unwrap())
+        Mutex::new(mourner)
     });
     let mut mourner = MOURNER.lock().unwrap_or_else(PoisonError::into_inner);
-    writeln!(mourner, "{sign} {id}").unwrap();
+    writeln!(mourner.stdin.as_mut().unwrap(), "{sign} {id}").unwrap();
 }
 
 /// Looks every 20 milliseconds until `look` sees something.
