@@ -35,9 +35,9 @@ struct Arguments {
     /// Run each so many times
     #[arg(long, default_value_t = 3)]
     repeat: usize,
-    /// What each executor may hold, and the local run
-    #[arg(long, default_value = "2GiB")]
-    memory: String,
+    /// What each executor may hold, in GiB; the local run may hold twice that
+    #[arg(long, default_value_t = 2)]
+    memory: u64,
     /// Set a key of the job: `--set candidates.method=prefix`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
@@ -64,14 +64,14 @@ fn main() {
 
     let scheduler = free_port();
     let place = format!("127.0.0.1:{scheduler}");
+    let memory = format!("{}GiB", arguments.memory);
     let _scheduler = Member::start(&["scheduler", "--bind", &place], scheduler, &[]);
     let _executors: Vec<Member> = (0..2)
         .map(|i| {
             let (bind, health) = (free_port(), free_port());
             let work = folder.path().join(format!("executor-{i}"));
             let (bind, at) = (format!("127.0.0.1:{bind}"), format!("127.0.0.1:{health}"));
-            let mut arguments =
-                vec!["executor", "--scheduler", &place, "--vcores", "1", "--memory", &arguments.memory];
+            let mut arguments = vec!["executor", "--scheduler", &place, "--vcores", "1", "--memory", &memory];
             arguments.extend(["--bind", &bind, "--health", &at, "--work-dir", work.to_str().unwrap()]);
             Member::start(&arguments, health, &["--ready"])
         })
@@ -82,7 +82,7 @@ fn main() {
         format!("engine.scheduler=df://{place}"),
         "engine.threads=0".into(),
     ];
-    let local = ["engine.threads=2".to_owned(), format!("engine.memory={}", arguments.memory)];
+    let local = ["engine.threads=2".to_owned(), format!("engine.memory={}GiB", 2 * arguments.memory)];
     let mut best: [Option<(f64, Run)>; 2] = [None, None];
     for _ in 0..arguments.repeat.max(1) {
         for (best, sets) in best.iter_mut().zip([&local[..], &cluster[..]]) {

@@ -35,8 +35,10 @@ impl Screen {
         // What Ballista's client says of a job that failed, the driver says too, and what it does about it.
         let default = match (quiet, verbose, self.bar.is_hidden()) {
             (true, ..) => "error",
-            (_, 0, false) => "warn,ballista_core::execution_plans=off",
-            (_, 0, true) | (_, 1, _) => "warn,resemblance=info,ballista_core::execution_plans=off",
+            (_, 0, false) => "warn,ballista_core::execution_plans=off,ballista_scheduler::display=off",
+            (_, 0, true) | (_, 1, _) => {
+                "warn,resemblance=info,ballista_core::execution_plans=off,ballista_scheduler::display=off"
+            }
             _ => "warn,resemblance=debug,ballista=info",
         };
         let filter = EnvFilter::try_from_env("RESEMBLANCE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
