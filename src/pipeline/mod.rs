@@ -234,13 +234,13 @@ async fn pairs(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
 }
 
 async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
-    let found = match steps.is_done("components").await? {
-        true => Components::default(),
-        false => components(steps).await?,
-    };
     let target = tables::target("components", Rows::All);
-    let found = steps.session().read_batch(batch_of(found, &target.schema)?)?;
-    steps.run_here("components", target, found).await?;
+    let mut frames = Vec::new();
+    if !steps.is_done("components").await? {
+        let found = components(steps).await?;
+        frames.push(steps.session().read_batch(batch_of(found, &target.schema)?)?);
+    }
+    steps.run_here("components", vec![target], frames).await?;
     let frame = stage::clusters::clusters(steps.table("members")?, steps.table("components")?)?;
     steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![frame]).await
 }

@@ -96,9 +96,14 @@ impl<'a> Steps<'a> {
     }
 
     /// The same in this process, for rows that it holds: on their way to a cluster they might be too many.
-    pub(super) async fn run_here(&mut self, name: &str, target: Target, frame: DataFrame) -> Result<()> {
+    pub(super) async fn run_here(
+        &mut self,
+        name: &str,
+        targets: Vec<Target>,
+        frames: Vec<DataFrame>,
+    ) -> Result<()> {
         let here = Local::new(self.session().clone());
-        self.run_on(&here, name, vec![target], vec![frame]).await
+        self.run_on(&here, name, targets, frames).await
     }
 
     async fn run_on(
