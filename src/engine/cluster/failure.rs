@@ -2,6 +2,7 @@
 
 use datafusion::error::DataFusionError;
 
+use super::taken_back::GONE;
 use crate::engine::stores::LATER;
 use crate::error::{Error, Kind};
 
@@ -23,6 +24,9 @@ const EXHAUSTED: &str = "ResourcesExhausted";
 /// Reads the error that a job's client came back with. It crossed processes, so its text is all there is.
 pub(super) fn read(error: &DataFusionError) -> Failure {
     let text = error.to_string();
+    if text.contains(GONE) {
+        return Failure::Lost(GONE.to_owned());
+    }
     if text.contains(PASSING) || text.contains(LATER) {
         return Failure::Lost(match Error::told(&text) {
             Some(own) => own.to_string(),

@@ -16,6 +16,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
+/// What such a task says when it fails, and the driver of the step.
+pub(super) const GONE: &str = "what a lost executor had written is gone";
+
 /// `node`, or in its place one that fails, where it reads what another stage wrote for a stage that was taken back.
 pub(super) fn refuse(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Arc<dyn ExecutionPlan> {
     match node.downcast_ref::<ShuffleReaderExec>() {
@@ -69,7 +72,7 @@ impl ExecutionPlan for TakenBack {
     }
 
     fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        exec_err!("what a lost executor had written for this stage is gone")
+        exec_err!("{GONE}")
     }
 }
 
