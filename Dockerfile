@@ -23,8 +23,8 @@ RUN useradd --uid 10001 --user-group --no-create-home --home-dir /work resemblan
 COPY --from=build /built/resemblance /usr/local/bin/resemblance
 USER 10001:10001
 WORKDIR /data
-# scheduler; executor: shuffles, tasks, health and metrics
-EXPOSE 50050 50051 50052 50053
+# scheduler; executor: what its tasks wrote, and health
+EXPOSE 50050 50051 50053
 # A role says where it answers: localhost:50050 for a scheduler, localhost:50053 for an executor. A run needs no check.
 ENV RESEMBLANCE_HEALTH=""
 HEALTHCHECK --interval=10s --timeout=6s --start-period=30s \
