@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "a moment to kill at is a time, so these tests sleep until it")]
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -33,35 +34,82 @@ fn job_file(folder: &Path) -> std::path::PathBuf {
     job
 }
 
-/// Ten kills at moments spread by a seed over the length of a run, each on an output of its own.
+/// Starts a run and kills it as soon as it says that `step` is done: whether it was killed, and did not end before.
+fn killed_after(job: &Path, output: &Path, step: &str, more: &[&str]) -> bool {
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("resemblance"))
+        .arg("run")
+        .arg(job)
+        .args(["--set", &format!("output.url={}", output.display()), "--log-format", "json"])
+        .args(more)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        if line["fields"]["step"] == step && line["fields"]["message"] == "done" {
+            child.kill().unwrap();
+            break;
+        }
+    }
+    !child.wait().unwrap().success()
+}
+
+/// A kill after each step, of a first run and of one that replaces a result: the next run goes on from that step, its rows
+/// are right, and nothing stays behind. Until then the result that is replaced is whole.
 #[test]
-fn killed_at_ten_moments_and_run_again_the_result_is_the_same() {
+fn killed_after_each_step_and_run_again_the_result_is_the_same() {
     let folder = tempdir().unwrap();
     let job = job_file(folder.path());
     let undisturbed = folder.path().join("undisturbed");
-    let began = Instant::now();
     assert!(spawn(&job, &undisturbed).wait().unwrap().success());
-    let whole_run = began.elapsed();
     let expected = tables(&undisturbed);
-
-    let mut random = Random(2026);
-    let mut killed = 0;
-    for round in 0..10 {
-        let output = folder.path().join(format!("killed{round}"));
-        let mut child = spawn(&job, &output);
-        std::thread::sleep(whole_run.mul_f64((round as f64 + random.below(1_000) as f64 / 1_000.0) / 10.0));
-        child.kill().unwrap();
-        killed += usize::from(!child.wait().unwrap().success());
-        assert!(spawn(&job, &output).wait().unwrap().success());
-        assert_eq!(tables(&output), expected, "killed in round {round}");
-        let kept: usize = manifest(&output).tables.values().map(|t| t.files.len()).sum();
+    let steps: Vec<String> = manifest(&undisturbed).stages.into_iter().map(|stage| stage.name).collect();
+    assert!(steps.len() >= 8, "{steps:?}");
+    let check = |output: &Path, what: &str| {
+        assert_eq!(tables(output), expected, "{what}");
+        let kept: usize = manifest(output).tables.values().map(|t| t.files.len()).sum();
         let there: usize = ["documents", "rejects", "pairs", "clusters"]
             .iter()
             .map(|table| std::fs::read_dir(output.join(table)).unwrap().count())
             .sum();
-        assert_eq!(there, kept, "files that no manifest names stay behind after round {round}");
+        assert_eq!(there, kept, "files that no manifest names stay behind: {what}");
+        assert!(!output.join("_work").exists(), "{what}");
+    };
+    let replaced = folder.path().join("replaced");
+    assert!(spawn(&job, &replaced).wait().unwrap().success());
+    let mut killed = 0;
+    for (number, step) in steps.iter().enumerate() {
+        let output = folder.path().join(format!("killed after {step}"));
+        let was_killed = killed_after(&job, &output, step, &[]);
+        // After the last step there is little left to do, and the run may be faster than the kill.
+        assert!(was_killed || number + 1 == steps.len(), "the run ended before it was killed after {step}");
+        killed += usize::from(was_killed);
+        if was_killed && !output.join("manifest.json").exists() {
+            let record = again(&job, &output, &[]);
+            assert!(record["steps_reused"].as_u64().unwrap() as usize > number, "{record}");
+        }
+        check(&output, step);
+
+        let before = manifest(&replaced);
+        if killed_after(&job, &replaced, step, &["--overwrite"]) && manifest(&replaced) == before {
+            assert_eq!(tables(&replaced), expected, "the old result after a kill after {step}");
+            let record = again(&job, &replaced, &["--overwrite"]);
+            assert!(record["steps_reused"].as_u64().unwrap() as usize > number, "{record}");
+            assert!(before.paths().is_disjoint(&manifest(&replaced).paths()));
+        }
+        check(&replaced, &format!("--overwrite, {step}"));
     }
-    assert!(killed >= 5, "only {killed} of ten runs were killed before their end");
+    assert!(killed + 1 >= steps.len(), "only {killed} of {} runs were killed", steps.len());
+}
+
+/// Runs again, to the end: the record.
+fn again(job: &Path, output: &Path, more: &[&str]) -> serde_json::Value {
+    let set = format!("output.url={}", output.display());
+    let mut command = resemblance();
+    let ended = command.arg("run").arg(job).args(["--set", &set, "--json"]).args(more).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    serde_json::from_slice(&ended.stdout).unwrap()
 }
 
 #[cfg(unix)]

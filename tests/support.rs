@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod process;
 pub mod rows;
 pub mod s3;
+pub mod stopping;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -24,6 +24,7 @@ mod scheduler;
 mod side_by_side;
 mod sql;
 mod sweep;
+mod verify;
 
 use std::error::Error as _;
 use std::process::ExitCode;
@@ -83,6 +84,7 @@ enum Command {
     Scheduler(scheduler::Scheduler),
     Executor(executor::Executor),
     Clean(clean::Clean),
+    Verify(verify::Verify),
     /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
 }
@@ -129,6 +131,7 @@ pub fn main() -> ExitCode {
         Command::Find(command) => command.run(&screen),
         Command::Neighbors(command) => command.run(),
         Command::Clean(command) => command.run(),
+        Command::Verify(command) => command.run(),
         Command::Sql(command) => command.run(),
         Command::Compare(command) => command.run(&screen),
         Command::Sweep(command) => command.run(&screen),

@@ -17,7 +17,7 @@ use crate::query::{Finished, rows};
 pub(super) struct Run {
     #[command(flatten)]
     job: JobArguments,
-    /// Replace what a job of this program wrote to the output before
+    /// Replace the result that the output holds, once the new one is whole
     #[arg(long)]
     overwrite: bool,
     /// What the run is called in logs, record and metrics; it changes no row [default: a new UUID]

@@ -4,7 +4,9 @@
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
 pub(crate) mod numbers;
+mod overlap;
 mod publish;
+mod replaced;
 mod scoring;
 mod steps;
 pub(crate) mod tables;
@@ -21,11 +23,15 @@ use crate::clusters::Components;
 use crate::engine::{Engine, Watch};
 use crate::error::{Error, Kind, Result};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash, fingerprint};
-use crate::sink::manifest::Run;
-use crate::sink::{Layout, write::Rows};
+use crate::sink::claim::{self, Claim};
+use crate::sink::manifest::Run as Manifest;
+use crate::sink::names::Attempt;
+use crate::sink::process::boot;
+use crate::sink::{Layout, attempt, check, write::Rows};
 use crate::{source, stage};
 use numbers::{apart, keys_of};
 use publish::publish;
+use replaced::Replaced;
 use scoring::{PREFIX_STEPS, candidates, scores};
 use steps::Steps;
 
@@ -33,7 +39,7 @@ use steps::Steps;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// What the output holds now.
-    pub manifest: Run,
+    pub manifest: Manifest,
     /// Whether the output was finished before this run, which then did nothing.
     pub already_finished: bool,
     /// Steps that an earlier run had finished.
@@ -45,90 +51,153 @@ pub struct Outcome {
 pub enum Existing {
     /// Another job's result there is an error.
     Keep,
-    /// Whatever this program wrote there goes first.
+    /// It is replaced, once the new result is whole.
     Overwrite,
 }
 
-/// Runs `job` on `engine`, or takes it up where an earlier run of the same job over the same inputs stopped.
+/// Runs `job` on `engine`, or takes it up where an earlier run of the same job over the same inputs stopped. Where another
+/// run has the output, waits for its end.
+///
+/// The input is looked at before anything is written: its files, their columns, and that neither source nor output lies in
+/// the other. A finished output is replaced only when the new one is whole.
 ///
 /// # Errors
 /// By kind: the job does not fit its input, input or storage fail, the engine cannot go on, or `watch` stopped it.
-/// The output then has no manifest, and what the finished steps wrote is used by the next run.
+/// The output then is what it was, and what the finished steps wrote is used by the next run.
 pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existing) -> Result<Outcome> {
     let session = engine.session();
     let output = Layout::open(session, &job.output.url)?;
-    let listed = source::list(session, &job.source).await?;
-    let fingerprint = fingerprint(job, &listed.inputs());
-    if existing == Existing::Overwrite {
-        output.clear().await?;
-    }
-    if let Some(finished) = finished(&output, &fingerprint).await? {
-        return Ok(finished);
-    }
-    let error = match run_steps(job, engine, watch, &output, &listed, &fingerprint).await {
-        Err(error) if matches!(error.kind(), Kind::Input | Kind::Engine | Kind::Bug) => error,
-        ended => return ended,
-    };
-    // Another run of the same job that ends first removes the tables between the steps, perhaps while they are read
-    // here. Its result is this one's.
-    match finished(&output, &fingerprint).await {
-        Ok(Some(other)) => {
-            tracing::debug!(%error, "another run finished this output meanwhile");
-            tidy(&output, &other.manifest).await;
-            Ok(other)
+    let attempt = Attempt::random();
+    let mut others = claim::Others::default();
+    let mut waited_for = None;
+    loop {
+        let listed = source::list(session, &job.source).await?;
+        overlap::refuse(&output, &job.source, &listed)?;
+        let fingerprint = fingerprint(job, &listed.inputs());
+        if existing == Existing::Keep
+            && let Some(finished) = finished(&output, &fingerprint).await?
+        {
+            return Ok(finished);
         }
-        _ => Err(error),
+        let read = source::open_listed(session, &job.source, &listed).await?;
+        let holder = match claim::ask(&output, &attempt, "run", &mut others).await? {
+            claim::Asked::Granted(claim) => {
+                let run =
+                    Run { job, engine, existing, output: &output, claim: &claim, fingerprint: &fingerprint };
+                let ended = run.watched(watch, read).await;
+                if let Err(error) = claim.release().await {
+                    tracing::warn!("this run's claim on {} could not be taken back: {error}", output.shown());
+                }
+                return ended;
+            }
+            claim::Asked::Held(holder) => holder,
+        };
+        if waited_for.as_ref() != Some(&holder) {
+            tracing::warn!("{holder} writes to {}: this run waits for its end", output.shown());
+            waited_for = Some(holder);
+        }
+        claim::wait(&output, &mut others, &watch.stop).await?;
+        if watch.stop.is_cancelled() {
+            return Err(Error::interrupted());
+        }
+    }
+}
+
+/// A run that has the output for itself.
+struct Run<'a> {
+    job: &'a Job,
+    engine: &'a dyn Engine,
+    existing: Existing,
+    output: &'a Layout,
+    claim: &'a Claim,
+    fingerprint: &'a str,
+}
+
+impl Run<'_> {
+    /// Runs until it is done, is stopped, or loses the output.
+    async fn watched(&self, watch: &Watch, read: source::Documents) -> Result<Outcome> {
+        let stop = watch.stop.child_token();
+        let inner = Watch { stop: stop.clone(), progress: Arc::clone(&watch.progress) };
+        let lost = self.claim.lost();
+        let ended = tokio::select! {
+            ended = self.steps(&inner, read) => ended,
+            () = async { lost.cancelled().await; stop.cancel(); std::future::pending().await } => {
+                Err(self.claim.lost_error())
+            }
+        };
+        match ended {
+            Err(error) if error.kind() == Kind::Interrupted && lost.is_cancelled() => {
+                Err(self.claim.lost_error())
+            }
+            ended => ended,
+        }
+    }
+
+    async fn steps(&self, watch: &Watch, read: source::Documents) -> Result<Outcome> {
+        let Self { job, engine, existing, output, claim, fingerprint } = *self;
+        // Somebody may have finished since it was looked at.
+        if existing == Existing::Keep
+            && let Some(finished) = finished(output, fingerprint).await?
+        {
+            return Ok(finished);
+        }
+        let replaced = Replaced::read(output).await?;
+        let record = attempt::Record {
+            attempt: claim.attempt().to_string(),
+            fingerprint: fingerprint.to_owned(),
+            resemblance: env!("CARGO_PKG_VERSION").to_owned(),
+            replaces: replaced.files(),
+        };
+        record.put(output).await?;
+        if !attempt::keeps_conditions(output, &record).await? {
+            tracing::info!(
+                "the store of {} does not keep the condition If-None-Match; claims alone keep other runs away",
+                output.shown()
+            );
+        }
+        let key = replaced.key(fingerprint, existing);
+        let mut steps = Steps::new(engine, output, claim, watch, fingerprint, key, count_steps(job));
+        let documents = match job.source.duplicate_ids {
+            DuplicateIds::Error => stage::documents::documents(read.frame)?,
+            DuplicateIds::Reject => without_duplicates(&mut steps, read.frame).await?,
+        };
+        sketches(&mut steps, job, documents).await?;
+        let repeated = stage::duplicates::repeated(steps.table("keys")?, NAMED_DUPLICATES)?;
+        let (repeated, ()) = futures::try_join!(apart(keys_of(repeated)), groups(&mut steps))?;
+        refuse_duplicates(&steps, &repeated).await?;
+        let candidates = candidates(&mut steps, job).await?;
+        scores(&mut steps, job, candidates).await?;
+        members(&mut steps).await?;
+        pairs(&mut steps, job).await?;
+        clusters(&mut steps).await?;
+        publish(steps, job, &read.inputs, replaced).await
     }
 }
 
 /// The result that an output holds already; none where it holds no finished one.
+///
+/// # Errors
+/// Where it is another job's, or is damaged.
 async fn finished(output: &Layout, fingerprint: &str) -> Result<Option<Outcome>> {
-    match output.read::<Run>("manifest.json").await? {
-        None => Ok(None),
-        Some(manifest) if manifest.fingerprint == fingerprint => {
-            Ok(Some(Outcome { manifest, already_finished: true, steps_reused: 0 }))
-        }
-        Some(_) => Err(Error::job(format!(
+    let Some(manifest) = output.read::<Manifest>("manifest.json").await? else { return Ok(None) };
+    if manifest.fingerprint != fingerprint {
+        return Err(Error::job(format!(
             "{} holds the result of another job, or of other inputs: choose another output.url, or replace it with --overwrite",
             output.shown()
-        ))),
+        )));
     }
-}
-
-/// Removes what a finished output does not need. The result is there by now, so a store that fails is only told of.
-async fn tidy(output: &Layout, manifest: &Run) {
-    if let Err(error) = output.sweep(&manifest.paths()).await {
-        let output = output.shown();
-        tracing::warn!(
-            "the result is complete, but leftovers could not be removed ({error}): `resemblance clean {output}` does"
-        );
-    }
-}
-
-async fn run_steps(
-    job: &Job,
-    engine: &dyn Engine,
-    watch: &Watch,
-    output: &Layout,
-    listed: &source::Listed,
-    fingerprint: &str,
-) -> Result<Outcome> {
-    let read = source::open_listed(engine.session(), &job.source, listed).await?;
-    let mut steps = Steps::new(engine, output, watch, fingerprint, count_steps(job));
-    let documents = match job.source.duplicate_ids {
-        DuplicateIds::Error => stage::documents::documents(read.frame)?,
-        DuplicateIds::Reject => without_duplicates(&mut steps, read.frame).await?,
+    let files: Vec<_> = manifest.files().collect();
+    // Files are not synced one by one, so after a power cut some may have been lost. Whether there was one since the machine
+    // wrote them, or whether this is another machine, its start tells.
+    let same_start = manifest.boot.is_some() && manifest.boot == boot();
+    let damage = match output.folder().is_some() && !same_start {
+        true => check::bytes(output, &files).await?,
+        false => check::sizes(output, &files).await?,
     };
-    sketches(&mut steps, job, documents).await?;
-    let repeated = stage::duplicates::repeated(steps.table("keys")?, NAMED_DUPLICATES)?;
-    let (repeated, ()) = futures::try_join!(apart(keys_of(repeated)), groups(&mut steps))?;
-    refuse_duplicates(&steps, &repeated).await?;
-    let candidates = candidates(&mut steps, job).await?;
-    scores(&mut steps, job, candidates).await?;
-    members(&mut steps).await?;
-    pairs(&mut steps, job).await?;
-    clusters(&mut steps).await?;
-    publish(steps, job, &read.inputs, fingerprint).await
+    if !damage.is_empty() {
+        return Err(check::damaged(output, &damage));
+    }
+    Ok(Some(Outcome { manifest, already_finished: true, steps_reused: 0 }))
 }
 
 fn count_steps(job: &Job) -> usize {

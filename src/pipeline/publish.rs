@@ -7,11 +7,15 @@ use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::numbers::{apart, one_number, rows_of};
+use super::replaced::Replaced;
 use super::steps::Steps;
-use super::{Outcome, finished, tidy, utf8};
+use super::{Outcome, finished, utf8};
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
-use crate::sink::manifest::{Input, Run, StageTime, Table};
+use crate::sink::manifest::{Input, Run as Manifest, StageTime, Table};
+use crate::sink::names::Attempt;
+use crate::sink::process::boot;
+use crate::sink::{Layout, attempt, check, garbage};
 use crate::{schema, stage};
 
 /// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
@@ -19,8 +23,9 @@ pub(super) async fn publish(
     steps: Steps<'_>,
     job: &Job,
     inputs: &[InputFile],
-    fingerprint: &str,
+    replaced: Replaced,
 ) -> Result<Outcome> {
+    let (output, claim) = (steps.output(), steps.claim());
     let mut counts = BTreeMap::new();
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
@@ -60,11 +65,11 @@ pub(super) async fn publish(
         tracing::warn!("{warning}");
     }
 
-    let manifest = Run {
+    let manifest = Manifest {
         format_version: u64::from(FORMAT_VERSION),
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         name: job.name.clone(),
-        fingerprint: fingerprint.to_owned(),
+        fingerprint: steps.fingerprint().to_owned(),
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
         counts,
@@ -79,27 +84,76 @@ pub(super) async fn publish(
             .map(|table| (table.to_owned(), Table { rows: steps.rows(table), files: steps.files(table) }))
             .collect(),
         warnings,
+        boot: output.folder().and_then(|_| boot()),
+        attempts: attempts(output, &replaced, claim.attempt()).await?,
     };
     let record = serde_json::to_value(&manifest)
         .map_err(|e| Error::bug("the manifest cannot be written").because(e))?;
     schema::check_manifest(&record)?;
     let steps_reused = steps.reused();
-    let output = steps.into_output();
-    if !output.create("manifest.json", &manifest).await? {
-        // Another run of the same job was faster. Both read the same steps, so the rows are the same.
-        return match finished(output, fingerprint).await? {
-            Some(other) => {
-                tidy(output, &other.manifest).await;
-                Ok(Outcome { steps_reused, ..other })
-            }
-            None => Err(Error::input(format!(
-                "another run removed the result of {}: let one run at a time write there",
-                output.shown()
-            ))),
-        };
+    // Nothing is published that is not there whole, and nothing by a run that lost its output meanwhile.
+    let damage = check::sizes(output, &manifest.files().collect::<Vec<_>>()).await?;
+    if let Some(first) = damage.first() {
+        let output = output.shown();
+        return Err(Error::input(format!(
+            "what this run wrote to {output} was changed before it was published: {first}; run again, which does again what \
+             is damaged"
+        )));
     }
-    tidy(output, &manifest).await;
+    claim.verify().await?;
+    if !replaced.put(output, &manifest).await? {
+        return overtaken(output, steps.fingerprint()).await;
+    }
+    tidy(output, claim.attempt()).await;
     Ok(Outcome { manifest, already_finished: false, steps_reused })
+}
+
+/// Another process published while this one was about to. Where its result is of the same job and inputs, it is this one's.
+async fn overtaken(output: &Layout, fingerprint: &str) -> Result<Outcome> {
+    match finished(output, fingerprint).await? {
+        Some(other) => Ok(other),
+        None => Err(Error::input(format!(
+            "another process changed the result in {} while this run was about to publish its own: run again",
+            output.shown()
+        ))),
+    }
+}
+
+/// The ids of all attempts that wrote to the output, as far as they are known: this one last.
+async fn attempts(output: &Layout, replaced: &Replaced, own: &Attempt) -> Result<Vec<String>> {
+    let mut ids = replaced.attempts();
+    for id in attempt::ids(output).await? {
+        if id != own.as_str() && !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    ids.push(own.to_string());
+    Ok(ids.split_off(ids.len().saturating_sub(MAX_ATTEMPTS)))
+}
+
+/// Attempts that a manifest names; files that older ones may still write late are then no longer known as ours, and stay.
+const MAX_ATTEMPTS: usize = 1_000;
+
+/// Removes what a finished output does not need. The result is there by now, so a store that fails is only told of.
+async fn tidy(output: &Layout, own: &Attempt) {
+    let removed = async {
+        let found = garbage::survey(output, own).await?;
+        garbage::remove(output, &found).await?;
+        Ok::<_, Error>(found)
+    };
+    match removed.await {
+        Ok(found) => {
+            if let Some(sentence) = found.foreign_sentence(output) {
+                tracing::warn!("{sentence}");
+            }
+        }
+        Err(error) => {
+            let output = output.shown();
+            tracing::warn!(
+                "the result is complete, but leftovers could not be removed ({error}): `resemblance clean {output}` does"
+            );
+        }
+    }
 }
 
 /// Holds what was written against its contract: the columns, every rule on every row, and the number of rows.

@@ -1,6 +1,8 @@
 //! A step: frames that are planned, executed, and published by one manifest, or taken over from an earlier run.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use datafusion::physical_plan::ExecutionPlan;
@@ -10,19 +12,26 @@ use super::tables;
 use crate::engine::{Engine, Local, Watch};
 use crate::error::{Context, Error, Result};
 use crate::schema::Table;
+use crate::sink::claim::Claim;
 use crate::sink::manifest::{File, Stage};
 use crate::sink::write::{Target, WriteExec};
-use crate::sink::{Layout, read};
+use crate::sink::{Layout, check, read};
 
 /// The steps of a run, in order, and what those that are done have written.
 pub(super) struct Steps<'a> {
     engine: &'a dyn Engine,
     output: &'a Layout,
+    claim: &'a Claim,
     watch: &'a Watch,
     fingerprint: &'a str,
+    /// What the names of its step manifests bear: the steps of a run that replaces a result are not those of the run that
+    /// made it.
+    key: String,
     /// Steps that the run has.
     total: usize,
     done: Vec<Stage>,
+    /// Steps of an earlier attempt, each checked once.
+    earlier: Mutex<BTreeMap<String, Stage>>,
     reused: usize,
 }
 
@@ -30,11 +39,24 @@ impl<'a> Steps<'a> {
     pub(super) fn new(
         engine: &'a dyn Engine,
         output: &'a Layout,
+        claim: &'a Claim,
         watch: &'a Watch,
         fingerprint: &'a str,
+        key: String,
         total: usize,
     ) -> Self {
-        Self { engine, output, watch, fingerprint, total, done: Vec::new(), reused: 0 }
+        Self {
+            engine,
+            output,
+            claim,
+            watch,
+            fingerprint,
+            key,
+            total,
+            done: Vec::new(),
+            earlier: Mutex::default(),
+            reused: 0,
+        }
     }
 
     /// The session that plans the steps.
@@ -66,8 +88,17 @@ impl<'a> Steps<'a> {
         self.done.iter().map(|stage| (stage.stage.as_str(), rows_of(stage), stage.seconds))
     }
 
-    pub(super) fn into_output(self) -> &'a Layout {
+    pub(super) fn output(&self) -> &'a Layout {
         self.output
+    }
+
+    /// The claim under which the run writes.
+    pub(super) fn claim(&self) -> &'a Claim {
+        self.claim
+    }
+
+    pub(super) fn fingerprint(&self) -> &'a str {
+        self.fingerprint
     }
 
     /// Whether an earlier run finished the step, so that what only it needs can be left undone.
@@ -75,14 +106,39 @@ impl<'a> Steps<'a> {
         Ok(self.find(name).await?.is_some())
     }
 
+    /// The step as an earlier attempt finished it; none where it has to be done, also since what it wrote is damaged.
     async fn find(&self, name: &str) -> Result<Option<Stage>> {
-        match self.output.read::<Stage>(&Layout::stage(name)).await? {
-            Some(stage) if stage.fingerprint != self.fingerprint => Err(Error::job(format!(
-                "{} holds an unfinished run of another job, or of other inputs: choose another output.url, or replace it with --overwrite",
-                self.output.shown()
-            ))),
-            found => Ok(found),
+        if let Some(stage) = self.earlier().get(name) {
+            return Ok(Some(stage.clone()));
         }
+        let inside = Layout::step(name, &self.key);
+        let damage = match self.output.read::<Stage>(&inside).await {
+            Ok(None) => return Ok(None),
+            // The names of step manifests hold half of the fingerprint: this is another run's.
+            Ok(Some(stage)) if stage.fingerprint != self.fingerprint => "it is another run's".to_owned(),
+            Ok(Some(stage)) => {
+                let damage = check::bytes(self.output, &stage.files.iter().collect::<Vec<_>>()).await?;
+                match damage.first() {
+                    None => {
+                        self.earlier().insert(name.to_owned(), stage.clone());
+                        return Ok(Some(stage));
+                    }
+                    Some(first) => first.to_string(),
+                }
+            }
+            // Cut off, as by a power cut.
+            Err(error) if error.source().is_some_and(|cause| cause.is::<serde_json::Error>()) => {
+                format!("{inside} cannot be read")
+            }
+            Err(error) => return Err(error),
+        };
+        tracing::warn!("{name} of an earlier run is damaged and is done again: {damage}");
+        self.output.discard(&inside).await?;
+        Ok(None)
+    }
+
+    fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, Stage>> {
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `frames` one after the other, each into all of `targets`, and publishes what they wrote.
@@ -130,8 +186,13 @@ impl<'a> Steps<'a> {
         for frame in frames {
             let plan = frame.create_physical_plan().await.context(|| format!("cannot plan {name}"))?;
             let root = self.output.root().clone();
-            let plan: Arc<dyn ExecutionPlan> =
-                Arc::new(WriteExec::new(plan, self.output.store_url().clone(), root, targets.clone()));
+            let plan: Arc<dyn ExecutionPlan> = Arc::new(WriteExec::new(
+                plan,
+                self.output.store_url().clone(),
+                root,
+                self.claim.attempt().clone(),
+                targets.clone(),
+            ));
             tracing::debug!(
                 step = name,
                 "plan:\n{}",
@@ -150,7 +211,7 @@ impl<'a> Steps<'a> {
 
     /// Writes the step's manifest; where another run of the same job was faster, its step is the one that counts.
     async fn publish(&self, stage: Stage) -> Result<Stage> {
-        if self.output.create(&Layout::stage(&stage.stage), &stage).await? {
+        if self.output.create(&Layout::step(&stage.stage, &self.key), &stage).await? {
             return Ok(stage);
         }
         match self.find(&stage.stage).await? {

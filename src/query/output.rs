@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::schema::{Table, contract};
 use crate::sink::manifest::Run;
-use crate::sink::{Layout, read};
+use crate::sink::{Layout, check, read};
 
 /// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`,
 /// and `dictionary` where there is one.
@@ -18,10 +18,12 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// Opens the output at `url` and registers its tables in `session`. Reads only the manifest.
+    /// Opens the output at `url` and registers its tables in `session`. Reads only the manifest, and the sizes of the files
+    /// that it names.
     ///
     /// # Errors
-    /// When there is no finished output, or its manifest is of another version.
+    /// When there is no finished output, its manifest is of another version, or a file that it names is gone or has
+    /// another size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let output = Layout::open(session, url)?;
         let Some(manifest) = output.read::<Run>("manifest.json").await? else {
@@ -29,6 +31,7 @@ impl Finished {
                 "{url} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job to its end"
             )));
         };
+        let mut damage = Vec::new();
         for table in Table::ALL {
             let Some(written) = manifest.tables.get(table.name()) else {
                 if table == Table::Dictionary {
@@ -36,8 +39,12 @@ impl Finished {
                 }
                 return Err(Error::input(format!("the manifest of {url} does not name the table {table}")));
             };
+            damage.extend(check::sizes(&output, &written.files.iter().collect::<Vec<_>>()).await?);
             let provider = read::provider(&output, &written.files, contract(table).arrow_schema())?;
             session.register_table(table.name(), Arc::new(provider))?;
+        }
+        if !damage.is_empty() {
+            return Err(check::damaged(&output, &damage));
         }
         Ok(Self { session: session.clone(), manifest })
     }

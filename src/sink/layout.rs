@@ -1,6 +1,6 @@
 //! The layout of an output: which path holds what, on any object store.
 
-use std::path::Path as FsPath;
+use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,12 +8,12 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt};
 use object_store::path::Path;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, UpdateVersion};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use url::Url;
 
-use super::leftovers::{Leftover, Place, staged};
+use super::local;
 use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::local_path;
@@ -21,6 +21,9 @@ use crate::schema::Table;
 
 /// The folder of what only a run itself reads.
 pub(super) const WORK: &str = "_work";
+
+/// The manifest of a finished run.
+pub(super) const MANIFEST: &str = "manifest.json";
 
 /// An output: a folder or URL prefix.
 #[derive(Clone, Debug)]
@@ -31,7 +34,7 @@ pub struct Layout {
     /// The output as the user named it.
     shown: String,
     /// The folder, where the output is on this machine.
-    folder: Option<std::path::PathBuf>,
+    folder: Option<PathBuf>,
 }
 
 impl Layout {
@@ -84,9 +87,20 @@ impl Layout {
         &self.root
     }
 
+    /// The folder, where the output is on this machine.
+    pub fn folder(&self) -> Option<&FsPath> {
+        self.folder.as_deref()
+    }
+
     /// The path of an entry inside the output.
     pub fn path(&self, inside: &str) -> Path {
         inside.split('/').fold(self.root.clone(), |path, part| path.join(part))
+    }
+
+    /// The path inside the output of an object of its store; none for objects elsewhere.
+    pub(super) fn inside(&self, path: &Path) -> Option<String> {
+        let parts = path.prefix_match(&self.root)?;
+        Some(parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"))
     }
 
     /// The folder of a table, inside the output.
@@ -97,9 +111,9 @@ impl Layout {
         }
     }
 
-    /// The manifest of a stage, inside the output.
-    pub fn stage(stage: &str) -> String {
-        format!("{WORK}/{stage}.json")
+    /// The manifest of a step, inside the output. `key` tells the steps of one run from those of others.
+    pub fn step(step: &str, key: &str) -> String {
+        format!("{WORK}/{step}.{key}.json")
     }
 
     /// The URL of a file of the output.
@@ -114,17 +128,56 @@ impl Layout {
             .map_err(|e| Error::bug(format!("{path} makes no URL")).because(e))
     }
 
-    /// Reads a JSON file of the output; none where there is none.
+    /// Reads a file of the output whole; none where there is none.
     ///
     /// # Errors
-    /// When the store does not answer or the file is not what it should be.
-    pub async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
+    /// When the store does not answer.
+    pub(super) async fn read_bytes(&self, inside: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
         let got = match self.store.get(&self.path(inside)).await {
             Ok(got) => got,
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
             Err(e) => return Err(e).context(|| format!("cannot read {}/{inside}", self.shown)),
         };
-        let bytes = got.bytes().await.context(|| format!("cannot read {}/{inside}", self.shown))?;
+        let version = UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
+        match got.bytes().await {
+            Ok(bytes) => Ok(Some((bytes, version))),
+            // On a disk the file is opened when it is asked for, and may be gone when it is read.
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown)),
+        }
+    }
+
+    /// Whether anything lies in the folders of ours, or a manifest.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn exists(&self) -> Result<bool> {
+        let folders = Table::ALL.map(Table::name).into_iter().chain([WORK]);
+        if let Some(root) = &self.folder {
+            return Ok(folders.chain([MANIFEST]).any(|name| root.join(name).exists()));
+        }
+        for folder in folders {
+            if self.store.list(Some(&self.path(folder))).try_next().await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(self.manifest_bytes().await?.is_some())
+    }
+
+    /// The bytes of `manifest.json`, and what the store calls this version of it; none where there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
+        self.read_bytes(MANIFEST).await
+    }
+
+    /// Reads a JSON file of the output; none where there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer or the file is not what it should be.
+    pub async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
+        let Some((bytes, _)) = self.read_bytes(inside).await? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|e| {
             Error::input(format!(
                 "{}/{inside} is not a manifest of this version; run again with --overwrite",
@@ -134,17 +187,19 @@ impl Layout {
         })
     }
 
-    /// Writes a JSON file of the output in one put, unless another is there: whether it is there as given.
+    /// Writes a JSON file of the output at once, unless another is there: whether it is there as given. The manifest of a
+    /// run is on the disk then, where that is this machine's; what lies under `_work` may be lost in a power cut.
     ///
     /// # Errors
     /// When the store refuses.
     pub async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
-        let mut json = serde_json::to_vec_pretty(value)
-            .map_err(|e| Error::bug("a manifest cannot be written").because(e))?;
-        json.push(b'\n');
-        let (path, json) = (self.path(inside), Bytes::from(json));
-        let there = match self.store.put_opts(&path, json.clone().into(), PutMode::Create.into()).await {
-            Ok(_) => return Ok(true),
+        let (path, json) = (self.path(inside), json(value)?);
+        let written = match &self.folder {
+            Some(folder) if inside == MANIFEST => local::create(folder, inside, &json).await,
+            _ => self.store.put_opts(&path, json.clone().into(), PutMode::Create.into()).await.map(|_| ()),
+        };
+        let there = match written {
+            Ok(()) => return Ok(true),
             // A put whose answer was lost is sent again, and then meets itself.
             Err(object_store::Error::AlreadyExists { .. }) => match self.store.get(&path).await {
                 Ok(got) => got.bytes().await,
@@ -156,52 +211,56 @@ impl Layout {
         Ok(there.context(|| format!("cannot write {}/{inside}", self.shown))? == json)
     }
 
-    /// Removes everything that this program writes, the manifest first; what else lies there stays.
+    /// Writes a JSON file of the output at once in place of `found`: whether it is there as given. Readers see the one or
+    /// the other. Where the store can tell that it is no longer `found` that is there, it stays.
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn clear(&self) -> Result<()> {
-        self.remove(vec![self.path("manifest.json")]).await?;
-        for folder in Table::ALL.map(Table::name).into_iter().chain([WORK]) {
-            self.remove_under(folder, |_| true).await?;
+    pub async fn replace<T: Serialize>(
+        &self,
+        inside: &str,
+        value: &T,
+        found: &Bytes,
+        version: &UpdateVersion,
+    ) -> Result<bool> {
+        let (path, json) = (self.path(inside), json(value)?);
+        let there = || async { Ok::<_, Error>(self.read_bytes(inside).await?.map(|(bytes, _)| bytes)) };
+        if there().await?.as_ref() != Some(found) {
+            return Ok(there().await? == Some(json));
         }
-        Ok(())
-    }
-
-    /// Removes the parts of public tables that `keep` does not name, and everything under `_work`.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub async fn sweep(&self, keep: &std::collections::BTreeSet<&str>) -> Result<()> {
-        let kept: std::collections::BTreeSet<Path> = keep.iter().map(|inside| self.path(inside)).collect();
-        for table in Table::ALL.map(Table::name) {
-            self.remove_under(table, |path| is_part(path) && !kept.contains(path)).await?;
-        }
-        self.remove_under(WORK, |_| true).await
-    }
-
-    /// Removes what [`leftovers`](super::leftovers::leftovers) found.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub async fn remove_leftovers(&self, found: &[Leftover]) -> Result<()> {
-        let mut objects = Vec::new();
-        for leftover in found {
-            match &leftover.place {
-                Place::Object(path) => objects.push(path.clone()),
-                Place::Staged(file) => remove_file(file)?,
+        let written = match &self.folder {
+            Some(folder) => local::replace(folder, inside, &json).await,
+            None => {
+                let put = |mode| self.store.put_opts(&path, json.clone().into(), mode);
+                match put(PutMode::Update(version.clone()).into()).await {
+                    // A server that has no such condition.
+                    Err(
+                        object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. },
+                    ) => put(PutMode::Overwrite.into()).await.map(|_| ()),
+                    put => put.map(|_| ()),
+                }
             }
+        };
+        match written {
+            Ok(()) => Ok(true),
+            Err(object_store::Error::Precondition { .. } | object_store::Error::NotFound { .. }) => {
+                Ok(there().await? == Some(json))
+            }
+            Err(e) => Err(e).context(|| format!("cannot write {}/{inside}", self.shown)),
         }
-        self.remove(objects).await?;
-        if let Some(root) = &self.folder {
-            remove_empty(&root.join(WORK));
-        }
-        Ok(())
     }
 
-    /// The folder, where the output is on this machine.
-    pub(super) fn folder(&self) -> Option<&FsPath> {
-        self.folder.as_deref()
+    /// Removes a JSON file that this program wrote and that says nothing true any more.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn discard(&self, inside: &str) -> Result<()> {
+        self.remove(vec![self.path(inside)]).await
+    }
+
+    /// The store that the output is in.
+    pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
     }
 
     /// The objects under a folder of the output, sorted by path.
@@ -212,56 +271,31 @@ impl Layout {
         Ok(listed)
     }
 
-    async fn remove_under(&self, folder: &str, gone: impl Fn(&Path) -> bool) -> Result<()> {
-        let listed = self.list(folder).await?.into_iter().map(|meta| meta.location);
-        self.remove(listed.filter(gone).collect()).await?;
-        if let Some(root) = &self.folder {
-            for leftover in staged(&root.join(folder)) {
-                if let Place::Staged(file) = &leftover.place {
-                    remove_file(file)?;
-                }
-            }
-            if folder == WORK {
-                remove_empty(&root.join(folder));
-            }
-        }
-        Ok(())
-    }
-
-    async fn remove(&self, paths: Vec<Path>) -> Result<()> {
+    /// Removes objects. One that is gone already is no error.
+    pub(super) async fn remove(&self, paths: Vec<Path>) -> Result<()> {
         let removed = self.store.delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
         let mut removed = std::pin::pin!(removed);
         while let Some(result) = removed.next().await {
             match result {
-                // Two runs may sweep at once.
                 Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
                 Err(e) => return Err(e).context(|| format!("cannot remove files of {}", self.shown)),
             }
         }
         Ok(())
     }
-}
 
-/// Whether a path has the name that the writer node gives to files.
-pub(super) fn is_part(path: &Path) -> bool {
-    path.filename().is_some_and(|name| name.starts_with("part-") && name.ends_with(".parquet"))
-}
-
-fn remove_file(file: &FsPath) -> Result<()> {
-    match std::fs::remove_file(file) {
-        // Two runs may sweep at once.
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(e).context(|| format!("cannot remove {}", file.display()))
+    /// Removes the empty folders under `_work`, and itself where it is empty: object stores have no folders, so only a
+    /// local one keeps them.
+    pub(super) fn remove_empty_work(&self) {
+        if let Some(folder) = &self.folder {
+            local::remove_empty(&folder.join(WORK));
         }
-        _ => Ok(()),
     }
 }
 
-/// Removes empty folders: object stores have none, so only a local one keeps them.
-fn remove_empty(folder: &FsPath) {
-    if let Ok(entries) = std::fs::read_dir(folder) {
-        entries.flatten().for_each(|entry| remove_empty(&entry.path()));
-    }
-    // A folder that is not empty stays, which is right.
-    let _ = std::fs::remove_dir(folder);
+fn json<T: Serialize>(value: &T) -> Result<Bytes> {
+    let mut json = serde_json::to_vec_pretty(value)
+        .map_err(|e| Error::bug("a manifest cannot be written").because(e))?;
+    json.push(b'\n');
+    Ok(Bytes::from(json))
 }

@@ -120,12 +120,25 @@ pub struct Run {
     pub tables: BTreeMap<String, Table>,
     /// What a reader should know, as sentences.
     pub warnings: Vec<String>,
+    /// On a disk, the machine that wrote the output, since its start: see [`super::process::boot`]. Until it starts anew, what
+    /// it wrote is there as it wrote it.
+    #[serde(default)]
+    pub boot: Option<String>,
+    /// The attempts that wrote to this output, whose ids stand in the names of their files: what still bears one of them and
+    /// is not among the tables' files can be removed. The last one wrote this manifest.
+    #[serde(default)]
+    pub attempts: Vec<String>,
 }
 
 impl Run {
+    /// Its files.
+    pub fn files(&self) -> impl Iterator<Item = &File> {
+        self.tables.values().flat_map(|table| &table.files)
+    }
+
     /// The paths of its files, inside the output.
     pub fn paths(&self) -> BTreeSet<&str> {
-        self.tables.values().flat_map(|table| &table.files).map(|file| file.path.as_str()).collect()
+        self.files().map(|file| file.path.as_str()).collect()
     }
 }
 

@@ -1,16 +1,24 @@
 //! Where the tables go: the layout of an output, the writer node, the manifests.
 //!
 //! ```text
-//! OUTPUT/manifest.json            written last, once: who sees it sees a whole result
+//! OUTPUT/manifest.json            written last, in one put: its readers see a whole result
 //!        pairs/part-*.parquet     the public tables; the manifest names their files
 //!        clusters/  documents/  rejects/
-//!        _work/STAGE.json         a finished stage: its files, rows and checksums
-//!        _work/TABLE/part-*       tables that only later stages read
+//!        _work/claims/            who may write here
+//!        _work/attempts/          who wrote here: put before an attempt's first file
+//!        _work/STEP.KEY.json      a finished step: its files, rows and checksums
+//!        _work/TABLE/part-*       tables that only later steps read
 //! ```
 
+pub mod attempt;
+pub mod check;
+pub mod claim;
+pub mod garbage;
 pub mod layout;
-pub mod leftovers;
+mod local;
 pub mod manifest;
+pub mod names;
+pub mod process;
 pub mod read;
 pub mod write;
 

@@ -1,13 +1,25 @@
-//! The frame of a table that a manifest names, file by file.
+//! The table that a manifest names, file by file.
 
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::datasource::TableType;
 use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::listing::{ListingOptions, ListingTable, ListingTableConfig, ListingTableUrl};
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::Layout;
+use super::check::{Damage, What, damaged};
 use super::manifest::File;
 use crate::error::{Error, Result};
 
@@ -29,7 +41,7 @@ pub fn frame(
 ///
 /// # Errors
 /// When there is no file, or a path makes no URL.
-pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ListingTable> {
+pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ManifestTable> {
     if files.is_empty() {
         return Err(Error::bug("a table without a file is to be read"));
     }
@@ -40,5 +52,101 @@ pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<Li
     let options = ListingOptions::new(Arc::new(ParquetFormat::default()));
     let config =
         ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
-    Ok(ListingTable::try_new(config)?)
+    Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
+}
+
+/// A table that is read whole or not at all: a scan is planned only over every file that the manifest names, each with the
+/// size and the rows that it names. The engine's own table passes over files that are gone or empty.
+#[derive(Debug)]
+pub struct ManifestTable {
+    layout: Layout,
+    files: Arc<[File]>,
+    listing: ListingTable,
+}
+
+#[async_trait]
+impl TableProvider for ManifestTable {
+    fn schema(&self) -> SchemaRef {
+        self.listing.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        self.listing.supports_filters_pushdown(filters)
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+        // Given the limit, the engine leaves files out; the operator above the scan applies it all the same.
+        let plan = self.listing.scan(state, projection, filters, None).await?;
+        self.check(&plan)?;
+        Ok(plan)
+    }
+}
+
+/// What a plan reads of a file.
+struct Scanned {
+    bytes: u64,
+    rows: Option<u64>,
+}
+
+impl ManifestTable {
+    /// Holds the files that `plan` reads against those of the manifest.
+    fn check(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        let mut scanned = BTreeMap::new();
+        collect(plan, &mut scanned);
+        let mut found = Vec::new();
+        for file in self.files.iter() {
+            let path = self.layout.path(&file.path).to_string();
+            let Some(there) = scanned.get(&path) else {
+                // An empty file is passed over by the engine as well as one that is not there.
+                found.push(Damage { path: file.path.clone(), what: What::Gone { bytes: file.bytes } });
+                continue;
+            };
+            if there.bytes != file.bytes {
+                let what = What::Size { found: there.bytes, bytes: file.bytes };
+                found.push(Damage { path: file.path.clone(), what });
+            } else if let Some(rows) = there.rows.filter(|rows| *rows != file.rows) {
+                return Err(Error::input(format!(
+                    "{}/{} has {rows} rows, and {} by the manifest: bring the file back, or make the result again with `run \
+                     --overwrite`",
+                    self.layout.shown(),
+                    file.path,
+                    file.rows
+                )));
+            }
+        }
+        match found.is_empty() {
+            true => Ok(()),
+            false => Err(damaged(&self.layout, &found)),
+        }
+    }
+}
+
+/// The files that a plan's scans read, by their paths.
+fn collect(plan: &Arc<dyn ExecutionPlan>, scanned: &mut BTreeMap<String, Scanned>) {
+    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
+        let source: &dyn Any = scan.data_source().as_ref();
+        if let Some(config) = source.downcast_ref::<FileScanConfig>() {
+            for file in config.file_groups.iter().flat_map(|group| group.iter()) {
+                let rows = match file.statistics.as_ref().map(|statistics| statistics.num_rows) {
+                    Some(Precision::Exact(rows)) => Some(rows as u64),
+                    _ => None,
+                };
+                let bytes = file.object_meta.size;
+                scanned.insert(file.object_meta.location.to_string(), Scanned { bytes, rows });
+            }
+        }
+    }
+    for child in plan.children() {
+        collect(child, scanned);
+    }
 }

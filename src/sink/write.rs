@@ -36,6 +36,7 @@ use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::manifest::File;
+use super::names::Attempt;
 
 /// Encoded bytes at which a row group ends, at most and at least. Between them, a 32nd of the memory pool for each
 /// writer: what is encoded is held until its group ends, and once more while it goes to the store.
@@ -75,17 +76,20 @@ pub struct WriteExec {
     input: Arc<dyn ExecutionPlan>,
     store_url: ObjectStoreUrl,
     root: Path,
+    attempt: Attempt,
     targets: Vec<Target>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl WriteExec {
-    /// The node over `input` that writes `targets` under `root` of the store that the session knows as `store_url`.
+    /// The node over `input` that writes `targets` under `root` of the store that the session knows as `store_url`, into
+    /// files that bear the name of `attempt`.
     pub fn new(
         input: Arc<dyn ExecutionPlan>,
         store_url: ObjectStoreUrl,
         root: Path,
+        attempt: Attempt,
         targets: Vec<Target>,
     ) -> Self {
         let properties = PlanProperties::new(
@@ -95,7 +99,7 @@ impl WriteExec {
             input.boundedness(),
         );
         let properties = Arc::new(properties);
-        Self { input, store_url, root, targets, properties, metrics: ExecutionPlanMetricsSet::new() }
+        Self { input, store_url, root, attempt, targets, properties, metrics: ExecutionPlanMetricsSet::new() }
     }
 
     /// The URL of the store that is written to.
@@ -106,6 +110,11 @@ impl WriteExec {
     /// The path in that store under which the tables' folders are.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The attempt whose name the files bear.
+    pub fn attempt(&self) -> &Attempt {
+        &self.attempt
     }
 
     /// The tables that are written.
@@ -147,7 +156,8 @@ impl ExecutionPlan for WriteExec {
         _options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let input = children.swap_remove(0);
-        Ok(Arc::new(Self::new(input, self.store_url.clone(), self.root.clone(), self.targets.clone())))
+        let (store_url, root) = (self.store_url.clone(), self.root.clone());
+        Ok(Arc::new(Self::new(input, store_url, root, self.attempt.clone(), self.targets.clone())))
     }
 
     fn with_new_children(
@@ -174,7 +184,8 @@ impl ExecutionPlan for WriteExec {
         };
         let row_group_bytes = row_group_bytes.clamp(*ROW_GROUP_BYTES.start(), *ROW_GROUP_BYTES.end());
         let part = |target: &Target| {
-            Part::new(target.clone(), Arc::clone(&store), &self.root, partition, row_group_bytes)
+            let inside = format!("{}/{}", target.folder, self.attempt.part(partition));
+            Part::new(target.clone(), Arc::clone(&store), &self.root, inside, row_group_bytes)
         };
         let mut parts: Vec<Part> = self.targets.iter().map(part).collect();
         let write = async move {
@@ -224,12 +235,9 @@ impl Part {
         target: Target,
         store: Arc<dyn ObjectStore>,
         root: &Path,
-        partition: usize,
+        inside: String,
         row_group_bytes: usize,
     ) -> Self {
-        // Unique for each attempt: a partition that runs again never writes to a file that somebody may read.
-        let inside =
-            format!("{}/part-{partition:05}-{}.parquet", target.folder, uuid::Uuid::new_v4().simple());
         let path = inside.split('/').fold(root.clone(), |path, part| path.join(part));
         Self { target, store, path, inside, writer: None, row_group_bytes, rows: 0 }
     }

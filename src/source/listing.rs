@@ -163,17 +163,17 @@ fn nothing_at(url: &str, place: &Place, format: job::Format, ignored: usize) -> 
 }
 
 /// A URL of the job taken apart.
-struct Place {
+pub(super) struct Place {
     /// Where to list.
-    url: ListingTableUrl,
+    pub url: ListingTableUrl,
     /// What of the listing is meant, relative to `url`.
-    glob: Option<glob::Pattern>,
+    pub glob: Option<glob::Pattern>,
     /// What stands before a listed file's name to make its path.
     base: String,
 }
 
 impl Place {
-    fn parse(url: &str) -> Result<Self> {
+    pub fn parse(url: &str) -> Result<Self> {
         let wrong = |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is no path and no URL: {e}"));
         address::check(url).map_err(|said| Error::job(format!("a URL in [source] url {said}")))?;
         let remote = address::scheme(url).is_some();

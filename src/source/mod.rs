@@ -13,6 +13,7 @@ mod listing;
 mod number_rows;
 mod parquet;
 mod parse_files;
+pub mod reach;
 mod scan;
 mod sgml;
 mod text;
@@ -22,9 +23,11 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::catalog::TableProvider;
 use datafusion::execution::context::SessionContext;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{cast, lit};
 use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
+use object_store::path::Path;
 
 use crate::error::Result;
 use crate::job::{self, Format};
@@ -59,6 +62,11 @@ impl Listed {
     /// Every file, sorted by path.
     pub fn inputs(&self) -> Vec<job::InputFile> {
         self.files.iter().map(|file| file.input()).collect()
+    }
+
+    /// Where every file is: its store, its path there, and how the user would write it.
+    pub fn places(&self) -> impl Iterator<Item = (&ObjectStoreUrl, &Path, &str)> {
+        self.files.iter().map(|file| (&file.store, &file.meta.location, file.path.as_str()))
     }
 }
 

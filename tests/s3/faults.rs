@@ -8,6 +8,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use resemblance::sink::manifest::File;
+use resemblance::sink::names::Attempt;
 use resemblance::sink::write::{Rows, Target, WriteExec};
 use resemblance::sink::{Layout, read};
 use resemblance::source;
@@ -178,7 +179,13 @@ async fn numbers(context: &SessionContext, rows: u64) -> Arc<dyn ExecutionPlan> 
         schema: Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, true)])),
     };
     let store = ObjectStoreUrl::parse("s3://data").unwrap();
-    Arc::new(WriteExec::new(Arc::new(CoalescePartitionsExec::new(input)), store, "out".into(), vec![target]))
+    Arc::new(WriteExec::new(
+        Arc::new(CoalescePartitionsExec::new(input)),
+        store,
+        "out".into(),
+        Attempt::random(),
+        vec![target],
+    ))
 }
 
 const REFUSED: &str = "<Error><Code>AccessDenied</Code></Error>";

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::taken_back;
 use crate::operator::Operator;
+use crate::sink::names::Attempt;
 use crate::sink::write::{Rows, Target, WriteExec};
 use crate::source::{Chunk, FileToParse, NumberRowsExec, ParseFilesExec, Parser};
 
@@ -36,7 +37,7 @@ pub struct Codec {
 #[derive(Serialize, Deserialize)]
 enum Node {
     Operator(Operator),
-    Write { store: String, root: String, targets: Vec<Table> },
+    Write { store: String, root: String, attempt: String, targets: Vec<Table> },
     ParseFiles { parser: Parser, files: Vec<FileToParse> },
     NumberRows { chunks: Vec<Chunk>, batch_rows: usize, compression: String },
 }
@@ -103,6 +104,7 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
         return Ok(Some(Node::Write {
             store: write.store_url().as_str().to_owned(),
             root: write.root().to_string(),
+            attempt: write.attempt().to_string(),
             targets: write.targets().iter().map(table).collect::<Result<_>>()?,
         }));
     }
@@ -130,14 +132,17 @@ fn plan(node: Node, mut inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn E
     };
     Ok(match node {
         Node::Operator(operator) => operator.over(vec![input])?,
-        Node::Write { store, root, targets } => {
+        Node::Write { store, root, attempt, targets } => {
             let target = |table: Table| -> Result<Target> {
                 let Table { table, folder, rows, schema } = table;
                 Ok(Target { table, folder, rows, schema: schema_of(&schema)? })
             };
             let targets = targets.into_iter().map(target).collect::<Result<_>>()?;
             let root = Path::parse(root).map_err(object_store::Error::from)?;
-            Arc::new(WriteExec::new(input, ObjectStoreUrl::parse(store)?, root, targets))
+            let Some(attempt) = Attempt::parse(&attempt) else {
+                return exec_err!("{attempt:?} is no attempt at a run");
+            };
+            Arc::new(WriteExec::new(input, ObjectStoreUrl::parse(store)?, root, attempt, targets))
         }
         Node::ParseFiles { parser, files } => Arc::new(ParseFilesExec::try_new(input, parser, files.into())?),
         Node::NumberRows { chunks, batch_rows, compression } => {
@@ -240,7 +245,13 @@ mod tests {
         let store = ObjectStoreUrl::parse("s3://bucket").unwrap();
         let input = rows(&[DataType::Utf8]);
         let root = Path::from("a b/\u{e9}%");
-        let write = WriteExec::new(Arc::clone(&input), store.clone(), root.clone(), vec![target.clone()]);
+        let write = WriteExec::new(
+            Arc::clone(&input),
+            store.clone(),
+            root.clone(),
+            Attempt::random(),
+            vec![target.clone()],
+        );
         let back = there_and_back(&(Arc::new(write) as _), &[input]);
         let back = back.downcast_ref::<WriteExec>().unwrap();
         assert_eq!((back.store_url(), back.root()), (&store, &root));

@@ -1,0 +1,64 @@
+//! An output that the source would read, or that holds the source, is refused before anything is written.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+
+use crate::error::{Error, Result};
+use crate::job;
+use crate::sink::Layout;
+use crate::source::Listed;
+use crate::source::reach::{Reach, same_store};
+
+/// Refuses a source and an output of which one lies in the other: a run would read what it writes, and what it may remove
+/// would lie among documents.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with both.
+pub(super) fn refuse(output: &Layout, source: &job::Source, listed: &Listed) -> Result<()> {
+    let (store, root) = (output.store_url(), output.root());
+    let shown = output.shown();
+    for url in &source.urls {
+        let reach = Reach::of(url)?;
+        if reach.lies_in(store, root) {
+            return Err(Error::job(format!(
+                "the source `{url}` lies in the output `{shown}`: choose an output.url that holds no documents"
+            )));
+        }
+        if reach.takes_in(store, root) {
+            return Err(Error::job(format!(
+                "the output `{shown}` lies in the source `{url}`, which would read the output's own files as documents: choose \
+                 an output.url outside of it"
+            )));
+        }
+    }
+    let mut links = Links::default();
+    for (of, location, path) in listed.places() {
+        if same_store(of, store) && (location.prefix_matches(root) || links.lead_into(output, location)) {
+            return Err(Error::job(format!(
+                "the source's file {path} lies in the output `{shown}`: choose an output.url that holds no documents"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Where the folders of local files really are, each looked up once.
+#[derive(Default)]
+struct Links(BTreeMap<PathBuf, PathBuf>);
+
+impl Links {
+    /// Whether a local file is in the output by a link.
+    fn lead_into(&mut self, output: &Layout, location: &Path) -> bool {
+        let Some(root) = output.folder() else { return false };
+        let Ok(file) = LocalFileSystem::new().path_to_filesystem(location) else { return false };
+        if std::fs::symlink_metadata(&file).is_ok_and(|meta| meta.is_symlink()) {
+            return std::fs::canonicalize(&file).is_ok_and(|file| file.starts_with(root));
+        }
+        let Some(folder) = file.parent() else { return false };
+        let real = self.0.entry(folder.to_owned());
+        real.or_insert_with(|| std::fs::canonicalize(folder).unwrap_or_default()).starts_with(root)
+    }
+}

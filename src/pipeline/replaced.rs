@@ -1,0 +1,65 @@
+//! The result that an output holds when a run begins: what `--overwrite` replaces, in one put, when the new one is whole.
+
+use bytes::Bytes;
+use object_store::UpdateVersion;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Existing;
+use crate::error::Result;
+use crate::sink::Layout;
+use crate::sink::manifest::Run as Manifest;
+
+/// What was there.
+pub(super) struct Replaced {
+    /// The bytes and version of `manifest.json`; none where there was none.
+    there: Option<(Bytes, UpdateVersion)>,
+    /// What they say; none where that cannot be read.
+    manifest: Option<Manifest>,
+}
+
+impl Replaced {
+    /// What `output` holds now.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(super) async fn read(output: &Layout) -> Result<Self> {
+        let there = output.manifest_bytes().await?;
+        // One that cannot be read names nothing that could be removed; its place is taken all the same.
+        let manifest = there.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
+        Ok(Self { there, manifest })
+    }
+
+    /// The files of the result that was there.
+    pub(super) fn files(&self) -> Vec<String> {
+        let paths = self.manifest.iter().flat_map(Manifest::paths);
+        paths.map(str::to_owned).collect()
+    }
+
+    /// The attempts that the result that was there names.
+    pub(super) fn attempts(&self) -> Vec<String> {
+        self.manifest.as_ref().map(|manifest| manifest.attempts.clone()).unwrap_or_default()
+    }
+
+    /// What tells the steps of this run from those of others: its fingerprint, and for a run that replaces also what it
+    /// replaces. So `--overwrite` never takes over steps of the run whose result it replaces, and goes on from its own.
+    pub(super) fn key(&self, fingerprint: &str, existing: Existing) -> String {
+        let fingerprint = fingerprint.get(..16).unwrap_or(fingerprint);
+        match (existing, &self.there) {
+            (Existing::Keep, _) => fingerprint.to_owned(),
+            (Existing::Overwrite, None) => format!("{fingerprint}-over-nothing"),
+            (Existing::Overwrite, Some((bytes, _))) => format!("{fingerprint}-over-{:016x}", xxh3_64(bytes)),
+        }
+    }
+
+    /// Puts `manifest` in place of what was there: whether it is there now. It is not where another process put one
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub(super) async fn put(&self, output: &Layout, manifest: &Manifest) -> Result<bool> {
+        match &self.there {
+            None => output.create("manifest.json", manifest).await,
+            Some((bytes, version)) => output.replace("manifest.json", manifest, bytes, version).await,
+        }
+    }
+}

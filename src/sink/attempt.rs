@@ -1,0 +1,68 @@
+//! The record of an attempt, written ahead: it is put before the attempt's first file, so that whatever the attempt leaves
+//! behind is known to be ours.
+
+use serde::{Deserialize, Serialize};
+
+use super::Layout;
+use super::names::Attempt;
+use crate::error::Result;
+
+/// The folder of records, inside the output.
+pub(super) const ATTEMPTS: &str = "_work/attempts";
+
+/// What an attempt says of itself before it writes anything.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// The attempt, whose id stands in the names of its files.
+    pub attempt: String,
+    /// The run that it belongs to: see [`crate::job::fingerprint`].
+    pub fingerprint: String,
+    /// The version of this program.
+    pub resemblance: String,
+    /// The files of the finished output that it is to replace, inside the output. They are removed once it is replaced,
+    /// and nobody would know them as ours if the replacing process died in between.
+    pub replaces: Vec<String>,
+}
+
+impl Record {
+    /// Puts the record.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn put(&self, output: &Layout) -> Result<()> {
+        output.create(&path(&self.attempt), self).await?;
+        Ok(())
+    }
+}
+
+/// The ids of the attempts whose records are there, sorted.
+///
+/// # Errors
+/// When the store does not answer.
+pub async fn ids(output: &Layout) -> Result<Vec<String>> {
+    let listed = output.list(ATTEMPTS).await?;
+    let inside = listed.iter().filter_map(|meta| output.inside(&meta.location));
+    Ok(inside.filter_map(|inside| Some(attempt_of(&inside)?.to_string())).collect())
+}
+
+/// Whether the store keeps the promise of a put that must not replace anything; some servers do not know that condition
+/// and replace. `record` is there already: put again with other content it must be refused.
+///
+/// # Errors
+/// When the store does not answer.
+pub async fn keeps_conditions(output: &Layout, record: &Record) -> Result<bool> {
+    if output.folder().is_some() {
+        return Ok(true);
+    }
+    let other = Record { resemblance: format!("{} asks", record.resemblance), ..record.clone() };
+    Ok(!output.create(&path(&record.attempt), &other).await?)
+}
+
+fn path(attempt: &str) -> String {
+    format!("{ATTEMPTS}/{attempt}.json")
+}
+
+/// The attempt whose record a path inside the output is.
+pub(super) fn attempt_of(inside: &str) -> Option<Attempt> {
+    Attempt::parse(inside.strip_prefix(ATTEMPTS)?.strip_prefix('/')?.strip_suffix(".json")?)
+}

@@ -1,0 +1,174 @@
+//! Whether the files that a manifest names are there as it names them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use object_store::ObjectStoreExt;
+
+use super::Layout;
+use super::manifest::File;
+use crate::error::{Context, Error, Result};
+
+/// Files whose bytes are read at the same time.
+const CONCURRENT_FILES: usize = 8;
+
+/// A file that is not as its manifest names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Its path inside the output.
+    pub path: String,
+    /// What is wrong with it, as the end of a sentence.
+    pub what: What,
+}
+
+/// What is wrong with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// It is not there.
+    Gone {
+        /// Its size by the manifest.
+        bytes: u64,
+    },
+    /// It has another size.
+    Size {
+        /// The size that it has.
+        found: u64,
+        /// Its size by the manifest.
+        bytes: u64,
+    },
+    /// It has other bytes.
+    Crc32 {
+        /// The CRC-32 of its bytes.
+        found: u32,
+        /// Their CRC-32 by the manifest.
+        crc32: u32,
+    },
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = &self.path;
+        match self.what {
+            What::Gone { bytes } => write!(f, "{path} is gone ({bytes} bytes by the manifest)"),
+            What::Size { found, bytes } => write!(f, "{path} has {found} bytes, and {bytes} by the manifest"),
+            What::Crc32 { found, crc32 } => {
+                write!(f, "{path} has the CRC-32 {found:08x}, and {crc32:08x} by the manifest")
+            }
+        }
+    }
+}
+
+/// Those of `files` that are gone or have another size. Reads sizes alone: one listing for each folder of a far store.
+///
+/// # Errors
+/// When the store does not answer, or a path leads out of the output.
+pub async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for file in files {
+        lies_inside(output, file)?;
+    }
+    match output.folder() {
+        Some(folder) => {
+            for file in files {
+                if let Ok(meta) = std::fs::metadata(folder.join(&file.path)) {
+                    if meta.is_file() {
+                        found.insert(file.path.clone(), meta.len());
+                    }
+                }
+            }
+        }
+        None => {
+            let folders: BTreeSet<&str> =
+                files.iter().filter_map(|file| Some(file.path.rsplit_once('/')?.0)).collect();
+            for folder in folders {
+                for meta in output.list(folder).await? {
+                    found.extend(output.inside(&meta.location).map(|inside| (inside, meta.size)));
+                }
+            }
+        }
+    }
+    let mut damaged = Vec::new();
+    for file in files {
+        let bytes = file.bytes;
+        let what = match found.get(&file.path) {
+            None => What::Gone { bytes },
+            Some(&found) if found != bytes => What::Size { found, bytes },
+            Some(_) => continue,
+        };
+        damaged.push(Damage { path: file.path.clone(), what });
+    }
+    Ok(damaged)
+}
+
+/// Those of `files` that are gone, have another size or other bytes. Reads every byte.
+///
+/// # Errors
+/// When the store does not answer, or a path leads out of the output.
+pub async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
+    let mut damaged = sizes(output, files).await?;
+    let bad: BTreeSet<&str> = damaged.iter().map(|damage| damage.path.as_str()).collect();
+    let whole: Vec<File> =
+        files.iter().filter(|file| !bad.contains(file.path.as_str())).map(|file| (*file).clone()).collect();
+    let checked: Vec<Option<Damage>> = stream::iter(whole)
+        .map(|file| {
+            let output = output.clone();
+            // A task of its own, so that several cores compute.
+            let task = tokio::spawn(async move { checksum(&output, &file).await });
+            async move { task.await.map_err(|e| Error::bug("a file was not read to its end").because(e))? }
+        })
+        .buffered(CONCURRENT_FILES)
+        .try_collect()
+        .await?;
+    damaged.extend(checked.into_iter().flatten());
+    damaged.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(damaged)
+}
+
+async fn checksum(output: &Layout, file: &File) -> Result<Option<Damage>> {
+    let failed = || format!("cannot read {}/{}", output.shown(), file.path);
+    let path = file.path.clone();
+    let got = match output.store().get(&output.path(&file.path)).await {
+        Ok(got) => got,
+        Err(object_store::Error::NotFound { .. }) => {
+            return Ok(Some(Damage { path, what: What::Gone { bytes: file.bytes } }));
+        }
+        Err(e) => return Err(e).context(failed),
+    };
+    let mut stream = got.into_stream();
+    let mut crc32 = crc32fast::Hasher::new();
+    while let Some(bytes) = stream.try_next().await.context(failed)? {
+        crc32.update(&bytes);
+    }
+    let found = crc32.finalize();
+    let what = What::Crc32 { found, crc32: file.crc32 };
+    Ok((found != file.crc32).then_some(Damage { path, what }))
+}
+
+/// Refuses a manifest that names files outside the output: somebody changed it.
+fn lies_inside(output: &Layout, file: &File) -> Result<()> {
+    let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
+    if file.path.split('/').all(plain) {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "a manifest of {} names the file {:?}, which is no path inside the output: somebody changed the manifest; run the \
+         job again with --overwrite",
+        output.shown(),
+        file.path
+    )))
+}
+
+/// The error for damaged files of a finished output.
+pub fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
+    let more = match damaged.len() {
+        0 | 1 => String::new(),
+        n => format!(" and {} more damaged files", n - 1),
+    };
+    let first = damaged.first().map(ToString::to_string).unwrap_or_default();
+    Error::input(format!(
+        "the result in {output} is damaged: {first}{more}: bring the files back, or make the result again with `run \
+         --overwrite` (`resemblance verify {output}` names every damaged file)",
+        output = output.shown()
+    ))
+}

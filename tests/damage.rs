@@ -1,0 +1,231 @@
+//! What a manifest names is there, or it is an error.
+
+use std::path::{Path, PathBuf};
+
+use predicates::prelude::*;
+use resemblance::error::Kind;
+use resemblance::pipeline::Existing;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::stopping::run_until;
+use crate::support::*;
+
+/// What happens to a file.
+#[derive(Debug, Clone, Copy)]
+enum Damage {
+    Gone,
+    Empty,
+    Cut,
+    Flipped,
+}
+
+const DAMAGES: [Damage; 4] = [Damage::Gone, Damage::Empty, Damage::Cut, Damage::Flipped];
+
+fn damage(file: &Path, how: Damage) {
+    let mut bytes = std::fs::read(file).unwrap();
+    match how {
+        Damage::Gone => return std::fs::remove_file(file).unwrap(),
+        Damage::Empty => bytes.clear(),
+        Damage::Cut => bytes.truncate(bytes.len() / 2),
+        Damage::Flipped => {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+        }
+    }
+    std::fs::write(file, bytes).unwrap();
+}
+
+struct Scene {
+    folder: TempDir,
+    input: PathBuf,
+    expected: Vec<datafusion::arrow::array::RecordBatch>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempdir().unwrap();
+        let input = folder.path().join("in.parquet");
+        write_parquet(&input, &corpus(8, 80, 30), 20);
+        let output = folder.path().join("undisturbed");
+        run(&job(&input, &output, &[])).unwrap();
+        let expected = tables(&output);
+        Self { folder, input, expected }
+    }
+
+    fn output(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// The step manifests of an unfinished output, and the files that they name.
+fn steps(output: &Path) -> Vec<(PathBuf, Vec<PathBuf>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(output.join("_work")).unwrap().flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "json") {
+            let stage: resemblance::sink::manifest::Stage =
+                serde_json::from_slice(&std::fs::read(entry.path()).unwrap()).unwrap();
+            found.push((entry.path(), stage.files.iter().map(|file| output.join(&file.path)).collect()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A run that ended before its last step and lost a file since: the step is done again, for every file and damage.
+#[test]
+fn a_damaged_step_is_done_again() {
+    let scene = Scene::new();
+    // Once to the last step, to see what there is to damage.
+    let probe = scene.output("probe");
+    let plans = (0..).find(|at| {
+        !run_until(&job(&scene.input, &scene.output(&format!("n{at}")), &[]), Existing::Keep, *at).1
+    });
+    let last = plans.unwrap() - 1;
+    run_until(&job(&scene.input, &probe, &[]), Existing::Keep, last).0.unwrap_err();
+    let there = steps(&probe);
+    assert!(there.len() >= 6, "{there:?}");
+    let whole = run(&job(&scene.input, &probe, &[])).unwrap();
+    for (step, (_, files)) in there.iter().enumerate() {
+        for file in 0..files.len() {
+            let how = DAMAGES[(step + file) % DAMAGES.len()];
+            let output = scene.output(&format!("out {step} {file}"));
+            let job = job(&scene.input, &output, &[]);
+            run_until(&job, Existing::Keep, last).0.unwrap_err();
+            damage(&steps(&output)[step].1[file], how);
+            let outcome = run(&job).unwrap();
+            assert_eq!(outcome.steps_reused, whole.steps_reused - 1, "{how:?} {file} of step {step}");
+            assert_eq!(tables(&output), scene.expected, "{how:?} {file} of step {step}");
+        }
+        // The step's manifest itself, cut as by a power cut.
+        let output = scene.output(&format!("manifest {step}"));
+        let job = job(&scene.input, &output, &[]);
+        run_until(&job, Existing::Keep, last).0.unwrap_err();
+        damage(&steps(&output)[step].0, if step % 2 == 0 { Damage::Empty } else { Damage::Cut });
+        let outcome = run(&job).unwrap();
+        assert_eq!(outcome.steps_reused, whole.steps_reused - 1, "manifest of step {step}");
+        assert_eq!(tables(&output), scene.expected, "manifest of step {step}");
+    }
+}
+
+/// A finished output with a file that is gone, empty or cut: every command that reads it ends with 3 and names the file.
+#[test]
+fn a_damaged_result_is_never_finished_already_and_never_read() {
+    let scene = Scene::new();
+    let output = scene.output("undisturbed");
+    let path = scene.folder.path().join("job.toml");
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n\
+         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n",
+        scene.input
+    );
+    std::fs::write(&path, text).unwrap();
+    let (path, shown) = (path.to_str().unwrap(), output.to_str().unwrap());
+    for (table, how) in [
+        ("pairs", Damage::Gone),
+        ("documents", Damage::Empty),
+        ("clusters", Damage::Cut),
+        ("rejects", Damage::Gone),
+    ] {
+        let file = output.join(&manifest(&output).tables[table].files[0].path);
+        let whole = std::fs::read(&file).unwrap();
+        damage(&file, how);
+        let name = file.file_name().unwrap().to_str().unwrap();
+        for arguments in [
+            vec!["run", path],
+            vec!["sql", shown, "SELECT count(*) FROM pairs"],
+            vec!["neighbors", shown, "--id", "d00000"],
+            vec!["verify", shown],
+        ] {
+            resemblance()
+                .args(&arguments)
+                .assert()
+                .code(3)
+                .stderr(predicate::str::contains(name).and(predicate::str::contains("--overwrite")));
+        }
+        std::fs::write(&file, whole).unwrap();
+    }
+    resemblance().args(["run", path]).assert().success().stdout(predicate::str::contains("finished already"));
+    // Other bytes of the same number are for `verify`.
+    let file = output.join(&manifest(&output).tables["pairs"].files[0].path);
+    damage(&file, Damage::Flipped);
+    let found = resemblance().args(["verify", shown, "--json"]).assert().code(3).get_output().stdout.clone();
+    let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
+    assert_eq!(found["damaged"].as_array().unwrap().len(), 1, "{found}");
+    assert!(found["damaged"][0].as_str().unwrap().contains("CRC-32"), "{found}");
+    // The way out that the message names.
+    resemblance().args(["run", path, "--overwrite"]).assert().success();
+    assert_eq!(tables(&output), scene.expected);
+    resemblance()
+        .args(["verify", shown])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("all as the manifest names them"));
+}
+
+#[test]
+fn a_file_of_other_rows_than_the_manifest_says_is_not_read() {
+    let scene = Scene::new();
+    let output = scene.output("undisturbed");
+    let mut told = manifest(&output);
+    told.tables.get_mut("pairs").unwrap().files[0].rows += 1;
+    std::fs::write(output.join("manifest.json"), serde_json::to_vec(&told).unwrap()).unwrap();
+    resemblance()
+        .args(["sql", output.to_str().unwrap(), "SELECT id_a FROM pairs LIMIT 1"])
+        .assert()
+        .code(3)
+        .stderr(predicate::str::contains("rows, and").and(predicate::str::contains("by the manifest")));
+}
+
+#[test]
+fn a_manifest_that_leads_out_of_the_output_is_refused() {
+    let scene = Scene::new();
+    let output = scene.output("undisturbed");
+    let secret = scene.input.file_name().unwrap().to_str().unwrap();
+    for path in [
+        format!("../{secret}"),
+        "../..".into(),
+        format!("pairs/../../{secret}"),
+        String::new(),
+        "/etc/passwd".into(),
+    ] {
+        let mut told = manifest(&output);
+        told.tables.get_mut("pairs").unwrap().files[0].path = path.clone();
+        let folder = tempdir().unwrap();
+        std::fs::write(folder.path().join("manifest.json"), serde_json::to_vec(&told).unwrap()).unwrap();
+        for command in [&["verify"][..], &["sql"]] {
+            let mut arguments = command.to_vec();
+            arguments.push(folder.path().to_str().unwrap());
+            if command[0] == "sql" {
+                arguments.push("SELECT * FROM pairs");
+            }
+            resemblance()
+                .args(&arguments)
+                .assert()
+                .code(3)
+                .stderr(predicate::str::contains("no path inside the output"));
+        }
+    }
+}
+
+/// A file that goes between the planning of a query and its reading is an error, not a shorter answer.
+#[test]
+fn a_file_that_goes_while_it_is_read_is_an_error() {
+    let scene = Scene::new();
+    let output = scene.output("undisturbed");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let context =
+            resemblance::engine::session::session(&resemblance::job::Engine::local(1 << 28)).unwrap();
+        let finished = resemblance::query::Finished::open(&context, output.to_str().unwrap()).await.unwrap();
+        let plan =
+            finished.sql("SELECT id_a FROM pairs").await.unwrap().create_physical_plan().await.unwrap();
+        let told = manifest(&output);
+        std::fs::remove_file(output.join(&told.tables["pairs"].files[0].path)).unwrap();
+        let read = datafusion::physical_plan::collect(plan, context.task_ctx()).await;
+        let error = resemblance::error::Error::from(read.unwrap_err());
+        assert_eq!(error.kind(), Kind::Input, "{error}");
+        let again = finished.sql("SELECT id_a FROM pairs").await.unwrap().collect().await;
+        let error = resemblance::error::Error::from(again.unwrap_err());
+        assert!(error.to_string().contains("is gone"), "{error}");
+    });
+}

@@ -1,0 +1,272 @@
+//! What this program did not write, it never removes; what it replaces is there until the new result is.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use predicates::prelude::*;
+use resemblance::pipeline::Existing;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::stopping::run_until;
+use crate::support::*;
+
+/// Every file under a folder, with its bytes.
+fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(files(&path)),
+            false => drop(found.insert(path.clone(), std::fs::read(&path).unwrap())),
+        }
+    }
+    found
+}
+
+/// A job file over `source` of `format`.
+fn job_file(folder: &Path, format: &str, source: &str, output: &str) -> PathBuf {
+    let path = folder.join("job.toml");
+    let text = format!(
+        "[source]\nformat = {format:?}\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
+         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A folder with `proj/documents/part-00000-abc.snappy.parquet`, as another program would have written it.
+fn project() -> TempDir {
+    let folder = tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("proj/documents")).unwrap();
+    write_parquet(
+        &folder.path().join("proj/documents/part-00000-abc.snappy.parquet"),
+        &corpus(1, 20, 20),
+        10,
+    );
+    folder
+}
+
+#[test]
+fn a_source_in_the_output_is_refused_and_stays() {
+    let folder = project();
+    let before = files(&folder.path().join("proj"));
+    let absolute = folder.path().join("proj");
+    std::os::unix::fs::symlink(&absolute, folder.path().join("link")).unwrap();
+    for (source, output) in [
+        ("proj/documents/", "proj"),
+        ("proj/documents", "./proj/"),
+        ("proj/documents/*.parquet", "proj"),
+        ("proj/documents/part-00000-abc.snappy.parquet", "proj/documents/../../proj"),
+        ("proj/documents/", absolute.to_str().unwrap()),
+        ("proj/documents/", "link"),
+        ("link/documents/", "proj"),
+        ("proj/documents/", "."),
+        ("proj/documents/", "proj/documents"),
+    ] {
+        for more in [&[][..], &["--overwrite"]] {
+            let job = job_file(folder.path(), "parquet", source, output);
+            resemblance().current_dir(folder.path()).arg("run").arg(&job).args(more).assert().code(2).stderr(
+                predicate::str::contains("output").and(predicate::str::contains("choose an output.url")),
+            );
+            assert_eq!(files(&absolute), before, "{source} to {output}");
+        }
+    }
+}
+
+#[test]
+fn an_output_in_the_source_is_refused() {
+    let folder = tempdir().unwrap();
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    write_parquet(&data.join("in.parquet"), &corpus(1, 20, 20), 10);
+    std::fs::write(data.join("in.json"), "{\"id\":\"a\",\"text\":\"one two three\"}\n").unwrap();
+    std::os::unix::fs::symlink(folder.path().join("elsewhere"), data.join("linked")).unwrap();
+    let before = files(&data);
+    for (format, source, output) in [
+        ("parquet", "data", "./data/out"),
+        ("parquet", "data/", "data"),
+        ("parquet", ".", "out"),
+        ("parquet", "data/**/*.parquet", "data/out"),
+        ("parquet", "data/*", "data/out"),
+        // `.json` takes in `manifest.json`.
+        ("jsonl", "data", "data/out"),
+        ("jsonl", "data/*/*.json", "data/out"),
+    ] {
+        let job = job_file(folder.path(), format, source, output);
+        resemblance().current_dir(folder.path()).arg("run").arg(&job).assert().code(2).stderr(
+            predicate::str::contains("lies in the").and(predicate::str::contains("choose an output.url")),
+        );
+        assert_eq!(files(&data), before, "{source} to {output}");
+        assert!(!folder.path().join("out").exists());
+    }
+    // By a link inside the source, once there is something behind it.
+    std::fs::create_dir(folder.path().join("elsewhere")).unwrap();
+    write_parquet(&folder.path().join("elsewhere/in.parquet"), &corpus(2, 20, 20), 10);
+    let job = job_file(folder.path(), "parquet", "data", "elsewhere");
+    let run = || resemblance().current_dir(folder.path()).arg("run").arg(&job).assert();
+    run().code(2).stderr(predicate::str::contains("data/linked/in.parquet lies in the output"));
+    // What a pattern cannot match does not overlap.
+    let job = job_file(folder.path(), "parquet", "data/*.parquet", "data/out");
+    resemblance().current_dir(folder.path()).arg("run").arg(&job).assert().success();
+}
+
+#[test]
+fn clean_removes_nothing_where_no_run_ever_wrote() {
+    let folder = project();
+    for file in
+        ["proj/_work/groups.json", "proj/_work/groups/part-00000-1.parquet", "proj/pairs/part-0.parquet"]
+    {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "{}").unwrap();
+    }
+    let before = files(folder.path());
+    resemblance()
+        .args(["clean", folder.path().join("proj").to_str().unwrap()])
+        .assert()
+        .success()
+        .stdout(predicate::str::contains("0 files, 0 bytes, removed"))
+        .stdout(predicate::str::contains("4 files").and(predicate::str::contains("stay")));
+    assert_eq!(files(folder.path()), before);
+}
+
+/// Puts files of other programs, and some of another output of ours, into the folders of an output.
+fn foreign(folder: &Path, output: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let other = folder.join("another output");
+    let input = folder.join("other.parquet");
+    write_parquet(&input, &corpus(77, 30, 20), 10);
+    run(&job(&input, &other, &[])).unwrap();
+    let ours_elsewhere = manifest(&other).tables["pairs"].files[0].path.clone();
+    let mut put = BTreeMap::new();
+    for (name, bytes) in [
+        ("pairs/notes.txt".to_owned(), b"notes".to_vec()),
+        ("pairs/part-00000-abc.snappy.parquet".to_owned(), b"PAR1".to_vec()),
+        ("documents/part-00000-9f86d081884c7d659a2feaa0c55ad015.parquet".to_owned(), b"PAR1".to_vec()),
+        ("_work/mine.json".to_owned(), b"{\"mine\": true}".to_vec()),
+        ("_work/keys/part-00001-1.parquet".to_owned(), b"PAR1".to_vec()),
+        ("_work/claims/readme.txt".to_owned(), b"?".to_vec()),
+        // Of this program, and of another output of it: nothing here says that it is this output's.
+        (ours_elsewhere.clone(), std::fs::read(other.join(&ours_elsewhere)).unwrap()),
+    ] {
+        let path = output.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &bytes).unwrap();
+        put.insert(path, bytes);
+    }
+    put
+}
+
+#[test]
+fn files_of_others_in_an_output_outlive_every_command() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    write_parquet(&input, &corpus(3, 60, 30), 20);
+    let output = folder.path().join("out");
+    let job = job_file(folder.path(), "parquet", input.to_str().unwrap(), output.to_str().unwrap());
+    let foreign = foreign(folder.path(), &output);
+    let still_there = |after: &str| {
+        let there = files(&output);
+        for (path, bytes) in &foreign {
+            assert_eq!(there.get(path), Some(bytes), "{} after {after}", path.display());
+        }
+    };
+    let told = || {
+        predicate::str::contains(format!("{} files in", foreign.len()))
+            .and(predicate::str::contains("and 6 more"))
+    };
+    resemblance().arg("run").arg(&job).assert().success().stderr(told());
+    still_there("run");
+    let first = manifest(&output);
+    resemblance().arg("run").arg(&job).arg("--overwrite").assert().success().stderr(told());
+    still_there("run --overwrite");
+    // What was ours and in force before is gone, and nothing else of ours is there.
+    let second = manifest(&output);
+    assert!(first.paths().is_disjoint(&second.paths()));
+    let named: Vec<PathBuf> = second.paths().into_iter().map(|path| output.join(path)).collect();
+    let mut there: Vec<PathBuf> =
+        files(&output).into_keys().filter(|path| !foreign.contains_key(path)).collect();
+    there.retain(|path| !named.contains(path));
+    assert_eq!(there, [output.join("manifest.json")]);
+    resemblance().arg("clean").arg(&output).assert().success().stdout(told());
+    still_there("clean");
+}
+
+#[test]
+fn an_overwrite_that_fails_leaves_the_old_result_whole() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    write_parquet(&input, &corpus(4, 60, 30), 20);
+    let output = folder.path().join("out");
+    let job = job_file(folder.path(), "parquet", input.to_str().unwrap(), output.to_str().unwrap());
+    resemblance().arg("run").arg(&job).assert().success();
+    let (before, whole) = (files(&output), std::fs::read(&input).unwrap());
+    let overwrite = |sets: &[&str]| {
+        let mut command = resemblance();
+        command.arg("run").arg(&job).arg("--overwrite").args(sets.iter().flat_map(|set| ["--set", *set]));
+        command.assert()
+    };
+    overwrite(&["source.text=body"]).code(2).stderr(predicate::str::contains("no column `body`"));
+    assert_eq!(files(&output), before);
+    overwrite(&["source.url=nowhere.parquet"]).code(3);
+    assert_eq!(files(&output), before);
+    // A file that cannot be read is found before anything is written.
+    std::fs::write(&input, &whole[..whole.len() / 2]).unwrap();
+    overwrite(&[]).code(3).stderr(predicate::str::contains("in.parquet"));
+    assert_eq!(files(&output), before);
+    resemblance().arg("verify").arg(&output).assert().success();
+}
+
+/// A failure before each plan of an `--overwrite`: the old result can be read after each, and the next one goes on.
+#[test]
+fn an_overwrite_that_ends_anywhere_leaves_the_old_result_and_is_taken_up() {
+    let folder = tempdir().unwrap();
+    let (first, second) = (folder.path().join("first.parquet"), folder.path().join("second.parquet"));
+    write_parquet(&first, &corpus(5, 60, 30), 20);
+    write_parquet(&second, &corpus(6, 70, 30), 20);
+    let expected = |input: &Path, name: &str| {
+        let output = folder.path().join(name);
+        run(&job(input, &output, &[])).unwrap();
+        tables(&output)
+    };
+    let (old, new) = (expected(&first, "old"), expected(&second, "new"));
+    let output = folder.path().join("out");
+    let mut ended_early = 0;
+    for at in 0.. {
+        if at == 0 || manifest(&output).counts["documents"] != 60 {
+            run_until(&job(&first, &output, &[]), Existing::Overwrite, usize::MAX).0.unwrap();
+        }
+        assert_eq!(tables(&output), old, "before plan {at}");
+        let over = job(&second, &output, &[]);
+        let (_, failed) = run_until(&over, Existing::Overwrite, at);
+        if !failed {
+            break;
+        }
+        ended_early += 1;
+        assert_eq!(tables(&output), old, "after plan {at} failed");
+        assert_eq!(std::fs::read_dir(output.join("_work/claims")).map_or(0, Iterator::count), 0);
+        let outcome = run_until(&over, Existing::Overwrite, usize::MAX).0.unwrap();
+        // A step of each plan before, and those that need no engine.
+        assert!(outcome.steps_reused >= at, "{} at plan {at}", outcome.steps_reused);
+        assert_eq!(tables(&output), new, "taken up at plan {at}");
+        let named = manifest(&output).paths().len();
+        assert_eq!(files(&output).len(), named + 1, "leftovers after plan {at}");
+    }
+    assert!(ended_early >= 7, "only {ended_early} plans");
+    assert_eq!(tables(&output), new);
+}
+
+#[test]
+fn an_unfinished_run_of_another_job_stands_in_nobodys_way() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    let mut documents = corpus(7, 40, 30);
+    documents.push(documents[0].clone());
+    write_parquet(&input, &documents, 20);
+    let output = folder.path().join("out");
+    // Two documents of one id end the run after its first step, and its own advice has another fingerprint.
+    let error = run(&job(&input, &output, &[])).unwrap_err();
+    assert!(error.to_string().contains("source.duplicate_ids = \"reject\""), "{error}");
+    let outcome = run(&job(&input, &output, &["source.duplicate_ids=reject"])).unwrap();
+    assert_eq!(outcome.manifest.counts["documents"], 40);
+    assert_eq!(files(&output).len(), manifest(&output).paths().len() + 1);
+}
