@@ -77,6 +77,20 @@ impl Process {
         }
     }
 
+    /// Stops it, and waits until all of its threads stand still.
+    pub fn stop(&mut self) {
+        self.signal("STOP");
+        let threads = format!("/proc/{}/task", self.id());
+        wait_for("a process to stand still", Duration::from_secs(10), || {
+            let stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+                let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+                // The name before the state is in brackets, and may hold anything.
+                stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('T'))
+            };
+            std::fs::read_dir(&threads).ok()?.all(|thread| stopped(thread) != Some(false)).then_some(())
+        });
+    }
+
     /// Ends it at once.
     pub fn kill(&mut self) {
         if self.ended().is_none() {

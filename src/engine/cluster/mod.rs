@@ -9,7 +9,7 @@
 //! - `taken_back`: stages that must not run again.
 //! - `settings`: the configuration that plans are made and run with.
 //! - [`member`]: what an executor tells of itself.
-//! - `finished`: the jobs that a scheduler remembers.
+//! - `finished`, `replaced`: the jobs that a scheduler remembers, and the executors that it knows.
 //! - [`scheduler`]: the role that deals tasks.
 //! - `failure`: what an error of a job means for the step.
 //! - `connections`, `tasks`: how an executor fetches from others, and what it does around each task.
@@ -23,6 +23,7 @@ pub mod executor;
 mod failure;
 mod finished;
 pub mod member;
+mod replaced;
 mod rest;
 pub mod scheduler;
 mod settings;

@@ -7,7 +7,7 @@ use ballista_core::ConfigProducer;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
 use ballista_scheduler::cluster::BallistaCluster;
-use ballista_scheduler::cluster::memory::{InMemoryClusterState, InMemoryJobState};
+use ballista_scheduler::cluster::memory::InMemoryJobState;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_server::SessionBuilder;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
@@ -17,6 +17,7 @@ use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
 
 use super::finished::FinishedJobs;
+use super::replaced::Executors;
 use super::settings::MESSAGE_BYTES;
 use super::{Codec, settings as configuration};
 use crate::engine::session;
@@ -67,7 +68,7 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
     });
     let serve = async {
         let jobs = InMemoryJobState::new(&config.scheduler_id, build, configure);
-        let executors = Arc::new(InMemoryClusterState::default());
+        let executors = Arc::new(Executors::default());
         let cluster = BallistaCluster::new(executors, Arc::new(FinishedJobs::new(jobs)));
         let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await?;
         listening(address);

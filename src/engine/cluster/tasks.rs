@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ballista_core::JobId;
+use ballista_core::config::BALLISTA_JOB_NAME;
 use ballista_core::error::BallistaError;
 use ballista_core::serde::protobuf::{
     RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport,
@@ -165,9 +166,10 @@ impl QueryStageExecutor for Task {
         let _running = Running::begin(&self.state.running);
         // Ballista's name of it: `TID job/stage.attempt/task.attempt`.
         let task = context.task_id().unwrap_or_default();
-        tracing::debug!(task, "a task begins");
+        let job = tracing::enabled!(tracing::Level::DEBUG).then(|| job_name(&context));
+        tracing::debug!(task, job, "a task begins");
         let ended = self.stage.execute_query_stage(task_id, context).await;
-        tracing::debug!(task, failed = ended.is_err(), "a task ends");
+        tracing::debug!(task, job, failed = ended.is_err(), "a task ends");
         ended.map_err(|error| explain(error, &self.state))
     }
 
@@ -192,6 +194,12 @@ impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         self.stage.fmt(f)
     }
+}
+
+/// The name that the driver gave to a task's job, which holds the step.
+fn job_name(context: &TaskContext) -> String {
+    let mut settings = context.session_config().options().entries().into_iter();
+    settings.find(|setting| setting.key == BALLISTA_JOB_NAME).and_then(|name| name.value).unwrap_or_default()
 }
 
 /// `error` as the driver must read it. Ballista passes on no more than its debug text, so every error that is not yet
