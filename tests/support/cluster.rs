@@ -184,10 +184,19 @@ impl Cluster {
 
     /// The tasks of a step that the executor at a place has begun since its start.
     pub fn tasks(&self, place: usize, step: &str) -> Vec<Task> {
+        self.tasks_of(place, &format!("/{step}/"))
+    }
+
+    /// Whether the executor at a place is in the midst of a task.
+    pub fn is_busy(&self, place: usize) -> bool {
+        self.tasks_of(place, "job=").iter().any(|task| task.ended.is_none())
+    }
+
+    fn tasks_of(&self, place: usize, job: &str) -> Vec<Task> {
         let Some(executor) = &self.executors[place] else { return Vec::new() };
         let said = executor.said();
         let mut tasks: Vec<Task> = Vec::new();
-        for line in said[self.log_starts[place]..].lines().filter(|line| line.contains(&format!("/{step}/"))) {
+        for line in said[self.log_starts[place]..].lines().filter(|line| line.contains(job)) {
             let Some(name) = line.split_once("task=\"").and_then(|(_, rest)| rest.split('"').next()) else {
                 continue;
             };

@@ -108,8 +108,17 @@ impl Process {
 
     /// The most memory that it ever held, in bytes; none where the system does not tell, or when it has ended.
     pub fn peak_memory(&self) -> Option<u64> {
+        self.memory_field("VmHWM:")
+    }
+
+    /// The memory that it holds now, in bytes; none where the system does not tell, or when it has ended.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory_field("VmRSS:")
+    }
+
+    fn memory_field(&self, name: &str) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
     }
 }

@@ -9,9 +9,15 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use ballista_core::config::TaskSchedulingPolicy;
+use ballista_core::error::BallistaError;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
-use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_core::serde::protobuf::executor_status::Status;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::serde::protobuf::{ExecutorStatus, HeartBeatParams};
+use ballista_executor::executor_process::{
+    ExecutorProcessConfig, start_executor_process, structure_executor_metadata,
+};
 use ballista_executor::health::ExecutorHealth;
 use datafusion::prelude::SessionConfig;
 use tokio::net::TcpListener;
@@ -48,11 +54,16 @@ pub struct Settings {
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until Ctrl-C or SIGTERM, on which it ends its tasks first.
+/// Runs an executor until Ctrl-C or SIGTERM, on which it ends its tasks first. `leaving` is ready when one of them has come:
+/// from then on it begins no tasks.
 ///
 /// # Errors
 /// When an address cannot be listened on, the work folder cannot be written, or no scheduler answers.
-pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
+pub async fn run(
+    settings: &Settings,
+    listening: impl FnOnce(SocketAddr),
+    leaving: impl Future<Output = bool> + Send + 'static,
+) -> Result<()> {
     let shuffles = shuffles(&settings.work_dir, settings.bind.port())?;
     let free = TcpListener::bind(settings.bind).await;
     drop(free.context(|| format!("cannot listen on {}: is another process there?", settings.bind))?);
@@ -103,9 +114,15 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
         probes.abort();
         return Err(missing);
     }
+    let leaves = Arc::clone(&state);
+    tokio::spawn(async move {
+        leaving.await;
+        leaves.leaving.cancel();
+    });
+    let config = Arc::new(config);
     let (host, port) = &settings.scheduler;
     let ended = tokio::select! {
-        ended = start_executor_process(Arc::new(config)) => ended.map_err(|e| {
+        ended = start_executor_process(Arc::clone(&config)) => ended.map_err(|e| {
             Error::engine(format!("the executor stopped; its scheduler is {host}:{port}")).because(e)
         }),
         () = drained_for_a_full_disk(&state) => {
@@ -121,7 +138,29 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
         }
     };
     probes.abort();
+    if tokio::time::timeout(FAREWELL, farewell(&config)).await.is_err() {
+        tracing::debug!("the scheduler does not hear that this executor ends");
+    }
     ended
+}
+
+/// How long an executor that ends tries to tell the scheduler so.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Tells the scheduler that this executor and what it wrote are gone.
+async fn farewell(config: &Arc<ExecutorProcessConfig>) {
+    let scheduler = format!("http://{}:{}", config.scheduler_host, config.scheduler_port);
+    let last = HeartBeatParams {
+        executor_id: config.executor_id.clone(),
+        metrics: Vec::new(),
+        status: Some(ExecutorStatus { status: Some(Status::Dead(String::new())) }),
+        metadata: Some(structure_executor_metadata(config, config.vcores as u32)),
+    };
+    let told =
+        async { Ok(SchedulerGrpcClient::connect(scheduler).await?.heart_beat_from_executor(last).await?) };
+    if let Err::<_, BallistaError>(why) = told.await {
+        tracing::debug!(%why, "the scheduler does not hear that this executor ends");
+    }
 }
 
 /// Of so many tasks at once, those that plans are made for. More than twice the cores only wait for one another, and each

@@ -142,8 +142,7 @@ mod tests {
         let runtime = session::builder(None).unwrap().build_arc().unwrap();
         let build =
             move |config| settings::state(config, Arc::clone(&runtime)).map_err(DataFusionError::from);
-        let memory =
-            InMemoryJobState::new("s", Arc::new(build), Arc::new(SessionConfig::new_with_ballista));
+        let memory = InMemoryJobState::new("s", Arc::new(build), Arc::new(SessionConfig::new_with_ballista));
         let jobs = FinishedJobs::new(memory);
         let job = |number: usize| JobId::from(format!("job{number}"));
         for number in 0..MAX_FINISHED + 5 {

@@ -1,5 +1,5 @@
-//! The executors that a scheduler knows. One that starts at the address of another has taken its place: the other is gone,
-//! and what it did is done again now, not only when its silence has lasted too long.
+//! The executors that a scheduler knows. One that starts at the address of another has taken its place, and one that says
+//! that it ends is gone: what they did is done again now, not only when their silence has lasted too long.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,12 +7,16 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use ballista_core::JobId;
 use ballista_core::error::Result;
-use ballista_core::serde::protobuf::ExecutorHeartbeat;
+use ballista_core::serde::protobuf::executor_status::Status;
+use ballista_core::serde::protobuf::{ExecutorHeartbeat, ExecutorStatus};
 use ballista_core::serde::scheduler::{ExecutorData, ExecutorMetadata};
 use ballista_scheduler::cluster::memory::InMemoryClusterState;
 use ballista_scheduler::cluster::{BoundTask, ClusterState, ClusterStateEventStream, ExecutorSlot};
 use ballista_scheduler::config::TaskDistributionPolicy;
 use ballista_scheduler::state::task_manager::JobInfoCache;
+
+/// The last sign of life of one that is lost, in seconds since 1970.
+const LONG_AGO: u64 = 0;
 
 /// Ballista's memory of executors, in which an address has one executor.
 #[derive(Default)]
@@ -26,8 +30,12 @@ impl Executors {
         for old in self.executors.registered_executor_metadata().await {
             let same_place = (&old.host, old.port) == (&new.host, new.port) && old.id != new.id;
             if let (true, Some(heartbeat)) = (same_place, self.executors.get_executor_heartbeat(&old.id)) {
-                tracing::warn!(gone = old.id, new = new.id, "an executor was started in the place of another");
-                let lost = ExecutorHeartbeat { timestamp: 0, ..heartbeat };
+                tracing::warn!(
+                    gone = old.id,
+                    new = new.id,
+                    "an executor was started in the place of another"
+                );
+                let lost = ExecutorHeartbeat { timestamp: LONG_AGO, ..heartbeat };
                 self.executors.save_executor_heartbeat(lost).await?;
             }
         }
@@ -75,7 +83,9 @@ impl ClusterState for Executors {
     }
 
     async fn save_executor_heartbeat(&self, heartbeat: ExecutorHeartbeat) -> Result<()> {
-        self.executors.save_executor_heartbeat(heartbeat).await
+        let ended = matches!(&heartbeat.status, Some(ExecutorStatus { status: Some(Status::Dead(_)) }));
+        let timestamp = if ended { LONG_AGO } else { heartbeat.timestamp };
+        self.executors.save_executor_heartbeat(ExecutorHeartbeat { timestamp, ..heartbeat }).await
     }
 
     async fn remove_executor(&self, executor_id: &str) -> Result<()> {
@@ -115,7 +125,13 @@ mod tests {
         for (id, port) in [("first", 1), ("elsewhere", 2), ("second", 1), ("second", 1)] {
             executors.save_executor_metadata(executor(id, port)).await.unwrap();
         }
-        let lost = |id: &str| executors.get_executor_heartbeat(id).unwrap().timestamp == 0;
+        let lost = |id: &str| executors.get_executor_heartbeat(id).unwrap().timestamp == LONG_AGO;
         assert_eq!([lost("first"), lost("elsewhere"), lost("second")], [true, false, false]);
+        let last = ExecutorHeartbeat {
+            status: Some(ExecutorStatus { status: Some(Status::Dead(String::new())) }),
+            ..executors.get_executor_heartbeat("elsewhere").unwrap()
+        };
+        executors.save_executor_heartbeat(last).await.unwrap();
+        assert!(lost("elsewhere"));
     }
 }

@@ -98,7 +98,8 @@ impl Rest {
         let status = answer.status();
         let text = answer.text().await.map_err(|e| whole(&e))?;
         match status.is_success() {
-            true => serde_json::from_str(&text).map_err(|e| format!("{url} gave an answer that no scheduler gives: {e}")),
+            true => serde_json::from_str(&text)
+                .map_err(|e| format!("{url} gave an answer that no scheduler gives: {e}")),
             false => Err(format!("{url} answered {status}")),
         }
     }

@@ -28,7 +28,7 @@ use super::connections::Connections;
 use super::failure;
 use crate::error::Error;
 
-/// How long an executor whose disk is full holds a task before it hands it back: others ask for work more often.
+/// How long an executor that is about to end holds a task before it hands it back: others ask for work more often.
 const HAND_BACK: Duration = Duration::from_millis(500);
 
 /// An executor whose disk was full twice within this time is better left out.
@@ -50,6 +50,8 @@ pub(super) struct State {
     executor: String,
     /// Its folder for spills and for what tasks write.
     work_dir: PathBuf,
+    /// Is cancelled when the executor is about to end: it begins no more tasks.
+    pub(super) leaving: CancellationToken,
     /// Is cancelled when the executor's own disk is full and stays so.
     pub(super) disk_full: CancellationToken,
     /// When a task last found no space on it.
@@ -62,6 +64,7 @@ impl State {
         Self {
             executor,
             work_dir,
+            leaving: CancellationToken::new(),
             disk_full: CancellationToken::new(),
             last_full: Mutex::default(),
             running: AtomicUsize::new(0),
@@ -75,6 +78,7 @@ impl State {
         let again = last.is_some_and(|last| last.elapsed() < FULL_AGAIN);
         *last = Some(Instant::now());
         if again || !has_space(&self.work_dir) {
+            self.leaving.cancel();
             self.disk_full.cancel();
         }
     }
@@ -158,7 +162,7 @@ impl QueryStageExecutor for Task {
         task_id: usize,
         context: Arc<TaskContext>,
     ) -> Result<Vec<ShuffleWritePartition>> {
-        if self.state.disk_full.is_cancelled() {
+        if self.state.leaving.is_cancelled() {
             tokio::time::sleep(HAND_BACK).await;
             // A task that was cancelled is given to who asks next, and does not count as one that failed.
             return Err(BallistaError::Cancelled.into_datafusion());
