@@ -51,7 +51,7 @@ impl Default for Setup {
             executors: vec![Place::default(); 2],
             vcores: 1,
             memory: "512MiB",
-            timeout: 7,
+            timeout: 10,
             grace: 20,
             environment: Vec::new(),
         }

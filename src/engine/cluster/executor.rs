@@ -201,7 +201,7 @@ async fn drained_for_a_full_disk(state: &State) {
 async fn await_scheduler(settings: &Settings) -> Result<()> {
     let (host, port) = &settings.scheduler;
     let rest = Rest::new(&format!("{host}:{port}"));
-    let mut last = "it accepts connections and says nothing".to_owned();
+    let mut last = "it gave no answer".to_owned();
     let tries = async {
         while let Err(why) = rest.is_scheduler().await {
             tracing::debug!(why, "the scheduler is not there yet");
