@@ -120,25 +120,48 @@ impl Error {
     pub fn told(text: &str) -> Option<Self> {
         let (_, told) = text.split_once(TOLD)?;
         let told = serde_json::Deserializer::from_str(told).into_iter::<Told>().next()?.ok()?;
-        let (message, causes) = told.said.split_first()?;
-        let error = Self::new(told.kind, message.as_str());
-        Some(match causes {
-            [] => error,
-            causes => error.because(causes.join(": ")),
+        Self::chained(told.kind, told.said)
+    }
+
+    /// An error of these messages, each the cause of the one before it; none where there are none.
+    fn chained(kind: Kind, messages: Vec<String>) -> Option<Self> {
+        messages.into_iter().rev().fold(None, |cause, message| {
+            let error = Self::new(kind, message);
+            Some(match cause {
+                Some(cause) => error.because(cause),
+                None => error,
+            })
         })
     }
-}
 
-/// A text that [`Error::told`] reads.
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Its message and those of its causes in one line, without what one repeats of another.
+    pub fn told_whole(&self) -> String {
+        let mut whole = String::new();
+        for message in self.messages() {
+            if !whole.contains(&message) {
+                whole = if whole.is_empty() { message } else { format!("{whole}: {message}") };
+            }
+        }
+        whole
+    }
+
+    /// Its message and those of its causes, down to the innermost.
+    fn messages(&self) -> Vec<String> {
         let mut said = vec![self.message.clone()];
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
             said.push(error.to_string());
             cause = error.source();
         }
-        let told = serde_json::to_string(&Told { kind: self.kind, said }).map_err(|_| fmt::Error)?;
+        said
+    }
+}
+
+/// A text that [`Error::told`] reads.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let told = Told { kind: self.kind, said: self.messages() };
+        let told = serde_json::to_string(&told).map_err(|_| fmt::Error)?;
         write!(f, "{TOLD}{told}")
     }
 }
@@ -248,20 +271,14 @@ fn unwrap_own(error: DataFusionError) -> std::result::Result<Error, DataFusionEr
 fn own_of(error: &DataFusionError) -> Option<Error> {
     match error {
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
-            Some(own) => {
-                let copy = Error::new(own.kind, own.message.clone());
-                Some(match &own.source {
-                    Some(source) => copy.because(source.to_string()),
-                    None => copy,
-                })
-            }
+            Some(own) => Error::chained(own.kind, own.messages()),
             None => inner.downcast_ref::<DataFusionError>().and_then(own_of),
         },
         DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
             ArrowError::ExternalError(e) => e
                 .downcast_ref::<DataFusionError>()
                 .and_then(own_of)
-                .or_else(|| e.downcast_ref::<Error>().map(|e| Error::new(e.kind, e.message.clone()))),
+                .or_else(|| e.downcast_ref::<Error>().and_then(|e| Error::chained(e.kind, e.messages()))),
             _ => None,
         },
         DataFusionError::Context(_, inner) => own_of(inner),
@@ -310,8 +327,16 @@ mod tests {
         let text = format!("Task failed: {:?}", DataFusionError::from(own).context("while scanning"));
         let told = Error::told(&text).unwrap();
         assert_eq!((told.kind(), told.to_string().as_str()), (Kind::Input, "reading a/\"b\".csv failed"));
-        assert_eq!(std::error::Error::source(&told).unwrap().to_string(), "why {: deep");
+        assert_eq!(told.messages(), ["reading a/\"b\".csv failed", "why {", "deep"]);
         assert!(Error::told("Task failed: no such thing").is_none());
+    }
+
+    #[test]
+    fn an_error_that_several_tasks_wait_for_keeps_its_innermost_cause() {
+        let own = Error::input("reading a.csv failed").because(Error::input("the store").because("refused"));
+        let shared = DataFusionError::Shared(std::sync::Arc::new(own.into()));
+        let through: Error = shared.context("while scanning").into();
+        assert_eq!(through.messages(), ["reading a.csv failed", "the store", "refused"]);
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Executor {
         let listening = |address: SocketAddr| {
             tracing::info!(%address, %health, vcores, scheduler = format!("{host}:{port}"), "the executor listens");
         };
-        let ended = runtime.block_on(executor::run(&settings, listening));
+        let ended = runtime.block_on(executor::run(&settings, listening, super::signalled()));
         runtime.shutdown_background();
         ended
     }

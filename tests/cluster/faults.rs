@@ -1,12 +1,13 @@
 //! Executors, the scheduler and the driver, killed or stopped in every step: afterwards the rows are right, nothing else
 //! lies in the output, and the cluster runs the next job.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{QUIET, job_file, parquet_files};
-use crate::support::cluster::{Cluster, Driver};
-use crate::support::process::{let_pass, wait_for};
+use crate::support::cluster::{Cluster, Driver, Task};
+use crate::support::process::wait_for;
 use crate::support::rows::{Rows, assert_rows, rows_alone};
 use crate::support::*;
 
@@ -69,10 +70,10 @@ impl Scene {
     }
 
     /// The same cluster runs another job.
-    fn runs_the_next_job(&self) {
-        let driver = self.run("next", &[]);
-        driver.succeed(QUIET);
+    fn runs_the_next_job(&self) -> serde_json::Value {
+        let record = self.run("next", &[]).succeed(QUIET);
         assert_rows(&self.output("next"), &self.expected, "the next job");
+        record
     }
 }
 
@@ -81,108 +82,151 @@ fn await_step(scene: &Scene, step: &str, driver: &mut Driver) {
     assert!(scene.cluster.await_step(step, driver), "the run ended before {step}");
 }
 
+/// Times that the run says it lost something and did it again.
+fn recoveries(record: &serde_json::Value) -> u64 {
+    record["recoveries"].as_u64().unwrap()
+}
+
+/// They share a cluster, for each start takes seconds. Each proves by its record that the fault cost the run something.
 #[test]
-fn an_executor_may_die_in_any_step_and_be_replaced() {
+fn executors_that_die_stand_still_or_are_told_to_end_cost_no_rows() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &ALL[1..]);
+    let scene = &mut scene;
+    an_executor_dies_in_every_step_and_is_replaced(scene);
+    one_executor_does_the_work_of_a_dead_one(scene);
+    an_executor_that_dies_between_two_stages_doubles_no_rows(scene);
+    both_executors_die_and_one_comes_back(scene);
+    an_executor_stands_still_until_it_is_given_up_and_then_goes_on(scene);
+    an_executor_that_is_told_to_end_finishes_its_tasks_first(scene);
+    let record = scene.runs_the_next_job();
+    assert_eq!(recoveries(&record), 0, "nothing was wrong any more");
+}
+
+fn an_executor_dies_in_every_step_and_is_replaced(scene: &mut Scene) {
     let mut driver = scene.run("replaced", &[]);
     // The driver finds the components itself, in no time.
-    let on_executors = STEPS.iter().filter(|step| **step != "components");
-    for (number, step) in on_executors.enumerate() {
-        await_step(&scene, step, &mut driver);
-        let place = number % 2;
-        scene.cluster.executor(place).kill();
+    let on_executors: Vec<_> = STEPS.iter().filter(|step| **step != "components").collect();
+    for step in &on_executors {
+        let place = scene.cluster.kill_in_a_task(step, &mut driver);
         scene.cluster.spawn_executor(place);
     }
-    scene.survives(driver, "replaced");
+    let record = scene.survives(driver, "replaced");
+    assert!(recoveries(&record) >= on_executors.len() as u64, "{record:#}");
     let stages: Vec<_> = manifest(&scene.output("replaced")).stages.into_iter().map(|s| s.name).collect();
     assert_eq!(stages, STEPS);
-    scene.runs_the_next_job();
 }
 
-#[test]
-fn one_executor_does_the_work_of_a_dead_one() {
-    let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
+fn one_executor_does_the_work_of_a_dead_one(scene: &mut Scene) {
     let mut driver = scene.run("one", &[]);
-    await_step(&scene, "scores", &mut driver);
-    scene.cluster.executor(1).kill();
-    scene.survives(driver, "one");
-    scene.runs_the_next_job();
+    let place = scene.cluster.kill_in_a_task("scores", &mut driver);
+    let record = scene.survives(driver, "one");
+    assert!(recoveries(&record) > 0, "{record:#}");
+    scene.cluster.start_executor(place);
 }
 
-/// The step with the most stages, of which some are done and some are not when the executor dies. What was read twice then
-/// depends on the moment.
-#[test]
-fn an_executor_that_dies_between_two_stages_doubles_no_rows() {
-    let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
-    for milliseconds in [300, 450] {
-        let name = format!("between{milliseconds}");
+/// The step with the most stages. What was read twice, when rows came twice, depended on how many of them were done.
+fn an_executor_that_dies_between_two_stages_doubles_no_rows(scene: &mut Scene) {
+    for stages in [2, 3] {
+        let name = format!("between{stages}");
         let mut driver = scene.run(&name, &[]);
-        await_step(&scene, "pairs", &mut driver);
-        let_pass(Duration::from_millis(milliseconds));
-        scene.cluster.executor(1).kill();
-        scene.cluster.spawn_executor(1);
-        scene.survives(driver, &name);
+        let place = scene.cluster.stop_in_a_task("pairs", &mut driver, |tasks| {
+            let ended = tasks.iter().filter(|task| task.ended == Some(true));
+            ended.map(Task::stage).collect::<BTreeSet<_>>().len() + 1 >= stages
+        });
+        scene.cluster.executor(place).kill();
+        scene.cluster.spawn_executor(place);
+        let record = scene.survives(driver, &name);
+        assert!(recoveries(&record) > 0, "{record:#}");
     }
 }
 
-#[test]
-fn both_executors_die_and_one_comes_back() {
-    let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
+fn both_executors_die_and_one_comes_back(scene: &mut Scene) {
     let mut driver = scene.run("both", &[]);
-    await_step(&scene, "candidates", &mut driver);
-    scene.cluster.executor(0).kill();
-    scene.cluster.executor(1).kill();
-    let_pass(Duration::from_secs(2));
-    scene.cluster.start_executor(1);
-    scene.survives(driver, "both");
-    scene.runs_the_next_job();
+    let place = scene.cluster.kill_in_a_task("candidates", &mut driver);
+    scene.cluster.executor(1 - place).kill();
+    scene.cluster.start_executor(1 - place);
+    let record = scene.survives(driver, "both");
+    assert!(recoveries(&record) > 0, "{record:#}");
+    scene.cluster.start_executor(place);
+}
+
+fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on(scene: &mut Scene) {
+    let mut driver = scene.run("still", &[]);
+    let place = scene.cluster.stop_in_a_task("sketches", &mut driver, |_| true);
+    wait_for("the scheduler to give an executor up", Duration::from_secs(60), || {
+        (scene.cluster.known_executors() == 1).then_some(())
+    });
+    scene.cluster.executor(place).signal("CONT");
+    let record = scene.survives(driver, "still");
+    assert!(recoveries(&record) > 0, "{record:#}");
+}
+
+fn an_executor_that_is_told_to_end_finishes_its_tasks_first(scene: &mut Scene) {
+    let mut driver = scene.run("drained", &[]);
+    let place = scene.cluster.stop_in_a_task("sketches", &mut driver, |_| true);
+    let running: Vec<Task> = scene.cluster.tasks(place, "sketches");
+    scene.cluster.executor(place).signal("TERM");
+    scene.cluster.executor(place).signal("CONT");
+    let ended = scene.cluster.executor(place).wait(Duration::from_secs(60));
+    assert_eq!(ended.code(), Some(0));
+    for task in running {
+        let at_the_end = scene.cluster.tasks(place, "sketches").into_iter().find(|t| t.name == task.name);
+        assert_eq!(at_the_end.unwrap().ended, Some(true), "{task:?}");
+    }
+    scene.survives(driver, "drained");
+    scene.cluster.start_executor(place);
 }
 
 #[test]
-fn the_scheduler_dies_and_the_driver_sends_its_step_again() {
+fn schedulers_and_drivers_that_die_cost_no_rows() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
+    let scene = &mut scene;
+    the_scheduler_dies_and_the_driver_sends_its_step_again(scene);
+    a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up(scene);
+    the_driver_dies_and_a_new_one_goes_on(scene);
+    a_driver_that_is_interrupted_leaves_no_work_behind(scene);
+    scene.runs_the_next_job();
+}
+
+fn the_scheduler_dies_and_the_driver_sends_its_step_again(scene: &mut Scene) {
     let mut driver = scene.run("scheduler", &[]);
     for step in ["sketches", "scores"] {
-        await_step(&scene, step, &mut driver);
+        // While it stands still its task cannot end, so neither can the step.
+        let place = scene.cluster.stop_in_a_task(step, &mut driver, |_| true);
         scene.cluster.scheduler().kill();
-        let_pass(Duration::from_secs(1));
+        scene.cluster.executor(place).signal("CONT");
         scene.cluster.start_scheduler();
     }
-    scene.survives(driver, "scheduler");
-    scene.runs_the_next_job();
+    let record = scene.survives(driver, "scheduler");
+    assert!(recoveries(&record) >= 2, "{record:#}");
 }
 
-#[test]
-fn a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up() {
-    let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
+fn a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up(scene: &mut Scene) {
     let mut driver = scene.run("away", &["engine.wait_seconds=3"]);
-    await_step(&scene, "candidates", &mut driver);
+    await_step(scene, "candidates", &mut driver);
     scene.cluster.scheduler().kill();
     let ended = driver.end(DEADLINE);
     assert_eq!(ended.code, Some(4), "{}", ended.said);
     assert!(ended.said.contains(&scene.cluster.url()[5..]), "{}", ended.said);
+    assert!(ended.said.contains("Connection refused"), "{}", ended.said);
     assert!(!scene.output("away").join("manifest.json").exists());
     scene.cluster.start_scheduler();
     let driver = scene.run("away", &[]);
     assert!(scene.survives(driver, "away")["steps_reused"].as_u64() > Some(0));
 }
 
-#[test]
-fn the_driver_dies_and_a_new_one_goes_on() {
-    let scene = Scene::new(Cluster::start(), 2_500, &[]);
+fn the_driver_dies_and_a_new_one_goes_on(scene: &mut Scene) {
     let mut driver = scene.run("driver", &[]);
-    await_step(&scene, "scores", &mut driver);
+    await_step(scene, "scores", &mut driver);
     driver.0.kill();
+    assert!(!driver.done("scores"), "the driver was killed too late");
     let driver = scene.run("driver", &[]);
     assert!(scene.survives(driver, "driver")["steps_reused"].as_u64() > Some(0));
-    scene.runs_the_next_job();
 }
 
-#[test]
-fn a_driver_that_is_interrupted_leaves_no_work_behind() {
-    let scene = Scene::new(Cluster::start(), 2_500, &[]);
+fn a_driver_that_is_interrupted_leaves_no_work_behind(scene: &mut Scene) {
     let mut driver = scene.run("interrupted", &[]);
-    await_step(&scene, "sketches", &mut driver);
+    await_step(scene, "sketches", &mut driver);
     driver.0.signal("INT");
     let ended = driver.end(60);
     assert_eq!(ended.code, Some(130), "{}", ended.said);
@@ -191,30 +235,6 @@ fn a_driver_that_is_interrupted_leaves_no_work_behind() {
     });
     let driver = scene.run("interrupted", &[]);
     scene.survives(driver, "interrupted");
-}
-
-#[test]
-fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on() {
-    let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
-    let mut driver = scene.run("still", &[]);
-    await_step(&scene, "sketches", &mut driver);
-    scene.cluster.executor(0).signal("STOP");
-    let_pass(Duration::from_secs(10));
-    scene.cluster.executor(0).signal("CONT");
-    scene.survives(driver, "still");
-    scene.runs_the_next_job();
-}
-
-#[test]
-fn an_executor_that_is_told_to_end_finishes_its_tasks_first() {
-    let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
-    let mut driver = scene.run("drained", &[]);
-    await_step(&scene, "sketches", &mut driver);
-    scene.cluster.executor(0).signal("TERM");
-    let ended = scene.cluster.executor(0).wait(Duration::from_secs(60));
-    assert_eq!(ended.code(), Some(0));
-    scene.survives(driver, "drained");
-    scene.runs_the_next_job();
 }
 
 /// Whether a command does as it is told here.

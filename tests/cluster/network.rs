@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::faults::{Scene, works};
 use crate::support::cluster::{Cluster, Place, Setup, turn};
-use crate::support::process::{Process, let_pass};
+use crate::support::process::{Process, wait_for};
 
 /// Set for the process that has a network of its own.
 const INSIDE: &str = "RESEMBLANCE_TEST_NETWORK";
@@ -66,13 +66,17 @@ fn in_a_network_of_its_own() {
     let driver = scene.run("whole", &[]);
     scene.survives(driver, "whole");
 
-    // Cut for longer than an executor's silence would be borne, and mended.
-    let mut driver = scene.run("mended", &[]);
+    // Cut until a step could not go on, and mended.
+    let mut driver = scene.run("mended", &["engine.deadline_seconds=10"]);
     assert!(scene.cluster.await_step("candidates", &mut driver));
     connect(false);
-    let_pass(Duration::from_secs(9));
+    wait_for("a step to be submitted anew", Duration::from_secs(120), || {
+        assert!(driver.0.ended().is_none(), "the run ended though the network was cut");
+        driver.0.said().contains("the step is submitted anew").then_some(())
+    });
     connect(true);
-    scene.survives(driver, "mended");
+    let record = scene.survives(driver, "mended");
+    assert!(record["recoveries"].as_u64() > Some(0), "{record:#}");
 
     // Cut for good: either it finds a way, or it says so and can be taken up when the network is mended.
     let mut driver = scene.run("cut", &["engine.deadline_seconds=10", "engine.attempts=2"]);
@@ -81,6 +85,7 @@ fn in_a_network_of_its_own() {
     let ended = driver.end(200);
     eprintln!("with the network cut the run ended with {:?}", ended.code);
     connect(true);
+    assert!(ended.said.contains("the step is submitted anew"), "{}", ended.said);
     if ended.code != Some(0) {
         assert_eq!(ended.code, Some(4), "{}", ended.said);
         let driver = scene.run("cut", &[]);

@@ -1,13 +1,17 @@
 //! Clusters that are set up wrongly: said at once, by name, with what to do.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tempfile::tempdir;
 
-use super::{job_file, parquet_files};
-use crate::support::cluster::{Cluster, Setup};
+use super::{QUIET, job_file, parquet_files};
+use crate::support::cluster::{Cluster, Place, Setup};
 use crate::support::process::free_ports;
+use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
 
 /// Seconds that a refusal may take.
@@ -88,9 +92,106 @@ fn roles_refuse_what_they_cannot_be() {
         ["executor", "--scheduler", "127.0.0.1:9", "--bind", &free, "--work-dir", &work, "--wait", "1"];
     let (code, said) = refused(&alone);
     assert_eq!(code, Some(4), "{said}");
-    assert!(said.contains("127.0.0.1:9"), "{said}");
+    assert!(said.contains("127.0.0.1:9") && said.contains("Connection refused"), "{said}");
     for (code, said) in [refused(&["scheduler", "--bind", &taken]), executor(&taken, "1", "512MiB")] {
         assert!(matches!(code, Some(2..=4)), "{code:?}: {said}");
         assert!(said.contains(&taken), "{said}");
     }
+}
+
+/// A server on 127.0.0.1 that takes connections and answers each with the same bytes, or with none.
+struct Answering {
+    address: String,
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Answering {
+    fn with(answer: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut open = Vec::new();
+            for connection in listener.incoming() {
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                let mut connection = connection.unwrap();
+                if !answer.is_empty() {
+                    // Whatever is asked, and whether the other side still listens.
+                    let _ = connection
+                        .read(&mut [0; 4_096])
+                        .and_then(|_| connection.write_all(answer.as_bytes()));
+                    let _ = connection.shutdown(std::net::Shutdown::Both);
+                }
+                open.push(connection);
+            }
+        });
+        Self { address, stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = std::net::TcpStream::connect(&self.address);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn an_executor_that_is_sent_to_something_else_than_a_scheduler_ends_and_says_so() {
+    let folder = tempdir().unwrap();
+    let work = folder.path().display().to_string();
+    for (answer, named) in [
+        ("", "gave no answer"),
+        ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", "404"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello", "no scheduler gives"),
+        ("SSH-2.0-OpenSSH_9.6\r\n", "no scheduler answers"),
+    ] {
+        let server = Answering::with(answer);
+        let bind = format!("127.0.0.1:{}", free_ports(3));
+        let arguments = ["executor", "--scheduler", &server.address, "--bind", &bind, "--work-dir", &work];
+        let (code, said) =
+            refused(&[&arguments[..], &["--memory", "512MiB", "--vcores", "1", "--wait", "2"]].concat());
+        assert_eq!(code, Some(4), "{answer:?}: {said}");
+        assert!(said.contains(&server.address) && said.contains(named), "{answer:?}: {said}");
+    }
+}
+
+#[test]
+fn an_executor_of_many_more_vcores_than_cores_does_a_small_job() {
+    let setup = Setup { executors: vec![Place::default()], vcores: 64, memory: "4GiB", ..Setup::default() };
+    let mut cluster = Cluster::with(setup);
+    assert!(cluster.executor(0).said().contains("there are more vcores than cores"));
+    let source = parquet_files(cluster.folder(), &corpus(56, 300, 40), 2);
+    let job = job_file(cluster.folder(), &source);
+    let expected = rows_alone(&job, &cluster.folder().join("alone"), &[]);
+    let output = cluster.folder().join("out");
+    let record = cluster.run(&job, &output.display().to_string(), &[]).succeed(QUIET);
+    assert_rows(&output, &expected, "64 vcores");
+    assert_eq!(record["recoveries"], 0, "{record:#}");
+}
+
+/// A run sends a job for each step, so these are some seventy jobs.
+#[test]
+fn the_memory_of_a_scheduler_does_not_grow_with_the_jobs_that_it_has_done() {
+    let mut cluster = Cluster::start();
+    let source = parquet_files(cluster.folder(), &corpus(57, 40, 20), 2);
+    let job = job_file(cluster.folder(), &source);
+    let runs = std::env::var("RESEMBLANCE_TEST_RUNS").map_or(8, |runs| runs.parse().unwrap());
+    let mut memory = Vec::new();
+    for run in 1..=runs {
+        let output = cluster.folder().join(format!("out{run}"));
+        cluster.run(&job, &output.display().to_string(), &[]).succeed(QUIET);
+        memory.extend(cluster.scheduler().memory().map(|bytes| bytes >> 20));
+    }
+    let jobs: Vec<serde_json::Value> = serde_json::from_str(&cluster.get("/api/jobs").unwrap().1).unwrap();
+    assert!(jobs.len() <= 20, "the scheduler remembers {} jobs", jobs.len());
+    let Some(half) = memory.get(runs / 2 - 1) else { return };
+    eprintln!("MiB of the scheduler after each run: {memory:?}");
+    // It kept 2.8 MiB of each run.
+    assert!(memory[runs - 1] <= half + runs as u64 / 2, "{memory:?}");
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::faults::{Scene, works};
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, Place, Setup};
-use crate::support::process::{let_pass, wait_for};
+use crate::support::process::{free_ports, wait_for};
 use crate::support::rows::{Rows, assert_rows, rows_alone};
 use crate::support::s3::{Fault, S3, SECRET_KEY};
 use crate::support::*;
@@ -31,11 +31,16 @@ fn stored(s3: &S3, count: usize) -> (Cluster, std::path::PathBuf, Rows) {
 }
 
 #[test]
-fn from_s3_to_s3_the_rows_are_those_of_one_process() {
+fn from_s3_to_s3_the_rows_are_those_of_one_process_also_when_it_is_away() {
     let s3 = S3::start();
-    let (cluster, job, expected) = stored(&s3, 1_500);
-    cluster.run(&job, &s3.url("out"), &["shingle.size=4"]).succeed(QUIET);
-    assert_rows(&s3.file("out"), &expected, "a run from S3 to S3");
+    let (cluster, job, expected) = stored(&s3, 1_000);
+    s3_that_answers(&s3, &cluster, &job, &expected);
+    s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(&s3, &cluster, &job, &expected);
+}
+
+fn s3_that_answers(s3: &S3, cluster: &Cluster, job: &Path, expected: &Rows) {
+    cluster.run(job, &s3.url("quiet"), &["shingle.size=4"]).succeed(QUIET);
+    assert_rows(&s3.file("quiet"), expected, "a run from S3 to S3");
     assert!(!cluster.logs().contains(SECRET_KEY), "a log holds the secret key");
     // The scheduler's answers are open to everybody.
     let jobs: Vec<serde_json::Value> = serde_json::from_str(&cluster.get("/api/jobs").unwrap().1).unwrap();
@@ -49,51 +54,96 @@ fn from_s3_to_s3_the_rows_are_those_of_one_process() {
     }
 }
 
-#[test]
-fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows() {
-    let s3 = S3::start();
-    let (cluster, job, expected) = stored(&s3, 1_500);
-    let mut driver = cluster.run(&job, &s3.url("out"), &["shingle.size=4"]);
-    for (step, part) in [("sketches", "/data/in/"), ("candidates", "/part-"), ("pairs", "/part-")] {
+fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(
+    s3: &S3,
+    cluster: &Cluster,
+    job: &Path,
+    expected: &Rows,
+) {
+    let mut driver = cluster.run(job, &s3.url("out"), &["shingle.size=4"]);
+    for (outage, step) in ["sketches", "candidates", "pairs"].into_iter().enumerate() {
         assert!(cluster.await_step(step, &mut driver), "the run ended before {step}");
-        // Longer than one request is tried for.
-        s3.faults.add(part, usize::MAX / 2, Fault::Unavailable);
-        let_pass(Duration::from_secs(4));
+        s3.faults.add("/data/in/", usize::MAX / 4, Fault::Unavailable);
+        s3.faults.add("/part-", usize::MAX / 4, Fault::Unavailable);
+        // It lasts until it has outlasted the patience of a step.
+        wait_for("a step to be submitted anew", Duration::from_secs(60), || {
+            assert!(driver.0.ended().is_none(), "the run ended though its storage was away");
+            (driver.0.said().matches("the step is submitted anew").count() > outage).then_some(())
+        });
         s3.faults.clear();
     }
-    driver.succeed(QUIET);
-    assert_rows(&s3.file("out"), &expected, "an S3 that was away");
+    let record = driver.succeed(QUIET);
+    assert!(record["recoveries"].as_u64() >= Some(3), "{record:#}");
+    assert_rows(&s3.file("out"), expected, "an S3 that was away");
     s3.faults.add("PUT /data/cut", 20, Fault::Unavailable);
     s3.faults.add("GET /data/in/", 5, Fault::Cut(1_000));
     s3.faults.add("PUT /data/cut", 3, Fault::Silent);
-    cluster.run(&job, &s3.url("cut"), &["shingle.size=4"]).succeed(QUIET);
-    assert_rows(&s3.file("cut"), &expected, "connections that were cut");
+    cluster.run(job, &s3.url("cut"), &["shingle.size=4"]).succeed(QUIET);
+    assert_eq!(s3.faults.left(), 0, "not every fault was met");
+    assert_rows(&s3.file("cut"), expected, "connections that were cut");
+}
+
+/// An executor in a place of its own, whose work folder has so many kilobytes; none, said loudly, where nothing can be
+/// mounted.
+fn small_disk(kilobytes: usize) -> Option<Place> {
+    if !works(&["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]) {
+        eprintln!("SKIPPED: nothing can be mounted here, so no disk was full");
+        return None;
+    }
+    // Its own mounts go with the process.
+    let mount = format!("mount -t tmpfs -o size={kilobytes}k tmpfs \"$WORK\" && exec \"$@\"");
+    let inside = ["unshare", "--mount", "sh", "-c", &mount, "sh"].map(str::to_owned).to_vec();
+    Some(Place { inside, ..Place::default() })
 }
 
 #[test]
-fn an_executor_whose_disk_is_full_costs_no_rows() {
-    if !works(&["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]) {
-        eprintln!("SKIPPED: nothing can be mounted here, so no disk was full");
-        return;
-    }
-    // Its own mounts go with the process.
-    let mount = "mount -t tmpfs -o size=128k tmpfs \"$WORK\" && exec \"$@\"";
-    let inside = ["unshare", "--mount", "sh", "-c", mount, "sh"].map(str::to_owned).to_vec();
-    let small = Place { inside, ..Place::default() };
+fn an_executor_whose_disk_is_full_leaves_the_job_to_another() {
+    let Some(small) = small_disk(128) else { return };
     let setup = Setup { executors: vec![Place::default(), small], ..Setup::default() };
     let mut scene = Scene::new(Cluster::with(setup), 2_500, &[]);
-    let mut ended = scene.run("full", &[]).end(QUIET);
-    if ended.code != Some(0) {
-        assert!(matches!(ended.code, Some(3 | 4)), "{}", ended.said);
-        assert!(ended.said.contains("No space left"), "{}", ended.said);
-        // Without that executor the run goes on.
-        scene.cluster.executor(1).signal("TERM");
-        scene.cluster.executor(1).wait(Duration::from_secs(60));
-        ended = scene.run("full", &[]).end(QUIET);
-    }
-    assert_eq!(ended.code, Some(0), "{}", ended.said);
-    assert_rows(&scene.output("full"), &scene.expected, "a full disk");
+    let driver = scene.run("full", &[]);
+    let record = scene.survives(driver, "full");
+    assert!(record["recoveries"].as_u64() > Some(0), "{record:#}");
+    let executor = scene.cluster.executor(1);
+    let ended = executor.wait(Duration::from_secs(60));
+    let said = executor.said();
+    assert_eq!(ended.code(), Some(4), "{said}");
+    assert!(said.contains("no space is left on the disk") && said.contains("--work-dir"), "{said}");
     wait_for("the scheduler to be idle", Duration::from_secs(30), || {
         scene.cluster.running().is_empty().then_some(())
     });
+}
+
+#[test]
+fn where_the_only_executors_disk_is_full_the_driver_says_so() {
+    let Some(small) = small_disk(128) else { return };
+    let setup = Setup { executors: vec![small], ..Setup::default() };
+    let scene = Scene::new(Cluster::with(setup), 2_500, &[]);
+    let ended = scene.run("full", &["engine.wait_seconds=3"]).end(QUIET);
+    assert_eq!(ended.code, Some(4), "{}", ended.said);
+    for part in ["127.0.0.1:", "no space is left on its disk", "No space left on device"] {
+        assert!(ended.said.contains(part), "{part}: {}", ended.said);
+    }
+}
+
+/// Where it cannot reach a store, an executor's own words come back: which executor, which object, and the innermost cause.
+#[test]
+fn a_store_that_refuses_an_executors_connections_is_named_by_the_driver() {
+    let s3 = S3::start();
+    let nobody = format!("http://127.0.0.1:{}", free_ports(1));
+    let mut environment = s3.env();
+    environment.push(("RESEMBLANCE_RETRY_SECONDS".into(), "1".into()));
+    let mut setup = Setup { environment, ..Setup::default() };
+    setup.executors.truncate(1);
+    setup.executors[0].inside = vec!["env".into(), format!("AWS_ENDPOINT={nobody}")];
+    let cluster = Cluster::with(setup);
+    let source = parquet_files(cluster.folder(), &corpus(58, 50, 20), 1);
+    let key = "in/0.parquet";
+    s3.put(key, std::fs::read(source.join("0.parquet")).unwrap());
+    let job = job_file(cluster.folder(), Path::new(&s3.url("in/")));
+    let ended = cluster.run(&job, &s3.url("out"), &["engine.attempts=2"]).end(QUIET);
+    assert_eq!(ended.code, Some(4), "{}", ended.said);
+    for part in ["in/0.parquet", &nobody[7..], "Connection refused"] {
+        assert!(ended.said.contains(part), "{part}: {}", ended.said);
+    }
 }

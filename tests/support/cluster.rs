@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::process::{Process, free_ports, get, wait_for};
+use super::process::{Process, free_ports, get, let_pass, wait_for};
 
 /// How long a scheduler or an executor may take until it is there.
 const START: Duration = Duration::from_secs(60);
@@ -30,8 +30,10 @@ impl Default for Place {
 #[derive(Clone)]
 pub struct Setup {
     pub host: String,
-    /// Executors, of one core each.
+    /// Executors.
     pub executors: Vec<Place>,
+    /// Tasks at once of each executor.
+    pub vcores: usize,
     /// What each executor may hold.
     pub memory: &'static str,
     /// Seconds without a sign of life after which an executor is given up. A busy one gives a sign every five.
@@ -47,8 +49,9 @@ impl Default for Setup {
         Self {
             host: Place::default().host,
             executors: vec![Place::default(); 2],
+            vcores: 1,
             memory: "512MiB",
-            timeout: 7,
+            timeout: 10,
             grace: 20,
             environment: Vec::new(),
         }
@@ -59,6 +62,8 @@ impl Default for Setup {
 pub struct Cluster {
     scheduler: Option<Process>,
     executors: Vec<Option<Process>>,
+    /// Where in its log each executor's last start begins.
+    log_starts: Vec<usize>,
     drivers: std::cell::Cell<usize>,
     setup: Setup,
     port: u16,
@@ -77,6 +82,7 @@ impl Cluster {
         let mut cluster = Self {
             scheduler: None,
             executors: setup.executors.iter().map(|_| None).collect(),
+            log_starts: vec![0; setup.executors.len()],
             drivers: Default::default(),
             port: free_ports(1),
             executor_ports: setup.executors.iter().map(|_| free_ports(3)).collect(),
@@ -147,9 +153,12 @@ impl Cluster {
         let mut command = self.command(inside);
         command.arg("executor").args(["--scheduler", &self.url()[5..]]);
         command.args(["--bind", &format!("{host}:{}", self.executor_ports[place]), "--advertise", host]);
-        command.args(["--vcores", "1", "--memory", self.setup.memory]).arg("--work-dir").arg(&work);
-        command.env("WORK", work);
+        command.args(["--vcores", &self.setup.vcores.to_string(), "--memory", self.setup.memory]);
+        command.arg("--work-dir").arg(&work).env("WORK", work);
+        // It tells when its tasks begin and end.
+        command.env("RESEMBLANCE_LOG", "warn,resemblance=debug");
         let name = format!("executor{place}");
+        self.log_starts[place] = self.executors[place].as_ref().map_or(0, |last| last.said().len());
         self.executors[place] = Some(Process::start(&name, &mut command, self.folder()));
     }
 
@@ -171,6 +180,77 @@ impl Cluster {
 
     pub fn executor(&mut self, place: usize) -> &mut Process {
         self.executors[place].as_mut().expect("an executor")
+    }
+
+    /// The tasks of a step that the executor at a place has begun since its start.
+    pub fn tasks(&self, place: usize, step: &str) -> Vec<Task> {
+        self.tasks_of(place, &format!("/{step}/"))
+    }
+
+    /// Whether the executor at a place is in the midst of a task.
+    pub fn is_busy(&self, place: usize) -> bool {
+        self.tasks_of(place, "job=").iter().any(|task| task.ended.is_none())
+    }
+
+    fn tasks_of(&self, place: usize, job: &str) -> Vec<Task> {
+        let Some(executor) = &self.executors[place] else { return Vec::new() };
+        let said = executor.said();
+        let mut tasks: Vec<Task> = Vec::new();
+        for line in said[self.log_starts[place]..].lines().filter(|line| line.contains(job)) {
+            let Some(name) = line.split_once("task=\"").and_then(|(_, rest)| rest.split('"').next()) else {
+                continue;
+            };
+            if line.contains("a task begins") {
+                tasks.push(Task { name: name.to_owned(), ended: None });
+            } else if line.contains("a task ends")
+                && let Some(task) = tasks.iter_mut().find(|task| task.name == name)
+            {
+                task.ended = Some(!line.contains("failed=true"));
+            }
+        }
+        tasks
+    }
+
+    /// Stops an executor in the midst of a task of a step, and says which one: its log tells that the task has begun,
+    /// and not that it has ended, while the process stands still. What it is told then (to die, to go on) cannot come too
+    /// late. `wanted` looks at the tasks of the step that it has begun. The test ends where the run ends before.
+    pub fn stop_in_a_task(
+        &mut self,
+        step: &str,
+        driver: &mut Driver,
+        wanted: impl Fn(&[Task]) -> bool,
+    ) -> usize {
+        let in_a_task = |tasks: &[Task]| tasks.iter().any(|task| task.ended.is_none()) && wanted(tasks);
+        let began = std::time::Instant::now();
+        loop {
+            for place in 0..self.executors.len() {
+                if !in_a_task(&self.tasks(place, step)) {
+                    continue;
+                }
+                self.executor(place).stop();
+                if in_a_task(&self.tasks(place, step)) {
+                    return place;
+                }
+                self.executor(place).signal("CONT");
+            }
+            assert!(!driver.done(step), "{step} ended before an executor was stopped in one of its tasks");
+            assert!(driver.0.ended().is_none(), "the run ended before an executor was stopped in {step}");
+            assert!(began.elapsed() < Duration::from_secs(120), "no executor has a task of {step}");
+            let_pass(Duration::from_millis(1));
+        }
+    }
+
+    /// Kills an executor in the midst of a task of a step, and says which one.
+    pub fn kill_in_a_task(&mut self, step: &str, driver: &mut Driver) -> usize {
+        let place = self.stop_in_a_task(step, driver, |_| true);
+        self.executor(place).kill();
+        place
+    }
+
+    /// Executors that the scheduler knows.
+    pub fn known_executors(&self) -> usize {
+        let Some((200, body)) = self.get("/api/executors") else { return 0 };
+        serde_json::from_str::<Vec<serde_json::Value>>(&body).unwrap().len()
     }
 
     /// Status and body of the scheduler's REST answer.
@@ -217,6 +297,22 @@ impl Cluster {
     }
 }
 
+/// A task that an executor has begun.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// `TID job/stage.attempt/task.attempt`.
+    pub name: String,
+    /// Whether it ended well, where it has ended.
+    pub ended: Option<bool>,
+}
+
+impl Task {
+    /// The stage that it is one of.
+    pub fn stage(&self) -> &str {
+        self.name.split('/').nth(1).unwrap()
+    }
+}
+
 /// The step in a job's name, which is `run/step/attempt`.
 fn step_of(name: &str) -> Option<String> {
     name.rsplit('/').nth(1).map(str::to_owned)
@@ -246,6 +342,11 @@ impl Driver {
     pub fn end(mut self, seconds: u64) -> Ended {
         let code = self.0.wait(Duration::from_secs(seconds)).code();
         Ended { code, said: self.0.said(), printed: self.0.printed() }
+    }
+
+    /// Whether it has said that a step is done.
+    pub fn done(&self, step: &str) -> bool {
+        self.0.said().contains(&format!("done step=\"{step}\""))
     }
 
     /// Its record when it has ended well, which must be within `seconds`.

@@ -77,6 +77,20 @@ impl Process {
         }
     }
 
+    /// Stops it, and waits until all of its threads stand still.
+    pub fn stop(&mut self) {
+        self.signal("STOP");
+        let threads = format!("/proc/{}/task", self.id());
+        wait_for("a process to stand still", Duration::from_secs(10), || {
+            let stopped = |thread: std::io::Result<std::fs::DirEntry>| {
+                let stat = std::fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+                // The name before the state is in brackets, and may hold anything.
+                stat.rsplit_once(") ").map(|(_, rest)| rest.starts_with('T'))
+            };
+            std::fs::read_dir(&threads).ok()?.all(|thread| stopped(thread) != Some(false)).then_some(())
+        });
+    }
+
     /// Ends it at once.
     pub fn kill(&mut self) {
         if self.ended().is_none() {
@@ -94,8 +108,17 @@ impl Process {
 
     /// The most memory that it ever held, in bytes; none where the system does not tell, or when it has ended.
     pub fn peak_memory(&self) -> Option<u64> {
+        self.memory_field("VmHWM:")
+    }
+
+    /// The memory that it holds now, in bytes; none where the system does not tell, or when it has ended.
+    pub fn memory(&self) -> Option<u64> {
+        self.memory_field("VmRSS:")
+    }
+
+    fn memory_field(&self, name: &str) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
     }
 }

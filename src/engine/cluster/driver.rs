@@ -32,6 +32,9 @@ const GLANCE: Duration = Duration::from_millis(500);
 /// Tasks that run give no sign until they end, so where some do, the patience with a standstill is so many times longer.
 const RUNNING: u32 = 20;
 
+/// Each pause before a step is submitted anew is twice the one before it, so many times.
+const MAX_DOUBLINGS: u32 = 4;
+
 /// Runs plans on the executors of a scheduler.
 pub struct Cluster {
     session: SessionContext,
@@ -50,9 +53,9 @@ impl Cluster {
     /// [`crate::error::Kind::Engine`] when no scheduler with an executor answers in time.
     pub async fn connect(engine: &job::Engine, cluster: &job::Cluster, watch: &Watch) -> Result<Self> {
         let rest = Rest::new(&cluster.scheduler);
-        let executors = executors(&rest, cluster, watch).await?;
-        let Executors { count, vcores, task_bytes } = executors;
-        tracing::info!(scheduler = cluster.scheduler, executors = count, vcores, "on a cluster");
+        let executors = executors(&rest, cluster, watch, None).await?;
+        let Executors { count, cores, task_bytes } = executors;
+        tracing::info!(scheduler = cluster.scheduler, executors = count, cores, "on a cluster");
         let state = session::state(settings::planning(&executors), session::runtime(engine)?)?;
         Ok(Self {
             session: SessionContext::new_with_state(state),
@@ -86,44 +89,55 @@ impl Cluster {
             );
             batches.await?.try_collect().await
         };
+        let mut seen = Seen::default();
         let failure = tokio::select! {
             biased;
             () = watch.stop.cancelled() => Failure::Final(Error::interrupted()),
             batches = submit => match batches {
-                Ok(batches) => return Ok(batches),
+                Ok(batches) => {
+                    // What was lost and done again since the last look counts too.
+                    self.look(&name, &mut seen, watch).await;
+                    return Ok(batches);
+                }
                 // It ended by itself: there is nothing to cancel.
                 Err(error) => return Err(failure::read(&error)),
             },
-            why = self.watch_over(&name, watch) => Failure::Lost(why),
+            why = self.watch_over(&name, &mut seen, watch) => Failure::Lost(Error::engine(why)),
         };
         self.cancel(&name).await;
         Err(failure)
     }
 
+    /// Looks at a job once, and says whether anything has changed since the last time.
+    async fn look(&self, name: &str, seen: &mut Seen, watch: &Watch) -> bool {
+        if seen.job.is_none() {
+            seen.job = self.rest.job_id(name).await.unwrap_or(None);
+        }
+        let Some(job) = &seen.job else { return false };
+        let Ok(now) = self.rest.advance(job).await else { return false };
+        let last = std::mem::replace(&mut seen.advance, now.clone());
+        if now == last {
+            return false;
+        }
+        if now.stages_done < last.stages_done || now.lost > last.lost {
+            watch.progress.recovering("what an executor had done is lost, and is done again");
+        }
+        watch.progress.tasks(now.done, now.tasks, now.stages_done, now.stages);
+        watch.progress.stage_advances(now.rows_in, now.rows_out);
+        true
+    }
+
     /// Looks at a job until it has stood still or has run for too long, and says which.
-    async fn watch_over(&self, name: &str, watch: &Watch) -> String {
+    async fn watch_over(&self, name: &str, seen: &mut Seen, watch: &Watch) -> String {
         let began = Instant::now();
         let mut moved = Instant::now();
-        let mut job = None;
-        let mut last = Advance::default();
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
             tokio::time::sleep(GLANCE).await;
-            if job.is_none() {
-                job = self.rest.job_id(name).await.unwrap_or(None);
-            }
-            if let Some(job) = &job
-                && let Ok(now) = self.rest.advance(job).await
-                && now != last
-            {
-                if now.stages_done < last.stages_done {
-                    watch.progress.recovering("what an executor had done is lost, and is done again");
-                }
-                watch.progress.tasks(now.done, now.tasks, now.stages_done, now.stages);
-                watch.progress.stage_advances(now.rows_in, now.rows_out);
+            if self.look(name, seen, watch).await {
                 moved = Instant::now();
-                last = now;
             }
+            let last = &seen.advance;
             let patience = if last.running > 0 { stall.saturating_mul(RUNNING) } else { stall };
             if moved.elapsed() > patience {
                 return format!("no task began or ended for {} seconds", moved.elapsed().as_secs());
@@ -145,6 +159,14 @@ impl Cluster {
             tracing::debug!(job = name, why, "the job could not be cancelled");
         }
     }
+}
+
+/// What was seen of a job.
+#[derive(Default)]
+struct Seen {
+    /// Its id, once it is known.
+    job: Option<String>,
+    advance: Advance,
 }
 
 #[async_trait]
@@ -182,10 +204,15 @@ impl Engine for Cluster {
                 );
                 return Err(Error::engine(said).because(why));
             }
-            tracing::warn!(step, attempts, why, "the step is submitted anew");
-            watch.progress.recovering(&why);
-            tokio::time::sleep(GLANCE * attempts).await;
-            executors(&self.rest, &self.settings, watch).await?;
+            let told = why.told_whole();
+            tracing::warn!(step, attempts, why = told, "the step is submitted anew");
+            watch.progress.recovering(&told);
+            let pause = GLANCE.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
+            tokio::select! {
+                () = watch.stop.cancelled() => return Err(Error::interrupted()),
+                () = tokio::time::sleep(pause) => {}
+            }
+            executors(&self.rest, &self.settings, watch, Some(why)).await?;
         }
     }
 }
@@ -204,8 +231,13 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(scan)?.data)
 }
 
-/// The executors of a scheduler, once there is one.
-async fn executors(rest: &Rest, cluster: &job::Cluster, watch: &Watch) -> Result<Executors> {
+/// The executors of a scheduler, once there is one. `after` is why they are looked for again.
+async fn executors(
+    rest: &Rest,
+    cluster: &job::Cluster,
+    watch: &Watch,
+    after: Option<Error>,
+) -> Result<Executors> {
     let began = Instant::now();
     loop {
         let missing = match rest.executors().await {
@@ -218,7 +250,11 @@ async fn executors(rest: &Rest, cluster: &job::Cluster, watch: &Watch) -> Result
                 "no executor was to be had of the scheduler {} for engine.wait_seconds, which is {}",
                 cluster.scheduler, cluster.wait_seconds
             );
-            return Err(Error::engine(said).because(missing));
+            let missing = Error::engine(missing);
+            return Err(Error::engine(said).because(match after {
+                Some(why) => missing.because(why),
+                None => missing,
+            }));
         }
         tokio::select! {
             () = watch.stop.cancelled() => return Err(Error::interrupted()),

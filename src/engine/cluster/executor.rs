@@ -9,14 +9,22 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use ballista_core::config::TaskSchedulingPolicy;
+use ballista_core::error::BallistaError;
 use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
-use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_core::serde::protobuf::executor_status::Status;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::serde::protobuf::{ExecutorStatus, HeartBeatParams};
+use ballista_executor::executor_process::{
+    ExecutorProcessConfig, start_executor_process, structure_executor_metadata,
+};
 use ballista_executor::health::ExecutorHealth;
 use datafusion::prelude::SessionConfig;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 
+use super::rest::Rest;
 use super::settings::MESSAGE_BYTES;
+use super::tasks::{State, Tasks};
 use super::{Codec, member, settings as configuration};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
@@ -46,12 +54,17 @@ pub struct Settings {
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until Ctrl-C or SIGTERM, on which it ends its tasks first.
+/// Runs an executor until Ctrl-C or SIGTERM, on which it ends its tasks first. `leaving` is ready when one of them has come:
+/// from then on it begins no tasks.
 ///
 /// # Errors
 /// When an address cannot be listened on, the work folder cannot be written, or no scheduler answers.
-pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
-    let work_dir = work_dir(&settings.work_dir)?;
+pub async fn run(
+    settings: &Settings,
+    listening: impl FnOnce(SocketAddr),
+    leaving: impl Future<Output = bool> + Send + 'static,
+) -> Result<()> {
+    let shuffles = shuffles(&settings.work_dir, settings.bind.port())?;
     let free = TcpListener::bind(settings.bind).await;
     drop(free.context(|| format!("cannot listen on {}: is another process there?", settings.bind))?);
     let health = ExecutorHealth::new();
@@ -61,7 +74,14 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
     let probes = tokio::spawn(serve_health(probes, health.clone()));
 
     let pool_bytes = session::pool_bytes(settings.memory) / settings.vcores * settings.vcores;
-    let id = member::id(settings.vcores, pool_bytes / settings.vcores);
+    let cores = cores(settings.vcores);
+    let id = member::id(cores, pool_bytes / settings.vcores);
+    let place = match &settings.advertise {
+        Some(host) => format!("{host}:{}", settings.bind.port()),
+        None => settings.bind.to_string(),
+    };
+    let tasks = Tasks::new(place, settings.work_dir.clone());
+    let state = tasks.state();
     let runtime = session::builder(Some(settings.work_dir.clone()))?.build_arc()?;
     let functions = configuration::state(SessionConfig::new(), Arc::clone(&runtime))?;
     let config = ExecutorProcessConfig {
@@ -75,7 +95,7 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
         scheduler_connect_timeout_seconds: settings.wait.max(1),
         vcores: settings.vcores,
         task_scheduling_policy: TaskSchedulingPolicy::PullStaged,
-        work_dir: Some(work_dir),
+        work_dir: Some(shuffles.clone()),
         job_data_ttl_seconds: LEFTOVERS_SECONDS,
         job_data_clean_up_interval_seconds: CLEAN_UP_SECONDS,
         grpc_max_decoding_message_size: MESSAGE_BYTES,
@@ -85,46 +105,130 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
         override_runtime_producer: Some(Arc::new(move |_: &SessionConfig| Ok(Arc::clone(&runtime)))),
         override_config_producer: Some(Arc::new(SessionConfig::new_with_ballista)),
         override_physical_codec: Some(Arc::new(Codec::default())),
+        override_execution_engine: Some(Arc::new(tasks)),
         health,
         ..Default::default()
     };
     listening(settings.bind);
-    if let Err(missing) = scheduler_listens(settings).await {
+    if let Err(missing) = await_scheduler(settings).await {
         probes.abort();
         return Err(missing);
     }
-    let ended = start_executor_process(Arc::new(config)).await;
-    probes.abort();
+    let leaves = Arc::clone(&state);
+    tokio::spawn(async move {
+        leaving.await;
+        leaves.leaving.cancel();
+    });
+    let config = Arc::new(config);
     let (host, port) = &settings.scheduler;
-    ended.map_err(|e| {
-        Error::engine(format!("the executor stopped; its scheduler is {host}:{port}")).because(e)
-    })
+    let ended = tokio::select! {
+        ended = start_executor_process(Arc::clone(&config)) => ended.map_err(|e| {
+            Error::engine(format!("the executor stopped; its scheduler is {host}:{port}")).because(e)
+        }),
+        () = drained_for_a_full_disk(&state) => {
+            // What it wrote for others goes with it; nobody comes for it any more.
+            if let Err(why) = std::fs::remove_dir_all(&shuffles) {
+                tracing::warn!(%why, folder = shuffles, "what tasks wrote could not be removed");
+            }
+            Err(Error::engine(format!(
+                "no space is left on the disk of {}, so this executor ends and leaves its tasks to others: free some \
+                 space or choose another folder with --work-dir, then start it again",
+                settings.work_dir.display()
+            )))
+        }
+    };
+    probes.abort();
+    if tokio::time::timeout(FAREWELL, farewell(&config)).await.is_err() {
+        tracing::debug!("the scheduler does not hear that this executor ends");
+    }
+    ended
 }
 
-/// Waits until somebody listens where the scheduler should be: Ballista's own waiting for it never ends.
-async fn scheduler_listens(settings: &Settings) -> Result<()> {
+/// How long an executor that ends tries to tell the scheduler so.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Tells the scheduler that this executor and what it wrote are gone.
+async fn farewell(config: &Arc<ExecutorProcessConfig>) {
+    let scheduler = format!("http://{}:{}", config.scheduler_host, config.scheduler_port);
+    let last = HeartBeatParams {
+        executor_id: config.executor_id.clone(),
+        metrics: Vec::new(),
+        status: Some(ExecutorStatus { status: Some(Status::Dead(String::new())) }),
+        metadata: Some(structure_executor_metadata(config, config.vcores as u32)),
+    };
+    let told =
+        async { Ok(SchedulerGrpcClient::connect(scheduler).await?.heart_beat_from_executor(last).await?) };
+    if let Err::<_, BallistaError>(why) = told.await {
+        tracing::debug!(%why, "the scheduler does not hear that this executor ends");
+    }
+}
+
+/// Of so many tasks at once, those that plans are made for. More than twice the cores only wait for one another, and each
+/// makes the pieces smaller that all tasks exchange.
+fn cores(vcores: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(vcores, usize::from);
+    if vcores > cores {
+        tracing::warn!(
+            vcores,
+            cores,
+            "there are more vcores than cores: tasks share the cores, and each has only its part of --memory"
+        );
+    }
+    vcores.min(cores.saturating_mul(2))
+}
+
+/// Looks for the end of the tasks that run when the disk is full.
+const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Tasks that have not ended after so many looks go down with the executor: another one does them again.
+const DRAIN_LOOKS: usize = 120;
+
+/// Waits until a task has found the executor's disk full, and then for the tasks that still run. One look at least, in
+/// which the scheduler is told how that task ended.
+async fn drained_for_a_full_disk(state: &State) {
+    state.disk_full.cancelled().await;
+    tracing::error!("no space is left on the disk of --work-dir: tasks go back to the scheduler");
+    for _ in 0..DRAIN_LOOKS {
+        tokio::time::sleep(DRAIN_INTERVAL).await;
+        if state.running() == 0 {
+            break;
+        }
+    }
+}
+
+/// Waits until a scheduler answers where it should be. Ballista's own waiting for a connection never ends, and what it
+/// connects to need not be a scheduler.
+async fn await_scheduler(settings: &Settings) -> Result<()> {
     let (host, port) = &settings.scheduler;
+    let rest = Rest::new(&format!("{host}:{port}"));
+    let mut last = "it gave no answer".to_owned();
     let tries = async {
-        while let Err(why) = TcpStream::connect((host.as_str(), *port)).await {
-            tracing::debug!(%why, "the scheduler is not there yet");
+        while let Err(why) = rest.is_scheduler().await {
+            tracing::debug!(why, "the scheduler is not there yet");
+            last = why;
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     };
     let wait = settings.wait;
-    tokio::time::timeout(Duration::from_secs(wait.into()), tries).await.map_err(|_| {
+    let answered = tokio::time::timeout(Duration::from_secs(wait.into()), tries).await;
+    answered.map_err(|_| {
         Error::engine(format!(
-            "no scheduler listens on {host}:{port}, also after {wait} seconds: start it, correct --scheduler or raise --wait"
+            "no scheduler answers on {host}:{port}, also after {wait} seconds: start it, correct --scheduler or raise \
+             --wait"
         ))
+        .because(last)
     })
 }
 
-/// The folder's path as text, made and writable.
-fn work_dir(folder: &Path) -> Result<String> {
+/// The folder inside `folder` for what tasks write for one another, as text, made and writable. It is the executor's own
+/// by its name: Ballista removes every folder that it finds there, those at the end and those that grew old.
+fn shuffles(folder: &Path, port: u16) -> Result<String> {
     let unusable = || format!("cannot write to {}: choose another folder with --work-dir", folder.display());
-    std::fs::create_dir_all(folder).context(unusable)?;
-    tempfile::tempfile_in(folder).context(unusable)?;
-    match folder.to_str() {
-        Some(folder) => Ok(folder.to_owned()),
+    let shuffles = folder.join(format!("resemblance-executor-{port}"));
+    std::fs::create_dir_all(&shuffles).context(unusable)?;
+    tempfile::tempfile_in(&shuffles).context(unusable)?;
+    match shuffles.to_str() {
+        Some(shuffles) => Ok(shuffles.to_owned()),
         None => Err(Error::job(format!("--work-dir {} is no UTF-8: choose another", folder.display()))),
     }
 }

@@ -9,8 +9,8 @@ use crate::error::{Error, Kind};
 /// Why an attempt of a step ended.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// Something was lost that may be there again: worth another attempt.
-    Lost(String),
+    /// Something was lost that may be there again, or may be elsewhere: worth another attempt.
+    Lost(Error),
     /// The same will happen again.
     Final(Error),
 }
@@ -21,27 +21,37 @@ const PASSING: &str = "Task failed due to IO error";
 /// What DataFusion says where a task's memory pool is too small.
 const EXHAUSTED: &str = "ResourcesExhausted";
 
+/// What stands before an error of a task that another executor may not have.
+const ON_EXECUTOR: &str = "a task failed on the executor ";
+
+/// The error of a task that failed on `executor` for a reason of that executor, or of its connections.
+pub(super) fn on_executor(
+    executor: &str,
+    what: &str,
+    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
+    Error::engine(format!("{ON_EXECUTOR}{executor}: {what}")).because(cause)
+}
+
 /// Reads the error that a job's client came back with. It crossed processes, so its text is all there is.
 pub(super) fn read(error: &DataFusionError) -> Failure {
     let text = error.to_string();
     if text.contains(GONE) {
-        return Failure::Lost(GONE.to_owned());
-    }
-    if text.contains(PASSING) || text.contains(LATER) {
-        return Failure::Lost(match Error::told(&text) {
-            Some(own) => own.to_string(),
-            None => first_line(&text),
-        });
+        return Failure::Lost(Error::engine(GONE));
     }
     if let Some(own) = Error::told(&text) {
-        return Failure::Final(own);
+        let passes = text.contains(PASSING) || text.contains(LATER);
+        return match passes || own.to_string().starts_with(ON_EXECUTOR) {
+            true => Failure::Lost(own),
+            false => Failure::Final(own),
+        };
     }
     if text.contains(EXHAUSTED) {
         let advice = "a task's share of an executor's memory is too small for this stage: start the executors with \
                       more --memory or fewer --vcores";
         return Failure::Final(Error::new(Kind::Engine, advice).because(first_line(&text)));
     }
-    Failure::Lost(first_line(&text))
+    Failure::Lost(Error::engine(first_line(&text)))
 }
 
 /// The first line of a text, at most 500 characters of it: plans and backtraces follow.
@@ -70,7 +80,26 @@ mod tests {
     fn a_storage_that_is_away_may_be_there_again() {
         let away = Error::input(format!("s3://bucket/a: the storage answered 503: {LATER}"));
         let error = failed(Error::input("reading s3://bucket/a failed").because(away).into());
-        assert!(matches!(read(&error), Failure::Lost(_)), "{error}");
+        let Failure::Lost(why) = read(&error) else { panic!("{error}") };
+        assert!(innermost(&why).contains("503"), "{why:?}");
+    }
+
+    #[test]
+    fn what_one_executor_failed_at_another_may_do_and_the_innermost_cause_arrives() {
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let full = DataFusionError::from(full).context("while sorting");
+        let error = failed(on_executor("10.0.0.7:50051", "no space is left on its disk", full).into());
+        let Failure::Lost(why) = read(&error) else { panic!("{error}") };
+        assert!(why.to_string().contains("10.0.0.7:50051"), "{why}");
+        assert!(innermost(&why).contains("no storage space"), "{why:?}");
+    }
+
+    fn innermost(error: &Error) -> String {
+        let mut error: &dyn std::error::Error = error;
+        while let Some(cause) = error.source() {
+            error = cause;
+        }
+        error.to_string()
     }
 
     #[test]

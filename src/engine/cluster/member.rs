@@ -1,15 +1,15 @@
-//! What an executor tells of itself. A registration has no place for its memory, which plans must fit, so the executor's
-//! id says it: `executor-<uuid>-<vcores>x<bytes>`.
+//! What an executor tells of itself. A registration has no place for its memory and its machine's cores, which plans must
+//! fit, so the executor's id says them: `executor-<uuid>-<cores>x<bytes>`.
 
 /// An executor's id, unique for each start of it.
-pub fn id(vcores: usize, task_bytes: usize) -> String {
-    format!("executor-{}-{vcores}x{task_bytes}", uuid::Uuid::new_v4().simple())
+pub fn id(cores: usize, task_bytes: usize) -> String {
+    format!("executor-{}-{cores}x{task_bytes}", uuid::Uuid::new_v4().simple())
 }
 
-/// (vcores, bytes that the operators of a task may reserve) of the executor with this id; none where it is none of ours.
+/// (cores, bytes that the operators of a task may reserve) of the executor with this id; none where it is none of ours.
 pub fn read(id: &str) -> Option<(usize, usize)> {
-    let (vcores, bytes) = id.strip_prefix("executor-")?.rsplit_once('-')?.1.split_once('x')?;
-    Some((vcores.parse().ok()?, bytes.parse().ok()?))
+    let (cores, bytes) = id.strip_prefix("executor-")?.rsplit_once('-')?.1.split_once('x')?;
+    Some((cores.parse().ok()?, bytes.parse().ok()?))
 }
 
 #[cfg(test)]

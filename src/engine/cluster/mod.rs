@@ -9,19 +9,26 @@
 //! - `taken_back`: stages that must not run again.
 //! - `settings`: the configuration that plans are made and run with.
 //! - [`member`]: what an executor tells of itself.
-//! - [`scheduler`], [`executor`]: the two roles.
-//! - `rest`: what a scheduler answers about its executors and jobs.
+//! - `finished`, `replaced`: the jobs that a scheduler remembers, and the executors that it knows.
+//! - [`scheduler`]: the role that deals tasks.
 //! - `failure`: what an error of a job means for the step.
+//! - `connections`, `tasks`: how an executor fetches from others, and what it does around each task.
+//! - [`executor`]: the role that runs tasks.
+//! - `rest`: what a scheduler answers about its executors and jobs.
 //! - `driver`: the engine itself.
 
+mod connections;
 mod driver;
 pub mod executor;
 mod failure;
+mod finished;
 pub mod member;
+mod replaced;
 mod rest;
 pub mod scheduler;
 mod settings;
 mod taken_back;
+mod tasks;
 mod wire;
 
 pub use driver::Cluster;

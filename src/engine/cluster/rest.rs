@@ -22,8 +22,8 @@ pub(super) struct Rest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Executors {
     pub count: usize,
-    /// Tasks that they run at once.
-    pub vcores: usize,
+    /// Tasks that they run at once, as far as their machines have cores for them.
+    pub cores: usize,
     /// Bytes that the operators of a task may reserve, where that is least.
     pub task_bytes: usize,
 }
@@ -37,6 +37,8 @@ pub(super) struct Advance {
     pub tasks: usize,
     pub running: usize,
     pub done: usize,
+    /// Tasks that failed or were lost with their executor, and were begun again.
+    pub lost: usize,
     pub rows_in: u64,
     pub rows_out: u64,
 }
@@ -53,6 +55,15 @@ struct Executor {
 struct Job {
     job_id: String,
     job_name: String,
+}
+
+/// What a scheduler says of itself, and nothing else that answers over HTTP.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "version")]
+    _ballista: String,
+    #[serde(rename = "datafusion_version")]
+    _datafusion: String,
 }
 
 #[derive(Deserialize)]
@@ -87,9 +98,15 @@ impl Rest {
         let status = answer.status();
         let text = answer.text().await.map_err(|e| whole(&e))?;
         match status.is_success() {
-            true => serde_json::from_str(&text).map_err(|e| format!("{url} answered what is no answer: {e}")),
+            true => serde_json::from_str(&text)
+                .map_err(|e| format!("{url} gave an answer that no scheduler gives: {e}")),
             false => Err(format!("{url} answered {status}")),
         }
+    }
+
+    /// Asks whether it is a scheduler at all, or says what it is in place of one.
+    pub(super) async fn is_scheduler(&self) -> Result<(), String> {
+        self.get::<Version>("/api/version").await.map(|_| ())
     }
 
     /// The executors that the scheduler knows and that are ours.
@@ -99,7 +116,7 @@ impl Rest {
         let members: Vec<_> = known.filter_map(|executor| member::read(&executor.id)).collect();
         Ok(Executors {
             count: members.len(),
-            vcores: members.iter().map(|(vcores, _)| vcores).sum(),
+            cores: members.iter().map(|(cores, _)| cores).sum(),
             task_bytes: members.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0),
         })
     }
@@ -121,6 +138,7 @@ impl Rest {
             tasks: tasks().count(),
             running: of("Running"),
             done: of("Successful"),
+            lost: tasks().filter(|task| task.status.is_object()).count(),
             rows_in: stages.iter().map(|stage| stage.input_rows).max().unwrap_or(0),
             rows_out: stages.iter().map(|stage| stage.output_rows).max().unwrap_or(0),
         })

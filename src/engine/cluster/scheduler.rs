@@ -3,16 +3,21 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use ballista_core::ConfigProducer;
 use ballista_core::config::TaskSchedulingPolicy;
 use ballista_core::extension::SessionConfigExt;
 use ballista_scheduler::cluster::BallistaCluster;
+use ballista_scheduler::cluster::memory::InMemoryJobState;
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use ballista_scheduler::scheduler_server::SessionBuilder;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
 
+use super::finished::FinishedJobs;
+use super::replaced::Executors;
 use super::settings::MESSAGE_BYTES;
 use super::{Codec, settings as configuration};
 use crate::engine::session;
@@ -39,9 +44,10 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
         .context(|| format!("cannot listen on {}: is another process there?", settings.bind))?;
     let address = listener.local_addr()?;
     let runtime = session::builder(None)?.build_arc()?;
-    let build = move |config: SessionConfig| {
+    let build: SessionBuilder = Arc::new(move |config: SessionConfig| {
         configuration::state(config, Arc::clone(&runtime)).map_err(DataFusionError::from)
-    };
+    });
+    let configure: ConfigProducer = Arc::new(SessionConfig::new_with_ballista);
     let config = Arc::new(SchedulerConfig {
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
@@ -55,13 +61,15 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
         grpc_server_max_decoding_message_size: MESSAGE_BYTES,
         grpc_server_max_encoding_message_size: MESSAGE_BYTES,
         grpc_client_max_message_size: MESSAGE_BYTES,
-        override_config_producer: Some(Arc::new(SessionConfig::new_with_ballista)),
-        override_session_builder: Some(Arc::new(build)),
+        override_config_producer: Some(Arc::clone(&configure)),
+        override_session_builder: Some(Arc::clone(&build)),
         override_physical_codec: Some(Arc::new(Codec::default())),
         ..Default::default()
     });
     let serve = async {
-        let cluster = BallistaCluster::new_from_config(&config).await?;
+        let jobs = InMemoryJobState::new(&config.scheduler_id, build, configure);
+        let executors = Arc::new(Executors::default());
+        let cluster = BallistaCluster::new(executors, Arc::new(FinishedJobs::new(jobs)));
         let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await?;
         listening(address);
         start_grpc_service_with_listener(listener, scheduler).await

@@ -22,6 +22,10 @@ const ROOMY: usize = 512 << 20;
 /// Partitions for each core, at most.
 const MOST_PER_CORE: usize = 8;
 
+/// Partitions of a plan, unless there are more cores. Between two stages there are as many pieces as the square of them,
+/// and the scheduler keeps the place of each.
+const MAX_PARTITIONS: usize = 256;
+
 /// A session in which plans that arrive as bytes find all they name.
 ///
 /// # Errors
@@ -34,10 +38,15 @@ pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<S
     Ok(state)
 }
 
+/// Partitions of a plan for executors of so many cores together.
+fn partitions(executors: &Executors) -> usize {
+    let per_core = (ROOMY / executors.task_bytes.max(1)).clamp(1, MOST_PER_CORE);
+    (executors.cores * per_core).min(MAX_PARTITIONS.max(executors.cores))
+}
+
 /// What plans are made with: they fit the executors that are there.
 pub(super) fn planning(executors: &Executors) -> SessionConfig {
-    let per_core = (ROOMY / executors.task_bytes.max(1)).clamp(1, MOST_PER_CORE);
-    let partitions = executors.vcores * per_core;
+    let partitions = partitions(executors);
     let mut config = session::config(SessionConfig::new_with_ballista(), partitions, executors.task_bytes);
     let options = config.options_mut();
     // Hash joins hold one side, which the stages see to being the small one; sorting both costs more.
@@ -64,4 +73,24 @@ pub(super) fn running(planning: &SessionConfig, name: &str) -> SessionConfig {
     // The rows of a file are numbered by counting, so the scheduler must leave scans as they were planned.
     config.options_mut().optimizer.repartition_file_scans = false;
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_a_sane_multiple_of_the_cores() {
+        for (cores, task_bytes, expected) in [
+            (2, 1 << 30, 2),
+            (2, 256 << 20, 4),
+            (2, 45 << 20, 16),
+            (16, 64 << 20, 128),
+            (200, 64 << 20, MAX_PARTITIONS),
+            (400, 64 << 20, 400),
+        ] {
+            let executors = Executors { count: 1, cores, task_bytes };
+            assert_eq!(partitions(&executors), expected, "{executors:?}");
+        }
+    }
 }
