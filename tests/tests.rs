@@ -12,6 +12,7 @@ mod cluster;
 mod command;
 mod compare;
 mod find;
+mod footers;
 mod generate;
 mod job;
 mod kill;
