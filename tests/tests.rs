@@ -13,6 +13,7 @@ mod command;
 mod compare;
 mod find;
 mod footers;
+mod garage;
 mod generate;
 mod job;
 mod kill;

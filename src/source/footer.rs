@@ -54,7 +54,8 @@ pub(super) async fn read(
     let decoded = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes))
         .and_then(|decoded| decoded.map_err(|e| Error::input("it cannot be decoded").because(e)))
         .context(|| damaged(path, meta))?;
-    check_places(&decoded, meta.size).context(|| damaged(path, meta))?;
+    let limit = meta.size - TAIL - bytes.len() as u64;
+    check_places(&decoded, limit).context(|| damaged(path, meta))?;
     let decoded = Arc::new(decoded);
     let entry = Arc::new(CachedParquetMetaData::new(Arc::clone(&decoded)));
     cache.put(&meta.location, CachedFileMetadataEntry::new(meta.clone(), entry));
@@ -85,6 +86,9 @@ async fn bytes(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str) -> Result
     }
     let start = size.saturating_sub(GUESS);
     let end = get(store, meta, path, start..size).await?;
+    if start == 0 && !end.starts_with(b"PAR1") && !end.starts_with(b"PARE") {
+        return wrong("it does not start with the letters PAR1".to_owned());
+    }
     let (rest, tail) = end.split_at(end.len() - TAIL as usize);
     let (length, mark) = tail.split_at(4);
     match mark {
@@ -118,24 +122,45 @@ async fn get(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str, range: Rang
     Ok(bytes)
 }
 
-/// Whether every column of every row group lies in the file before its footer.
-fn check_places(metadata: &ParquetMetaData, size: u64) -> Result<()> {
+/// Whether every column of every row group lies in the file before its footer, and there are no more rows and bytes
+/// than can be counted.
+fn check_places(metadata: &ParquetMetaData, limit: u64) -> Result<()> {
+    let (mut rows, mut bytes) = (0_i64, 0_i64);
     for (i, group) in metadata.row_groups().iter().enumerate() {
-        if !group.columns().iter().all(|column| inside(column, size)) {
+        if !group.columns().iter().all(|column| inside(column, limit)) {
             return Err(Error::input(format!("its row group {i} lies outside of it")));
         }
+        let group_bytes =
+            group.columns().iter().try_fold(bytes, |sum, column| sum.checked_add(column.uncompressed_size()));
+        let sums = rows.checked_add(group.num_rows()).zip(group_bytes);
+        let Some(sums) = sums.filter(|_| group.num_rows() >= 0) else {
+            return Err(Error::input(format!(
+                "its row group {i} says that it has {} rows",
+                group.num_rows()
+            )));
+        };
+        (rows, bytes) = sums;
     }
     Ok(())
 }
 
-fn inside(column: &ColumnChunkMetaData, size: u64) -> bool {
+/// Whether all parts of a column are before byte `limit`. A file that lost its front has them beyond it.
+fn inside(column: &ColumnChunkMetaData, limit: u64) -> bool {
+    let fits = |start: i64, length: i64| {
+        let (Ok(start), Ok(length)) = (u64::try_from(start), u64::try_from(length)) else { return false };
+        start >= MARK && start.checked_add(length).is_some_and(|end| end <= limit)
+    };
+    let index = |start: Option<i64>, length: Option<i32>| match start.zip(length) {
+        Some((start, length)) => fits(start, i64::from(length)),
+        None => true,
+    };
     // The library's own `byte_range` panics on a negative one.
     let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
-    let (Ok(start), Ok(length)) = (u64::try_from(start), u64::try_from(column.compressed_size())) else {
-        return false;
-    };
-    let values = column.num_values() >= 0 && column.uncompressed_size() >= 0;
-    values && start >= MARK && start.checked_add(length).is_some_and(|end| end <= size - TAIL)
+    fits(start, column.compressed_size())
+        && column.num_values() >= 0
+        && column.uncompressed_size() >= 0
+        && index(column.column_index_offset(), column.column_index_length())
+        && index(column.offset_index_offset(), column.offset_index_length())
 }
 
 /// What `decode` returns, or an error in place of its panic: the library indexes and unwraps what a file says of itself.

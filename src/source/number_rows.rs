@@ -212,7 +212,10 @@ impl ExecutionPlan for NumberRowsExec {
                         Err(e) => Some((Err(e), None)),
                     }
                 }
-                Some(Err(e)) => Some((Err(count.explain(e)), None)),
+                // What a reader makes of a file that changes is not what is wrong with it.
+                Some(Err(e)) => {
+                    Some((Err(end.check(&count).await.err().unwrap_or_else(|| count.explain(e))), None))
+                }
                 None => match count.finish() {
                     Ok(()) => end.check(&count).await.err().map(|e| (Err(e), None)),
                     Err(e) => Some((Err(e), None)),

@@ -136,6 +136,9 @@ impl Pin {
         let Some((listed, now_named)) = self.e_tag.as_deref().zip(now.e_tag.as_deref()) else {
             return self.same(now.size, nanoseconds(now));
         };
+        if now.size != self.size {
+            return self.same(now.size, self.modified);
+        }
         let strong = |e_tag: &'_ str| e_tag.strip_prefix("W/").unwrap_or(e_tag).to_owned();
         if strong(listed) == strong(now_named) {
             return Ok(());

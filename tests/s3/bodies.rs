@@ -1,8 +1,5 @@
 //! Answers whose bodies are not as long as they should be, and refusals that say why.
 
-use datafusion::physical_plan::displayable;
-use resemblance::source;
-
 use super::*;
 use crate::support::s3::Fault;
 
@@ -87,25 +84,10 @@ fn a_refusal_of_a_parquet_file_is_told_as_it_was() {
 #[test]
 fn a_server_without_conditional_puts_is_asked_once() {
     let corpus = Corpus::new(60, 30);
-    let put = "PUT /data/out/_work/";
+    let put = "PUT /data/out/_work/groups.json";
     let answer = "<Error><Code>NotImplemented</Code><Message>A header implies more.</Message></Error>";
-    corpus.s3.faults.add("PUT /data/out/", usize::MAX, Fault::Answer(501, answer.to_owned()));
+    corpus.s3.faults.add(put, usize::MAX, Fault::Answer(501, answer.to_owned()));
     let said = corpus.run("out").badly(3);
     assert!(said.contains("501 NotImplemented") && said.contains("use another one"), "{said}");
-    let asked = corpus.s3.faults.requests(put);
-    let distinct: std::collections::BTreeSet<&String> = asked.iter().collect();
-    assert_eq!(asked.len(), distinct.len(), "{asked:?}");
-}
-
-/// A page of a Parquet file that comes as something else.
-#[tokio::test]
-async fn what_the_readers_are_is_not_lost_on_the_way() {
-    let s3 = S3::start();
-    let format = &formats(&corpus(3, 60, 30))[0];
-    format.put(&s3, "in");
-    let job = resolved(&format.source(&s3.url("in")));
-    let frame = source::open(&session_of(&s3.env()), &job.source).await.unwrap().frame;
-    let plan = frame.create_physical_plan().await.unwrap();
-    let text = displayable(plan.as_ref()).indent(true).to_string();
-    assert!(text.contains("NumberRowsExec") && text.contains("DataSourceExec"), "{text}");
+    assert_eq!(corpus.s3.faults.requests(put).len(), 1);
 }
