@@ -1,7 +1,11 @@
 //! S3 over real HTTP: reading, writing, faults, and what must never be said.
 
+mod bodies;
 mod clean;
+mod environment;
 mod faults;
+mod listings;
+mod pinned;
 mod reading;
 mod secrets;
 mod writing;

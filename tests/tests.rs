@@ -13,6 +13,8 @@ mod command;
 mod compare;
 mod damage;
 mod find;
+mod footers;
+mod garage;
 mod generate;
 mod job;
 mod kill;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::error::DataFusionError;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
-use object_store::{ObjectStore, ObjectStoreExt};
+use object_store::ObjectStore;
 use tokio_util::io::{ReaderStream, StreamReader};
 
 use super::listing::File;
@@ -23,20 +23,20 @@ pub(super) fn compression(file: &File) -> FileCompressionType {
     }
 }
 
-/// The bytes of `file`, decompressed. Nothing is read ahead of the consumer but the store's own chunk.
+/// The bytes of `file` as it was listed, decompressed. Nothing is read ahead of the consumer but the store's own chunk.
 pub(super) async fn stream(
     store: &dyn ObjectStore,
     file: &File,
 ) -> Result<BoxStream<'static, Result<Bytes, DataFusionError>>> {
-    let got = store.get(&file.meta.location).await.context(|| format!("reading {} failed", file.path))?;
+    let bytes = file.pin().stream(store).await.context(|| format!("reading {} failed", file.path))?;
     let compression = compression(file);
     if compression == FileCompressionType::ZSTD {
         // The engine's stream ends with the first frame, and some writers begin with an empty one.
-        let raw = StreamReader::new(got.into_stream().map_err(std::io::Error::from));
+        let raw = StreamReader::new(bytes.map_err(std::io::Error::from));
         let mut decoder = ZstdDecoder::new(raw);
         decoder.multiple_members(true);
         return Ok(ReaderStream::new(decoder).map_err(DataFusionError::from).boxed());
     }
-    let raw = got.into_stream().map_err(DataFusionError::from).boxed();
+    let raw = bytes.map_err(DataFusionError::from).boxed();
     compression.convert_stream(raw).context(|| format!("reading {} failed", file.path))
 }

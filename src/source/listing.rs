@@ -12,6 +12,7 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use url::Url;
 
+use super::pin::Pin;
 use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::job;
@@ -31,6 +32,11 @@ pub(super) struct File {
 }
 
 impl File {
+    /// The file as it was listed, which whoever reads it must find.
+    pub fn pin(&self) -> Pin {
+        Pin::new(&self.store, &self.meta)
+    }
+
     /// What the fingerprint of a run takes of this file.
     pub fn input(&self) -> job::InputFile {
         job::InputFile {

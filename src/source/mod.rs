@@ -2,17 +2,19 @@
 //!
 //! `listing` finds the files. Parquet, CSV and JSON lines are read by the engine's own readers (`parquet`, `csv`, `jsonl`, over `scan`)
 //! under [`NumberRowsExec`], which says of each row where it stood; Reuters SGML and plain text are read by
-//! [`ParseFilesExec`] (`sgml`, `text`). `columns` makes of every format the same five columns.
+//! [`ParseFilesExec`] (`sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of every format the same five columns.
 
 mod bytes;
 mod chunks;
 mod columns;
 mod csv;
+mod footer;
 mod jsonl;
 mod listing;
 mod number_rows;
 mod parquet;
 mod parse_files;
+mod pin;
 pub mod reach;
 mod scan;
 mod sgml;
@@ -34,6 +36,8 @@ use crate::job::{self, Format};
 
 pub use number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec};
 pub use parse_files::{FileToParse, ParseFilesExec, Parser};
+pub use pin::Pin;
+pub use scan::pinned_scan;
 
 /// The documents of a source, and the files that they are in.
 #[derive(Debug)]

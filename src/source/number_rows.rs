@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -23,9 +24,13 @@ use datafusion::physical_plan::{
     PlanProperties, ReplaceChildrenOptions,
 };
 use datafusion::scalar::ScalarValue;
+use futures::future::FutureExt;
 use futures::stream::{self, StreamExt};
+use object_store::ObjectStore;
 use serde::{Deserialize, Serialize};
 
+use super::footer::panicked;
+use super::pin::{Pin, Pins};
 use crate::error::{Context, Error};
 
 /// The scan's last column: the index of the [`Chunk`] that a row is from.
@@ -42,6 +47,8 @@ pub struct Chunk {
     pub first_row: u64,
     /// How many rows there are; none where nothing but reading tells.
     pub rows: Option<u64>,
+    /// Where the file is, and what it was when it was listed.
+    pub pin: Pin,
 }
 
 /// Turns the scan's chunk column into `source`, `name` and `position`.
@@ -56,6 +63,7 @@ pub struct NumberRowsExec {
     chunks: Arc<[Chunk]>,
     /// Rows of a full batch of the scan: a shorter one is a chunk's last.
     batch_rows: usize,
+    pins: Arc<Pins>,
     metrics: ExecutionPlanMetricsSet,
     properties: Arc<PlanProperties>,
 }
@@ -79,10 +87,12 @@ impl NumberRowsExec {
             input.boundedness(),
         )
         .with_scheduling_type(input.properties().scheduling_type);
+        let pins = Pins::new(chunks.iter().map(|chunk| &chunk.pin));
         Ok(Self {
             input,
             chunks,
             batch_rows,
+            pins,
             metrics: ExecutionPlanMetricsSet::new(),
             properties: Arc::new(properties),
         })
@@ -165,7 +175,14 @@ impl ExecutionPlan for NumberRowsExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
+        let context = self.pins.context(&context);
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let end = End {
+            store: match file_scan(self.input.as_ref()) {
+                Some(scan) => Some(context.runtime_env().object_store(&scan.object_store_url)?),
+                None => None,
+            },
+        };
         let count = Count {
             chunks: Arc::clone(&self.chunks),
             order: chunk_order(self.input.as_ref(), partition),
@@ -175,9 +192,14 @@ impl ExecutionPlan for NumberRowsExec {
             last_batch: 0,
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let numbered = stream::unfold(Some((input, count, metrics)), |state| async move {
-            let (mut input, mut count, metrics) = state?;
-            match input.next().await {
+        let numbered = stream::unfold(Some((input, count, metrics, end)), |state| async move {
+            let (mut input, mut count, metrics, end) = state?;
+            // What a damaged file makes a reader do is that file's error: nothing of the reader is used after it.
+            let next = AssertUnwindSafe(input.next())
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|panic| Some(Err(Error::input(panicked(panic.as_ref())).into())));
+            match next {
                 Some(Ok(batch)) => {
                     let timer = metrics.elapsed_compute().timer();
                     let numbered = count.number(batch);
@@ -185,13 +207,19 @@ impl ExecutionPlan for NumberRowsExec {
                     match numbered {
                         Ok(batch) => {
                             metrics.record_output(batch.num_rows());
-                            Some((Ok(batch), Some((input, count, metrics))))
+                            Some((Ok(batch), Some((input, count, metrics, end))))
                         }
                         Err(e) => Some((Err(e), None)),
                     }
                 }
-                Some(Err(e)) => Some((Err(count.explain(e)), None)),
-                None => count.finish().err().map(|e| (Err(e), None)),
+                // What a reader makes of a file that changes is not what is wrong with it.
+                Some(Err(e)) => {
+                    Some((Err(end.check(&count).await.err().unwrap_or_else(|| count.explain(e))), None))
+                }
+                None => match count.finish() {
+                    Ok(()) => end.check(&count).await.err().map(|e| (Err(e), None)),
+                    Err(e) => Some((Err(e), None)),
+                },
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), numbered)))
@@ -216,12 +244,13 @@ pub(super) fn only_child(children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<
     }
 }
 
+fn file_scan(input: &dyn ExecutionPlan) -> Option<&FileScanConfig> {
+    input.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
+}
+
 /// The files of a scan by partition; none where the input is no file scan.
 fn file_groups(input: &dyn ExecutionPlan) -> &[FileGroup] {
-    input
-        .downcast_ref::<DataSourceExec>()
-        .and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>())
-        .map_or(&[], |config| &config.file_groups)
+    file_scan(input).map_or(&[], |scan| &scan.file_groups)
 }
 
 fn chunk_of(file: &PartitionedFile) -> Option<u32> {
@@ -242,6 +271,32 @@ fn chunk_order(input: &dyn ExecutionPlan, partition: usize) -> Vec<u32> {
     file_groups(input)
         .get(partition)
         .map_or_else(Vec::new, |group| group.iter().filter_map(chunk_of).collect())
+}
+
+/// What is done when a partition's last row has come.
+struct End {
+    /// The store of the files; none where the input is no file scan.
+    store: Option<Arc<dyn ObjectStore>>,
+}
+
+impl End {
+    /// Whether the files are still those that were listed: a disk does not say so by itself.
+    async fn check(&self, count: &Count) -> DfResult<()> {
+        let Some(store) = &self.store else { return Ok(()) };
+        let chunks = count.order.iter().filter_map(|index| count.chunks.get(*index as usize));
+        let mut last = None;
+        for chunk in chunks.filter(|chunk| chunk.pin.e_tag.is_none()) {
+            if last != Some(&chunk.pin) {
+                chunk
+                    .pin
+                    .check(store.as_ref())
+                    .await
+                    .context(|| format!("reading {} failed", chunk.source))?;
+            }
+            last = Some(&chunk.pin);
+        }
+        Ok(())
+    }
 }
 
 /// The counting of one partition's rows.

@@ -6,25 +6,23 @@ use datafusion::arrow::compute::can_cast_types;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::listing::FileRange;
-use datafusion::datasource::physical_plan::parquet::metadata::DFParquetMetadata;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use parquet::arrow::parquet_to_arrow_schema;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use parquet::file::metadata::ParquetMetaData;
 
 use super::chunks::{Piece, batch_rows};
 use super::columns::{Values, column, missing, needed};
+use super::footer;
 use super::listing::File;
 use super::number_rows::value_name;
+use super::pin::Pins;
 use super::scan::{FileTable, Reader, Scan};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::job;
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
-/// Bytes at a file's end that are read first; a footer is seldom longer.
-const FOOTER_GUESS: usize = 64 * 1024;
 /// Rows that a batch holds at most.
 const BATCH_ROWS: usize = 8192;
 
@@ -45,7 +43,7 @@ pub(super) async fn table(
     files: &[Arc<File>],
 ) -> Result<(FileTable, Values)> {
     let footers: Vec<Footer> = stream::iter(files.iter().cloned())
-        .map(|file| footer(ctx, file))
+        .map(|file| read_footer(ctx, file))
         .buffered(CONCURRENT_FOOTERS)
         .try_collect()
         .await?;
@@ -78,25 +76,12 @@ fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan
     &mut scans[at]
 }
 
-async fn footer(ctx: &SessionContext, file: Arc<File>) -> Result<Footer> {
+async fn read_footer(ctx: &SessionContext, file: Arc<File>) -> Result<Footer> {
     let runtime = ctx.runtime_env();
-    let store = runtime.object_store(&file.store)?;
-    let unreadable = || {
-        format!(
-            "{} ({} bytes) has no readable Parquet footer: is it whole, and is it Parquet?",
-            file.path, file.meta.size
-        )
-    };
-    let metadata = DFParquetMetadata::new(store.as_ref(), &file.meta)
-        .with_metadata_size_hint(Some(FOOTER_GUESS))
-        .with_file_metadata_cache(Some(runtime.cache_manager.get_file_metadata_cache()))
-        .with_page_index_policy(Some(PageIndexPolicy::Skip))
-        .fetch_metadata()
-        .await
-        .context(unreadable)?;
-    let about = metadata.file_metadata();
-    let schema =
-        parquet_to_arrow_schema(about.schema_descr(), about.key_value_metadata()).context(unreadable)?;
+    let store = Pins::new([&file.pin()].into_iter()).over(runtime.object_store(&file.store)?);
+    let cache = runtime.cache_manager.get_file_metadata_cache();
+    let metadata = footer::read(store.as_ref(), &file.meta, &file.path, cache.as_ref()).await?;
+    let schema = footer::schema(&metadata, &file.meta, &file.path)?;
     Ok(Footer { file, metadata, schema })
 }
 

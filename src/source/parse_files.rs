@@ -28,14 +28,13 @@ use datafusion::physical_plan::{
     PlanProperties, ReplaceChildrenOptions,
 };
 use futures::stream::{self, BoxStream, TryStreamExt};
-use object_store::ObjectStoreExt;
-use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::chunks::{Piece, spread};
 use super::columns::{Values, column, missing, needed};
 use super::listing::File;
 use super::number_rows::{numbered_schema, only_child};
+use super::pin::Pin;
 use super::scan::project;
 use super::sgml::{Stories, Story};
 use super::text;
@@ -67,8 +66,8 @@ pub struct FileToParse {
     pub name: Arc<str>,
     /// The URL of its object store, such as `file:///` or `s3://bucket/`.
     pub store: String,
-    /// Its path in that store.
-    pub location: String,
+    /// Where it is in that store, and what it was when it was listed.
+    pub pin: Pin,
 }
 
 /// The documents of files, read in the order in which the input names them.
@@ -267,15 +266,13 @@ impl Reading {
         let file = self.to_parse(index)?;
         let failed = || format!("reading {} failed", file.source);
         let store = self.context.runtime_env().object_store(ObjectStoreUrl::parse(&file.store)?)?;
-        let location = Path::parse(&file.location).map_err(object_store::Error::from).context(failed)?;
-        let got = store.get(&location).await.context(failed)?;
         match self.parser {
             Parser::Reuters => {
-                let bytes = got.into_stream();
+                let bytes = file.pin.stream(store.as_ref()).await.context(failed)?;
                 self.open = Some(OpenFile { index, bytes, stories: Stories::default(), count: 0 });
             }
             Parser::Text => {
-                let bytes = got.bytes().await.context(failed)?;
+                let bytes = file.pin.bytes(store.as_ref()).await.context(failed)?;
                 let file = Arc::clone(&self.files)[index as usize].clone();
                 match text::document(bytes) {
                     Ok(text) => self.batch.push_text(&file, text)?,
@@ -495,7 +492,7 @@ impl TableProvider for ParsedTable {
                 source: piece.file.path.as_str().into(),
                 name: piece.file.name.as_str().into(),
                 store: piece.file.store.as_str().to_owned(),
-                location: piece.file.meta.location.to_string(),
+                pin: piece.file.pin(),
             }));
             let indices = UInt32Array::from_iter_values(first..files.len() as u32);
             partitions.push(vec![RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(indices)])?]);

@@ -8,14 +8,14 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::{
-    CsvSource, FileGroup, FileScanConfigBuilder, FileSource, JsonSource, ParquetSource,
+    CsvSource, FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, JsonSource, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_expr::expressions::Column;
@@ -26,7 +26,9 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::scalar::ScalarValue;
 
 use super::chunks::{Piece, spread};
+use super::footer::Readers;
 use super::number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec, numbered_schema};
+use super::pin::Pins;
 use crate::job::Csv;
 
 /// Rows of files of one format; columns as [`NumberRowsExec`] has them.
@@ -82,6 +84,7 @@ impl FileTable {
                     name: piece.file.name.as_str().into(),
                     first_row: piece.first_row,
                     rows: piece.rows,
+                    pin: piece.file.pin(),
                 });
             }
             groups.push(FileGroup::new(files));
@@ -89,7 +92,7 @@ impl FileTable {
         let mut projection: Vec<usize> = values.iter().map(|i| self.columns[*i]).collect();
         projection.push(self.file_schema.fields().len());
         let partitions = groups.len();
-        let config = FileScanConfigBuilder::new(scan.store.clone(), self.source(state, scan)?)
+        let config = FileScanConfigBuilder::new(scan.store.clone(), self.source())
             .with_file_groups(groups)
             .with_file_compression_type(scan.compression)
             .with_batch_size(Some(scan.batch_rows))
@@ -101,32 +104,47 @@ impl FileTable {
             .with_output_partitioning(Some(Partitioning::UnknownPartitioning(partitions)))
             .with_projection_indices(Some(projection))?
             .build();
-        let input = DataSourceExec::from_data_source(config);
+        let input = pinned_scan(DataSourceExec::from_data_source(config), state.runtime_env(), &chunks)?;
         Ok(Arc::new(NumberRowsExec::try_new(input, chunks.into(), scan.batch_rows)?))
     }
 
-    fn source(&self, state: &dyn Session, scan: &Scan) -> DfResult<Arc<dyn FileSource>> {
+    fn source(&self) -> Arc<dyn FileSource> {
         let chunk = Arc::new(Field::new(CHUNK_COLUMN, DataType::UInt32, false));
         let schema = TableSchema::builder(Arc::clone(&self.file_schema))
             .with_table_partition_cols(vec![chunk])
             .build();
-        Ok(match &self.reader {
-            Reader::Parquet => {
-                let runtime = state.runtime_env();
-                let factory = CachedParquetFileReaderFactory::new(
-                    runtime.object_store(&scan.store)?,
-                    runtime.cache_manager.get_file_metadata_cache(),
-                );
-                // Without predicates page indexes are bytes read for nothing.
-                let source = ParquetSource::new(schema)
-                    .with_parquet_file_reader_factory(Arc::new(factory))
-                    .with_enable_page_index(false);
-                Arc::new(source)
-            }
+        match &self.reader {
+            // Without predicates page indexes are bytes read for nothing.
+            Reader::Parquet => Arc::new(ParquetSource::new(schema).with_enable_page_index(false)),
             Reader::Csv(csv) => Arc::new(CsvSource::new(schema).with_csv_options(csv_options(csv))),
             Reader::Jsonl => Arc::new(JsonSource::new(schema)),
-        })
+        }
     }
+}
+
+/// `input`, where it is a scan of Parquet files: they are read as `chunks` say that they were listed, and their footers
+/// with distrust.
+///
+/// Other scans take their stores from the context in which they run, which [`NumberRowsExec`] holds to the same.
+///
+/// # Errors
+/// Where there is no store for the scan's URL.
+pub fn pinned_scan(
+    input: Arc<dyn ExecutionPlan>,
+    runtime: &RuntimeEnv,
+    chunks: &[Chunk],
+) -> DfResult<Arc<dyn ExecutionPlan>> {
+    let scan = input
+        .downcast_ref::<DataSourceExec>()
+        .and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>());
+    let Some(scan) = scan else { return Ok(input) };
+    let Some(parquet) = scan.file_source().downcast_ref::<ParquetSource>() else { return Ok(input) };
+    let store = runtime.object_store(&scan.object_store_url)?;
+    let store = Pins::new(chunks.iter().map(|chunk| &chunk.pin)).over(store);
+    let readers = Readers::new(store, runtime.cache_manager.get_file_metadata_cache());
+    let source = parquet.clone().with_parquet_file_reader_factory(Arc::new(readers));
+    let scan = FileScanConfigBuilder::from(scan.clone()).with_source(Arc::new(source)).build();
+    Ok(DataSourceExec::from_data_source(scan))
 }
 
 fn csv_options(csv: &Csv) -> datafusion::config::CsvOptions {

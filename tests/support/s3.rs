@@ -4,7 +4,7 @@
 //! well as the test itself. Objects are files in a folder: a test may put some there, and look at what was written.
 //!
 //! What stands before `s3s-fs` mends where that is less than S3: a put with `If-None-Match` is atomic, a folder is no
-//! object, and a bucket that is not there is told apart from an object that is not there.
+//! object, a listing has e_tags, and a bucket that is not there is told apart from an object that is not there.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -20,6 +20,7 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
+use md5::{Digest, Md5};
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::TcpListener;
@@ -31,6 +32,9 @@ pub const BUCKET: &str = "data";
 pub const ACCESS_KEY: &str = "AKIDRESEMBLANCETEST";
 /// What must never be seen in a log, an error or a file.
 pub const SECRET_KEY: &str = "hush/S3cr3t+Key/of/the/tests/0123456789";
+
+/// Bytes from which objects go up in parts.
+const PART_BYTES: usize = 5 * 1024 * 1024;
 
 /// A running server.
 pub struct S3 {
@@ -112,6 +116,11 @@ impl S3 {
         std::fs::write(file, bytes).unwrap();
     }
 
+    /// The e_tag of an object that did not go up in parts, with its quotes.
+    pub fn e_tag(&self, key: &str) -> String {
+        e_tag(&std::fs::read(self.file(key)).unwrap())
+    }
+
     /// The keys under `prefix`, sorted, with their sizes.
     pub fn keys(&self, prefix: &str) -> BTreeMap<String, u64> {
         let mut keys = BTreeMap::new();
@@ -156,6 +165,12 @@ pub enum Fault {
     Silent,
     /// Nothing more comes after this many bytes of the answer's body, and the connection stays.
     Stall(u64),
+    /// The answer's body has this many bytes more, or fewer, and its head says so too, but for the range.
+    Resize(i64),
+    /// Before it is answered, this is put under this key.
+    Put(String, Vec<u8>),
+    /// It goes well, and is counted.
+    Pass,
 }
 
 /// What goes wrong, and what was asked. A request is known as `METHOD /bucket/key?query`.
@@ -252,6 +267,7 @@ impl Front {
         match &fault {
             Some(Fault::Unavailable) => return Ok(said(503, "SlowDown", "please reduce your request rate")),
             Some(Fault::Answer(status, body)) => return Ok(plain(*status, body.clone())),
+            Some(Fault::Put(key, bytes)) => std::fs::write(self.root.join(BUCKET).join(key), bytes).unwrap(),
             _ => {}
         }
         if let Some(missing) = self.missing(&request) {
@@ -262,10 +278,21 @@ impl Front {
             true => Some(self.creating.lock().await),
             false => None,
         };
+        let lists = asked.contains("list-type=2");
         let answered = self.service.call(request.map(s3s::Body::from)).await;
         drop(alone);
-        let answered = answered.map_err(|_| Gone)?;
+        let mut answered = answered.map_err(|_| Gone)?;
+        if lists && answered.status().is_success() {
+            answered = rewritten(answered, |page| self.with_e_tags(page)).await;
+        }
         match fault {
+            Some(Fault::Resize(by)) => {
+                let resized = rewritten(answered, |mut body| {
+                    body.resize(body.len().saturating_add_signed(by as isize), b'x');
+                    body
+                });
+                Ok(resized.await.map(|inner| Body { inner, left: None, stalls: false }))
+            }
             Some(Fault::Silent) => Err(Gone),
             Some(Fault::Cut(left)) => {
                 Ok(answered.map(|inner| Body { inner, left: Some(left), stalls: false }))
@@ -275,6 +302,25 @@ impl Front {
             }
             _ => Ok(answered.map(|inner| Body { inner, left: None, stalls: false })),
         }
+    }
+
+    /// A page of a listing, with the e_tags that `s3s-fs` says only with the objects. What went up in parts has another one.
+    fn with_e_tags(&self, page: Vec<u8>) -> Vec<u8> {
+        let page = String::from_utf8(page).unwrap();
+        let mut parts = page.split("</Key>");
+        let mut with = parts.next().unwrap().to_owned();
+        let mut key = with.rsplit("<Key>").next().unwrap_or_default().to_owned();
+        for part in parts {
+            with.push_str("</Key>");
+            let plain = key.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+            let bytes = std::fs::read(self.root.join(BUCKET).join(plain)).unwrap_or_default();
+            if !bytes.is_empty() && bytes.len() < PART_BYTES {
+                with.push_str(&format!("<ETag>{}</ETag>", e_tag(&bytes)));
+            }
+            with.push_str(part);
+            key = part.rsplit("<Key>").next().unwrap_or_default().to_owned();
+        }
+        with.into_bytes()
     }
 
     /// The answer to who asks for a bucket that is not there, or for a folder as if it were an object.
@@ -293,8 +339,25 @@ impl Front {
     }
 }
 
+fn e_tag(bytes: &[u8]) -> String {
+    let hash: String = Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{hash}\"")
+}
+
 fn file_at(root: &Path, path: &object_store::path::Path) -> bool {
     root.join(path.as_ref()).is_file()
+}
+
+/// `response` with another body, and the length of that in its head.
+async fn rewritten(
+    response: Response<s3s::Body>,
+    change: impl FnOnce(Vec<u8>) -> Vec<u8>,
+) -> Response<s3s::Body> {
+    let (mut head, mut body) = response.into_parts();
+    let bytes = body.store_all_limited(usize::MAX).await.unwrap();
+    let bytes = change(bytes.to_vec());
+    head.headers.insert(hyper::header::CONTENT_LENGTH, bytes.len().into());
+    Response::from_parts(head, s3s::Body::from(Bytes::from(bytes)))
 }
 
 fn said(status: u16, code: &str, message: &str) -> Response<Body> {

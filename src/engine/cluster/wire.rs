@@ -22,7 +22,7 @@ use super::taken_back;
 use crate::operator::Operator;
 use crate::sink::names::Attempt;
 use crate::sink::write::{Rows, Target, WriteExec};
-use crate::source::{Chunk, FileToParse, NumberRowsExec, ParseFilesExec, Parser};
+use crate::source::{Chunk, FileToParse, NumberRowsExec, ParseFilesExec, Parser, pinned_scan};
 
 /// What a node of ours begins with. Ballista's own nodes are Protocol Buffers messages, which begin otherwise.
 const MAGIC: &[u8] = b"resemblance\x01";
@@ -78,7 +78,7 @@ impl PhysicalExtensionCodec for Codec {
             Some(bytes) => {
                 let node =
                     ciborium::from_reader(bytes).map_err(|e| DataFusionError::External(Box::new(e)))?;
-                plan(node, inputs.to_vec())
+                plan(node, inputs.to_vec(), context)
             }
             None => {
                 let node = self.ballista.try_decode(bytes, inputs, context, converter)?;
@@ -123,7 +123,11 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
     Ok(None)
 }
 
-fn plan(node: Node, mut inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+fn plan(
+    node: Node,
+    mut inputs: Vec<Arc<dyn ExecutionPlan>>,
+    context: &TaskContext,
+) -> Result<Arc<dyn ExecutionPlan>> {
     if let Node::Operator(operator) = node {
         return operator.over(inputs);
     }
@@ -155,6 +159,8 @@ fn plan(node: Node, mut inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn E
                 }
                 None => input,
             };
+            // What reads Parquet is left out too, and with it that the files must be those that were listed.
+            let input = pinned_scan(input, &context.runtime_env(), &chunks)?;
             Arc::new(NumberRowsExec::try_new(input, chunks.into(), batch_rows)?)
         }
     })

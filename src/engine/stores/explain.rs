@@ -64,6 +64,12 @@ impl Place {
             Some(object) => format!("{self}/{object}"),
             None => self.to_string(),
         };
+        if let Some(Refused(message)) = find(&error) {
+            return object_store::Error::Generic {
+                store: STORE,
+                source: Box::new(Said(format!("{shown}: {message}"))),
+            };
+        }
         let answer = Answer::of(&error);
         let path = shown.clone();
         if let Some(kind) = answer.passing(&error) {
@@ -84,6 +90,25 @@ impl Place {
             E::NotSupported { .. } => E::NotSupported { source },
             _ => E::Generic { store: STORE, source },
         }
+    }
+
+    /// An answer whose body ended `missing` bytes early. The same request may bring them.
+    pub(super) fn cut_short(&self, object: &Path, missing: u64) -> object_store::Error {
+        let message = format!("{self}/{object}: the answer ended {missing} bytes early: {LATER}");
+        passing(io::Error::new(io::ErrorKind::UnexpectedEof, Said(message)))
+    }
+
+    /// An answer that no repeating makes a good one.
+    pub(super) fn refused(&self, object: Option<&Path>, message: &str) -> object_store::Error {
+        let source = Box::new(Refused(message.to_owned()));
+        self.explain(object, object_store::Error::Generic { store: STORE, source })
+    }
+
+    /// An object that is another one than the one that was being read.
+    pub(super) fn replaced(&self, object: &Path) -> object_store::Error {
+        let path = format!("{self}/{object}");
+        let source = Box::new(Said(format!("{path} was replaced while it was read: run again")));
+        object_store::Error::Precondition { path, source }
     }
 
     /// What the user can do about a refusal, behind a colon; nothing where there is no more to say.
@@ -119,6 +144,9 @@ impl Place {
             _ if matches!(answer.status, Some(401 | 403)) => {
                 format!(": the credentials in {variables} may not do this in `{bucket}`")
             }
+            _ if answer.status == Some(501) => {
+                ": this storage cannot do what was asked of it, now or later: use another one".to_owned()
+            }
             _ => String::new(),
         }
     }
@@ -144,7 +172,8 @@ pub(super) fn may_pass(error: &object_store::Error) -> bool {
 
 /// Whether `error` is an answer that began and broke off.
 pub(super) fn broke_off(error: &object_store::Error) -> bool {
-    find::<HttpError>(error).is_some() && !error.to_string().contains("Error performing")
+    find::<BrokeOff>(error).is_some()
+        || find::<HttpError>(error).is_some() && !error.to_string().contains("Error performing")
 }
 
 /// Whether nobody knows if the request was done: no answer came, or S3 saw another one under way at that moment.
@@ -165,6 +194,34 @@ impl fmt::Display for Said {
 }
 
 impl StdError for Said {}
+
+/// Why an answer that looks like one is not taken. Nobody makes it a good one by asking again.
+#[derive(Debug)]
+pub(super) struct Refused(pub String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for Refused {}
+
+/// An answer whose body began and broke off.
+#[derive(Debug)]
+pub(super) struct BrokeOff(pub HttpError);
+
+impl fmt::Display for BrokeOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the answer broke off")
+    }
+}
+
+impl StdError for BrokeOff {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.0)
+    }
+}
 
 /// The first error of type `E` in a chain of causes, an [`io::Error`]'s own content included.
 fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
@@ -216,7 +273,7 @@ impl Answer {
         if matches!(
             self.code.as_str(),
             "SlowDown" | "InternalError" | "ServiceUnavailable" | "RequestTimeout"
-        ) || matches!(self.status, Some(408 | 429 | 500..=599))
+        ) || matches!(self.status, Some(408 | 429 | 500 | 502..=599))
         {
             return Some(io::ErrorKind::Other);
         }

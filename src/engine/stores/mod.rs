@@ -10,7 +10,10 @@
 //! Credentials come from the environment of the process alone: no plan and no setting carries them.
 
 mod cloud;
+mod connector;
+mod environment;
 mod explain;
+mod page;
 mod patience;
 mod remote;
 mod s3;
@@ -48,18 +51,19 @@ pub fn registry_of(variables: BTreeMap<String, String>) -> Arc<dyn ObjectStoreRe
     Arc::new(Registry { variables: Variables(variables), stores: Mutex::default() })
 }
 
-/// Environment variables. An empty one is none, as where a compose file passes on what is not set.
+/// Environment variables. An empty one is none, as where a compose file passes on what is not set, and the white space
+/// around a value is no part of it: a secret that is mounted as a file ends in a line break.
 struct Variables(BTreeMap<String, String>);
 
 impl Variables {
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+        self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
     /// Those whose names start with `prefix`.
     fn starting(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
         let named = self.0.iter().filter(move |(name, _)| name.starts_with(prefix));
-        named.map(|(name, value)| (name.as_str(), value.as_str())).filter(|(_, value)| !value.is_empty())
+        named.map(|(name, value)| (name.as_str(), value.trim())).filter(|(_, value)| !value.is_empty())
     }
 }
 
@@ -108,7 +112,7 @@ fn open(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
         return Ok(Arc::new(LocalFileSystem::new()));
     }
     let patience = Patience::of(variables)?;
-    let place = Place::of(url)?;
+    let place = Arc::new(Place::of(url)?);
     let inner: Arc<dyn ObjectStore> = match url.scheme() {
         "s3" | "s3a" => Arc::new(s3::open(&place, variables, &patience)?),
         "gs" => cloud::google(&place, variables, &patience)?,

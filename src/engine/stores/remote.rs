@@ -29,8 +29,8 @@ pub(super) struct Remote {
 }
 
 impl Remote {
-    pub(super) fn new(inner: Arc<dyn ObjectStore>, place: Place) -> Self {
-        Self { inner, place: Arc::new(place) }
+    pub(super) fn new(inner: Arc<dyn ObjectStore>, place: Arc<Place>) -> Self {
+        Self { inner, place }
     }
 
     fn explained(
@@ -48,6 +48,7 @@ impl Remote {
             stream: self.list_once(prefix, after.as_ref()),
             after,
             failures: 0,
+            repeats: Repeats::default(),
         };
         stream::try_unfold(listing, |mut listing| async move {
             let meta = listing.next().await?;
@@ -168,6 +169,7 @@ struct Listing {
     after: Option<Path>,
     stream: BoxStream<'static, Result<ObjectMeta>>,
     failures: usize,
+    repeats: Repeats,
 }
 
 impl Listing {
@@ -175,6 +177,11 @@ impl Listing {
         loop {
             match self.stream.try_next().await {
                 Ok(Some(meta)) => {
+                    if self.repeats.see(&meta.location) {
+                        let message =
+                            format!("the listing has come to {} again, so it never ends", meta.location);
+                        return Err(self.store.place.refused(self.prefix.as_ref(), &message));
+                    }
                     self.after = Some(meta.location.clone());
                     self.failures = 0;
                     return Ok(Some(meta));
@@ -188,6 +195,34 @@ impl Listing {
                 Err(error) => return Err(self.store.place.explain(self.prefix.as_ref(), error)),
             }
         }
+    }
+}
+
+/// Notices a listing that goes round in a circle, however long, without remembering all of it: one object is held
+/// against all that follow, and after twice as many as the last time it is replaced (Brent, "An improved Monte Carlo
+/// factorization algorithm", 1980).
+#[derive(Debug, Default)]
+struct Repeats {
+    held: Option<Path>,
+    /// Objects that have come since it is held.
+    since: u64,
+    /// Objects for which it is held.
+    term: u64,
+}
+
+impl Repeats {
+    /// Whether `location` came before.
+    fn see(&mut self, location: &Path) -> bool {
+        if self.held.as_ref() == Some(location) {
+            return true;
+        }
+        self.since += 1;
+        if self.since >= self.term {
+            self.held = Some(location.clone());
+            self.term = (2 * self.since).max(1);
+            self.since = 0;
+        }
+        false
     }
 }
 
@@ -208,17 +243,20 @@ impl Body {
         loop {
             let error = match self.stream.try_next().await {
                 Ok(Some(bytes)) => {
-                    self.left.start += bytes.len() as u64;
+                    let came = bytes.len() as u64;
+                    if came > self.left.end.saturating_sub(self.left.start) {
+                        let message = "more bytes came than were announced";
+                        return Err(self.store.place.refused(Some(&self.location), message));
+                    }
+                    self.left.start += came;
                     self.failures = 0;
                     return Ok(Some(bytes));
                 }
-                Ok(None) => return Ok(None),
+                // Everything came, be it before the connection broke.
+                _ if self.left.is_empty() => return Ok(None),
+                Ok(None) => self.store.place.cut_short(&self.location, self.left.end - self.left.start),
                 Err(error) => self.store.place.explain(Some(&self.location), error),
             };
-            if self.left.is_empty() {
-                // Everything came before the connection broke.
-                return Ok(None);
-            }
             let (true, Some(e_tag)) = (may_pass(&error) && self.failures < TIMES, &self.e_tag) else {
                 return Err(error);
             };
@@ -232,7 +270,7 @@ impl Body {
             let explain = self.store.explained(&self.location);
             let got = self.store.inner.get_opts(&self.location, options).await.map_err(explain)?;
             if got.meta.e_tag.as_deref() != Some(e_tag) {
-                return Err(error);
+                return Err(self.store.place.replaced(&self.location));
             }
             self.stream = got.into_stream();
         }
@@ -296,5 +334,23 @@ impl Drop for Upload {
                 tracing::debug!(%error, "an upload could not be given up");
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_circle_of_any_length_is_noticed_and_a_line_is_none() {
+        let path = |i: usize| Path::from(format!("{i}"));
+        let mut line = Repeats::default();
+        assert!(!(0..5_000).any(|i| line.see(&path(i))));
+        for (before, circle) in [(0, 1), (0, 2), (3, 5), (1_000, 1_500), (10, 700)] {
+            let mut repeats = Repeats::default();
+            let keys = (0..before).chain((0..).map(|i| before + i % circle));
+            let noticed = keys.take(10 * (before + circle)).position(|i| repeats.see(&path(i)));
+            assert!(noticed.is_some_and(|at| at >= before + circle), "{before} {circle} {noticed:?}");
+        }
     }
 }

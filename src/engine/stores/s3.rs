@@ -1,9 +1,13 @@
 //! A client for a bucket of S3, or of what speaks like it, from the `AWS_` variables.
 
+use std::sync::Arc;
+
 use object_store::ClientConfigKey;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 
 use super::Variables;
+use super::connector::Connector;
+use super::environment;
 use super::explain::Place;
 use super::patience::Patience;
 use crate::error::{Error, Result};
@@ -18,12 +22,9 @@ const ROLE_SECONDS: u64 = 10;
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
-pub(super) fn open(place: &Place, variables: &Variables, patience: &Patience) -> Result<AmazonS3> {
+pub(super) fn open(place: &Arc<Place>, variables: &Variables, patience: &Patience) -> Result<AmazonS3> {
     let builder = configured(place, variables, patience)?;
-    let wrong = |e: object_store::Error| {
-        Error::job(format!("{place} cannot be used: correct the variables that start with AWS_"))
-            .because(place.explain(None, e))
-    };
+    let wrong = |_: object_store::Error| environment::blame(variables);
     if variables.get("AWS_ACCESS_KEY_ID").is_some() || variables.get("AWS_SKIP_SIGNATURE").is_some() {
         return builder.build().map_err(wrong);
     }
@@ -33,18 +34,23 @@ pub(super) fn open(place: &Place, variables: &Variables, patience: &Patience) ->
     builder.with_credentials(asks.credentials().clone()).build().map_err(wrong)
 }
 
-fn configured(place: &Place, variables: &Variables, patience: &Patience) -> Result<AmazonS3Builder> {
+fn configured(place: &Arc<Place>, variables: &Variables, patience: &Patience) -> Result<AmazonS3Builder> {
+    environment::check(variables)?;
     check_credentials(variables)?;
+    if !environment::is_url(&format!("https://{0}.s3.amazonaws.com/{0}", place.bucket())) {
+        return Err(Error::job(format!(
+            "`{}` cannot be the name of a bucket: correct the URL",
+            place.bucket()
+        )));
+    }
     let mut builder = AmazonS3Builder::new()
         .with_client_options(patience.client())
         .with_retry(patience.retries())
-        .with_conditional_put(S3ConditionalPut::ETagMatch);
-    for (name, value) in variables.starting("AWS_") {
-        if let Ok(key) = name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
-            builder = builder.with_config(key, value);
-        }
+        .with_conditional_put(S3ConditionalPut::ETagMatch)
+        .with_http_connector(Connector(Arc::clone(place)));
+    for (_, value, key) in environment::taken(variables) {
+        builder = builder.with_config(key, value);
     }
-    // Whatever AWS_BUCKET says, the URL says which.
     let builder = builder.with_bucket_name(place.bucket());
     let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint]
         .iter()

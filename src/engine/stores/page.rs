@@ -1,0 +1,281 @@
+//! One page of an S3 listing, as the storage sent it.
+//!
+//! The client library takes whatever it can read: a page that says "more follows" without saying where is the end to
+//! it, and one key that it cannot read fails the whole listing. So each page is read here first.
+
+use std::borrow::Cow;
+
+use object_store::path::Path;
+use quick_xml::Reader;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::{BytesRef, Event};
+
+/// A page that may be handed on.
+#[derive(Debug, PartialEq)]
+pub(super) struct Page<'a> {
+    /// The page without the objects that no path names here.
+    pub body: Cow<'a, [u8]>,
+    /// Their keys.
+    pub unreadable: Vec<String>,
+}
+
+/// Reads the page that came for `token`, the place where the page before it ended.
+///
+/// Left out are folder markers (empty objects whose key ends with `/`) and keys that no path here can stand for: with an
+/// empty segment, `.`, `..` or a control character.
+///
+/// # Errors
+/// What is wrong with a page that is no listing, is not whole, or does not say how to go on.
+pub(super) fn read<'a>(body: &'a [u8], token: Option<&str>) -> Result<Page<'a>, String> {
+    let mut scan = Scan { body, kept: Vec::new(), copied: 0, unreadable: Vec::new() };
+    let mut reader = Reader::from_reader(body);
+    let mut open: Vec<String> = Vec::new();
+    let mut entry = Entry::default();
+    let mut text = String::new();
+    let (mut root, mut truncated, mut next) = (false, false, String::new());
+    loop {
+        let start = position(&reader);
+        let event = reader.read_event().map_err(|_| not_a_listing(body))?;
+        match event {
+            Event::Start(tag) => {
+                let name = String::from_utf8_lossy(tag.local_name().as_ref()).into_owned();
+                if open.is_empty() {
+                    if name != "ListBucketResult" {
+                        return Err(not_a_listing(body));
+                    }
+                    root = true;
+                }
+                if open.len() == 1 {
+                    entry = Entry { start, ..Entry::default() };
+                }
+                text.clear();
+                open.push(name);
+            }
+            Event::Empty(tag) if open.is_empty() => {
+                root = tag.local_name().as_ref() == b"ListBucketResult";
+                if !root {
+                    return Err(not_a_listing(body));
+                }
+            }
+            Event::End(_) => {
+                let names: Vec<&str> = open.iter().map(String::as_str).collect();
+                match names.as_slice() {
+                    [_, "IsTruncated"] => truncated = text.trim().eq_ignore_ascii_case("true"),
+                    [_, "NextContinuationToken"] => next = std::mem::take(&mut text),
+                    [_, "Contents", "Key"] | [_, "CommonPrefixes", "Prefix"] => {
+                        entry.key = std::mem::take(&mut text)
+                    }
+                    [_, "Contents", "Size"] => entry.empty = text.trim() == "0",
+                    [_, "Contents"] => scan.end(&entry, object_fate(&entry), position(&reader)),
+                    [_, "CommonPrefixes"] => scan.end(&entry, prefix_fate(&entry.key), position(&reader)),
+                    _ => {}
+                }
+                open.pop();
+            }
+            Event::Text(part) => text.push_str(&part.decode().map_err(|_| not_a_listing(body))?),
+            Event::CData(part) => text.push_str(&part.decode().map_err(|_| not_a_listing(body))?),
+            Event::GeneralRef(reference) => text.push_str(&character(&reference)),
+            Event::Eof => break,
+            _ => {}
+        }
+    }
+    if !root {
+        return Err(not_a_listing(body));
+    }
+    if !open.is_empty() {
+        return Err("a page of the listing ends in its middle".to_owned());
+    }
+    if truncated && next.is_empty() {
+        return Err(
+            "a page of the listing says that more objects follow, and not where they start".to_owned()
+        );
+    }
+    if !next.is_empty() && token == Some(next.as_str()) {
+        return Err(
+            "a page of the listing says that the next page is itself, so the listing never ends".to_owned()
+        );
+    }
+    Ok(scan.page())
+}
+
+fn position(reader: &Reader<&[u8]>) -> usize {
+    usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX)
+}
+
+/// A character that is written as a reference. One that XML does not have stays as it was written, and is none that a
+/// key with a control character can be mistaken for.
+fn character(reference: &BytesRef) -> String {
+    if let Ok(Some(character)) = reference.resolve_char_ref() {
+        return character.to_string();
+    }
+    let name = reference.decode().unwrap_or_default();
+    match resolve_predefined_entity(&name) {
+        Some(character) => character.to_owned(),
+        None if name.starts_with('#') => char::REPLACEMENT_CHARACTER.to_string() + "\u{1}",
+        None => format!("&{name};"),
+    }
+}
+
+fn not_a_listing(body: &[u8]) -> String {
+    let html = body.iter().take(1024).copied().collect::<Vec<u8>>().to_ascii_lowercase();
+    let html = html.windows(5).any(|part| part == b"<html");
+    let what = if html { "an HTML page" } else { "something else" };
+    format!(
+        "{what} came where a page of the listing was asked for: is something between here and the storage?"
+    )
+}
+
+/// An object or a common prefix of the page.
+#[derive(Debug, Default)]
+struct Entry {
+    /// The byte of the page at which it starts.
+    start: usize,
+    key: String,
+    empty: bool,
+}
+
+/// What is done with an entry.
+enum Fate {
+    Keep,
+    /// It stands for a folder.
+    Drop,
+    /// No path names it.
+    PassOver,
+}
+
+fn object_fate(entry: &Entry) -> Fate {
+    match Path::parse(&entry.key) {
+        _ if entry.empty && entry.key.ends_with('/') => Fate::Drop,
+        // A path that is written otherwise names another object.
+        Ok(path) if path.as_ref() == entry.key => Fate::Keep,
+        _ => Fate::PassOver,
+    }
+}
+
+fn prefix_fate(prefix: &str) -> Fate {
+    match Path::parse(prefix) {
+        Ok(path) if Some(path.as_ref()) == prefix.strip_suffix('/') => Fate::Keep,
+        _ => Fate::PassOver,
+    }
+}
+
+/// The page as it is copied.
+struct Scan<'a> {
+    body: &'a [u8],
+    kept: Vec<u8>,
+    /// Bytes of the page that are in `kept` or left out.
+    copied: usize,
+    unreadable: Vec<String>,
+}
+
+impl<'a> Scan<'a> {
+    /// The entry ends before byte `end`.
+    fn end(&mut self, entry: &Entry, fate: Fate, end: usize) {
+        match fate {
+            Fate::Keep => return,
+            Fate::Drop => {}
+            Fate::PassOver => self.unreadable.push(entry.key.clone()),
+        }
+        self.kept.extend_from_slice(self.body.get(self.copied..entry.start).unwrap_or_default());
+        self.copied = end;
+    }
+
+    fn page(mut self) -> Page<'a> {
+        let body = match self.copied {
+            0 => Cow::Borrowed(self.body),
+            copied => {
+                self.kept.extend_from_slice(self.body.get(copied..).unwrap_or_default());
+                Cow::Owned(self.kept)
+            }
+        };
+        Page { body, unreadable: self.unreadable }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn listing(inside: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+             <ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">{inside}</ListBucketResult>"
+        )
+    }
+
+    fn object(key: &str, size: u64) -> String {
+        format!("<Contents><Key>{key}</Key><Size>{size}</Size></Contents>")
+    }
+
+    fn wrong(body: &str, token: Option<&str>) -> String {
+        read(body.as_bytes(), token).unwrap_err()
+    }
+
+    #[test]
+    fn a_good_page_is_handed_on_as_it_came() {
+        let pages = [
+            listing(&object("a/b c&amp;d.csv", 3)),
+            listing("<IsTruncated>false</IsTruncated>"),
+            listing("<IsTruncated>true</IsTruncated><NextContinuationToken>b</NextContinuationToken>"),
+            listing("<CommonPrefixes><Prefix>a/b/</Prefix></CommonPrefixes>"),
+            "<ListBucketResult/>".to_owned(),
+        ];
+        for page in &pages {
+            let read = read(page.as_bytes(), Some("a")).unwrap();
+            assert_eq!((read.body, read.unreadable), (Cow::Borrowed(page.as_bytes()), vec![]), "{page}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_does_not_say_how_to_go_on_is_refused() {
+        assert!(wrong(&listing("<IsTruncated>true</IsTruncated>"), None).contains("more objects follow"));
+        let empty = "<IsTruncated>true</IsTruncated><NextContinuationToken></NextContinuationToken>";
+        assert!(wrong(&listing(empty), None).contains("more objects follow"));
+        let again = "<IsTruncated>true</IsTruncated><NextContinuationToken>a&amp;b</NextContinuationToken>";
+        assert!(wrong(&listing(again), Some("a&b")).contains("never ends"));
+        assert!(read(listing(again).as_bytes(), None).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_listing_is_refused() {
+        for (body, what) in [
+            ("<!DOCTYPE html><html><body>Sign in</body></html>", "HTML"),
+            ("<HTML><p>sign in<br></HTML>", "HTML"),
+            ("<Error><Code>Odd</Code></Error>", "something else"),
+            ("{\"contents\": []}", "something else"),
+            ("", "something else"),
+        ] {
+            assert!(
+                wrong(body, None).starts_with(if what == "HTML" { "an HTML page" } else { what }),
+                "{body}"
+            );
+        }
+        let whole = listing(&object("a", 1));
+        assert!(wrong(&whole[..whole.len() - 19], None).contains("in its middle"));
+    }
+
+    #[test]
+    fn keys_that_no_path_names_are_left_out_and_named() {
+        let good = object("t/a.txt", 1) + &object("t/b.txt", 0);
+        let markers = object("t/sub/", 0) + &object("t/", 0);
+        let odd = ["t//c", "t/./d", "t/../e", "/f", "t/g/", "t/h&#x1;", "t/i&#10;", "t/j\u{7}"];
+        let odd_objects: String = odd.iter().map(|key| object(key, 5)).collect();
+        let prefixes = "<CommonPrefixes><Prefix>t//</Prefix></CommonPrefixes>";
+        let body = listing(&format!("{markers}{good}{odd_objects}{prefixes}{}", object("u", 2)));
+        let page = read(body.as_bytes(), None).unwrap();
+        assert_eq!(String::from_utf8(page.body.into_owned()).unwrap(), listing(&(good + &object("u", 2))));
+        let named = ["t//c", "t/./d", "t/../e", "/f", "t/g/", "t/h\u{1}", "t/i\n", "t/j\u{7}", "t//"];
+        assert_eq!(page.unreadable, named);
+    }
+
+    proptest! {
+        /// Whatever comes, it ends without a panic.
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let _ = read(&bytes, None);
+            let text = listing(&String::from_utf8_lossy(&bytes));
+            let _ = read(text.as_bytes(), Some("a"));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Parquet files whose footers are damaged: an error that names the file, and no panic.
+
+use std::path::Path;
+
+use datafusion::prelude::{SessionConfig, SessionContext};
+use resemblance::error::{Error, Kind};
+use resemblance::source::open;
+
+use crate::support::{Random, corpus, job, resemblance, write_parquet};
+
+const NAME: &str = "documents.parquet";
+
+/// A file of 60 documents in row groups of 25.
+fn good(folder: &Path) -> Vec<u8> {
+    let file = folder.join(NAME);
+    write_parquet(&file, &corpus(3, 60, 30), 25);
+    std::fs::read(file).unwrap()
+}
+
+/// The byte at which the footer starts.
+fn footer_start(file: &[u8]) -> usize {
+    let tail = file.len() - 8;
+    let length: [u8; 4] = file[tail..tail + 4].try_into().unwrap();
+    tail - u32::from_le_bytes(length) as usize
+}
+
+/// Reads all rows, as a run does: in a task of its own, whose panic would be seen.
+async fn read(folder: &Path, bytes: &[u8]) -> Result<usize, Error> {
+    std::fs::write(folder.join(NAME), bytes).unwrap();
+    let source = job(folder, Path::new("unused"), &[]).source;
+    let read = async move {
+        let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(2));
+        let batches = open(&context, &source).await?.frame.collect().await?;
+        Ok(batches.iter().map(|batch| batch.num_rows()).sum())
+    };
+    tokio::spawn(read).await.expect("no panic")
+}
+
+fn assert_named(error: &Error, what: &str) {
+    assert!(matches!(error.kind(), Kind::Input | Kind::Job), "{what}: {error:?}");
+    assert!(format!("{error:?}").contains(NAME), "{what}: {error:?}");
+}
+
+fn damaged() -> Vec<(&'static str, Vec<u8>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let good = good(folder.path());
+    let tail = good.len() - 8;
+    let with = |at: usize, bytes: &[u8]| {
+        let mut file = good.clone();
+        file[at..at + bytes.len()].copy_from_slice(bytes);
+        file
+    };
+    let schema = good.windows(12).position(|part| part == b"ARROW:schema").unwrap() + 20;
+    vec![
+        ("a footer longer than the file", with(tail, &(good.len() as u32).to_le_bytes())),
+        ("a footer as long as the file", with(tail, &(good.len() as u32 - 8).to_le_bytes())),
+        ("a footer of 4 GiB", with(tail, &[0xff; 4])),
+        ("a footer of no bytes", with(tail, &[0; 4])),
+        ("a footer of one byte", with(tail, &[1, 0, 0, 0])),
+        ("a file cut at its front", good[57..].to_vec()),
+        ("a file cut at its front to the footer", good[footer_start(&good)..].to_vec()),
+        ("a file cut at its end", good[..tail].to_vec()),
+        ("eight bytes", b"\xff\xff\xff\0PAR1".to_vec()),
+        ("twelve bytes", b"PAR1\xff\xff\xff\0PAR1".to_vec()),
+        ("four bytes", b"PAR1".to_vec()),
+        ("an encrypted file", with(tail + 4, b"PARE")),
+        ("a schema of Arrow that is no base64", with(schema, b"!!!!")),
+        ("a schema of Arrow that is none", with(schema, &[b'A'; 64])),
+        ("a schema of Arrow that points elsewhere", with(schema, &[b'/'; 64])),
+        ("a footer of zeros", with(footer_start(&good), &vec![0; tail - footer_start(&good)])),
+        ("a footer of ones", with(footer_start(&good), &vec![0xff; tail - footer_start(&good)])),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_footer_is_an_error_that_names_the_file() {
+    for (what, file) in damaged() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = read(folder.path(), &file).await.expect_err(what);
+        assert_eq!(error.kind(), Kind::Input, "{what}");
+        assert_named(&error, what);
+    }
+}
+
+#[test]
+fn a_command_over_a_damaged_footer_ends_with_3() {
+    for (what, file) in damaged().into_iter().take(9) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(NAME), file).unwrap();
+        let job_file = folder.path().join("job.toml");
+        let source = format!(
+            "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n[output]\nurl = {:?}\n",
+            folder.path().join(NAME),
+            folder.path().join("out")
+        );
+        std::fs::write(&job_file, source).unwrap();
+        let ended = resemblance().args(["run", job_file.to_str().unwrap()]).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(3), "{what}: {said}");
+        assert!(said.contains(NAME) && !said.contains("panicked"), "{what}: {said}");
+    }
+}
+
+/// Bytes of the footer, and of the pages before it, changed at random from a seed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_mutation_of_a_file_makes_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = good(folder.path());
+    assert_eq!(read(folder.path(), &good).await.unwrap(), 60);
+    let start = footer_start(&good);
+    let mut random = Random(20_261_122);
+    let mut failed = 0;
+    for round in 0..400 {
+        let mut file = good.clone();
+        // Three of four in the footer.
+        let from = if round % 4 == 3 { 0 } else { start };
+        for _ in 0..1 + random.below(3) {
+            let at = from + random.below(file.len() - from);
+            match random.below(4) {
+                0 => file[at] ^= 1 << random.below(8),
+                1 => file[at] = [0, 0x7f, 0x80, 0xff][random.below(4)],
+                2 => {
+                    file.remove(at);
+                }
+                _ => file.insert(at, random.next() as u8),
+            }
+        }
+        if let Err(error) = read(folder.path(), &file).await {
+            failed += 1;
+            assert_named(&error, &format!("round {round}"));
+        }
+    }
+    assert!(failed > 200, "only {failed} of 400 were noticed");
+}

@@ -1,0 +1,98 @@
+//! Two runs at once onto one output of a server that takes no notice of `If-None-Match`.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode};
+use resemblance::engine::stores;
+use resemblance::sink::manifest::Run;
+
+use crate::support::garage::{BUCKET, Garage, program};
+use crate::support::process::Process;
+use crate::support::*;
+
+const DEADLINE: Duration = Duration::from_secs(180);
+
+fn store(garage: &Garage) -> Arc<dyn ObjectStore> {
+    let url: url::Url = format!("s3://{BUCKET}").parse().unwrap();
+    stores::registry_of(garage.env().into_iter().collect()).get_store(&url).unwrap()
+}
+
+fn spawn(garage: &Garage, job: &Path, output: &str, name: &str, folder: &Path) -> Process {
+    let own = std::env::vars().filter(|(name, _)| !name.starts_with("AWS_"));
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    command.env_clear().envs(own).envs(garage.env()).env("NO_COLOR", "1");
+    command.arg("run").arg(job).args(["--set", &format!("output.url={output:?}")]);
+    Process::start(name, &mut command, folder)
+}
+
+/// Every file that the manifest names is there with its size and its rows.
+async fn check(store: &dyn ObjectStore, output: &str, pairs: u64) {
+    let path = |inside: &str| object_store::path::Path::from(format!("{output}/{inside}"));
+    let manifest = store.get(&path("manifest.json")).await.unwrap().bytes().await.unwrap();
+    let manifest: Run = serde_json::from_slice(&manifest).unwrap();
+    for (name, table) in &manifest.tables {
+        let mut rows = 0;
+        for file in &table.files {
+            let got = store.get(&path(&file.path)).await;
+            let got = got.unwrap_or_else(|e| panic!("{output}: {} of {name} is gone: {e}", file.path));
+            let bytes = got.bytes().await.unwrap();
+            assert_eq!(bytes.len() as u64, file.bytes, "{output}/{}", file.path);
+            let reader = ParquetRecordBatchReaderBuilder::try_new(bytes).unwrap();
+            rows += reader.metadata().file_metadata().num_rows() as u64;
+        }
+        assert_eq!(rows, table.rows, "{output}: {name}");
+    }
+    assert_eq!(manifest.tables["pairs"].rows, pairs, "{output}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_runs_at_once_lose_no_file() {
+    let Some(program) = program() else { return };
+    let garage = Garage::start(&program);
+    let store = store(&garage);
+
+    // What makes this server another one than the others: the second is told that it created what is there.
+    let once = object_store::path::Path::from("once");
+    for _ in 0..2 {
+        let put = store.put_opts(&once, "x".into(), PutMode::Create.into()).await;
+        if let Err(error) = put {
+            eprintln!("this Garage takes notice of If-None-Match: {error}");
+        }
+    }
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in.parquet");
+    write_parquet(&file, &corpus(5, 1_500, 40), 100);
+    let local = folder.path().join("local");
+    run(&job(&file, &local, &[])).unwrap();
+    let pairs = manifest(&local).tables["pairs"].rows;
+    let job_file = folder.path().join("job.toml");
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {file:?}\nid = \"id\"\ntext = \"text\"\n\
+         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = \"set by the test\"\n"
+    );
+    std::fs::write(&job_file, text).unwrap();
+
+    for round in 0..3 {
+        let output = format!("out{round}");
+        let url = format!("s3://{BUCKET}/{output}");
+        let both = ["one", "two"]
+            .map(|name| spawn(&garage, &job_file, &url, &format!("{name}{round}"), folder.path()));
+        let mut succeeded = 0;
+        for mut run in both {
+            let status = run.wait(DEADLINE);
+            match status.code() {
+                Some(0) => succeeded += 1,
+                // The other one owns the output, and this one says so.
+                Some(2 | 3 | 4) => assert!(run.said().contains(&output), "{}", run.said()),
+                _ => panic!("{status}: {}", run.said()),
+            }
+        }
+        assert!(succeeded > 0, "both runs onto {url} failed");
+        check(store.as_ref(), &output, pairs).await;
+    }
+}

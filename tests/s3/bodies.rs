@@ -1,0 +1,93 @@
+//! Answers whose bodies are not as long as they should be, and refusals that say why.
+
+use super::*;
+use crate::support::s3::Fault;
+
+/// A range of a Parquet file, or all of another one, of which less comes than was announced.
+#[test]
+fn a_body_that_ends_early_is_asked_for_again() {
+    let s3 = S3::start();
+    let documents = corpus(3, 60, 30);
+    for (i, format) in formats(&documents).iter().enumerate() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in &format.files {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let local = folder.path().join("out");
+        let job = job_file(folder.path(), &format.source(folder.path().to_str().unwrap()));
+        run_to(&s3.env(), &job, local.to_str().unwrap(), &[]).well();
+
+        format.put(&s3, &format!("in{i}"));
+        let job = job_file(folder.path(), &format.source(&s3.url(&format!("in{i}"))));
+        if format.name == "parquet" {
+            // Of a range the head says where it ends.
+            s3.faults.add(&format!("GET /data/in{i}/"), 2, Fault::Resize(-7));
+        }
+        run_to(&s3.env(), &job, &s3.url(&format!("out{i}")), &[]).well();
+        assert_eq!(answers(&s3.file(&format!("out{i}"))), answers(&local), "{}", format.files[0].0);
+        assert_eq!(s3.faults.left(), 0);
+    }
+}
+
+#[test]
+fn a_body_that_always_ends_early_or_late_ends_the_run() {
+    let corpus = Corpus::new(60, 30);
+    for (by, says) in [(-7, "ended 7 bytes early"), (-1_000_000, "bytes early"), (5, "more bytes came")] {
+        corpus.s3.faults.add("GET /data/in/", usize::MAX, Fault::Resize(by));
+        let impatient = changed(&corpus.s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
+        let said = run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]).badly(3);
+        corpus.s3.faults.clear();
+        assert!(said.contains("s3://data/in/in.parquet") && said.contains(says), "{by}: {said}");
+        assert!(!said.contains("panicked"), "{said}");
+    }
+}
+
+/// A file of another length than was listed is not the one that was listed.
+#[test]
+fn a_whole_object_of_another_length_ends_the_run() {
+    let s3 = S3::start();
+    let folder = tempfile::tempdir().unwrap();
+    for (i, format) in formats(&corpus(3, 60, 30)).iter().enumerate().filter(|(_, f)| f.name != "parquet") {
+        format.put(&s3, &format!("in{i}"));
+        let job = job_file(folder.path(), &format.source(&s3.url(&format!("in{i}"))));
+        for by in [-7, 5] {
+            s3.faults.add(&format!("GET /data/in{i}/"), usize::MAX, Fault::Resize(by));
+            let impatient = changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
+            let said = run_to(&impatient, &job, &s3.url(&format!("out{i}")), &[]).badly(3);
+            s3.faults.clear();
+            assert!(said.contains(&s3.url(&format!("in{i}/"))), "{by}, {}: {said}", format.files[0].0);
+        }
+    }
+}
+
+#[test]
+fn a_refusal_of_a_parquet_file_is_told_as_it_was() {
+    let corpus = Corpus::new(60, 30);
+    let object = "GET /data/in/";
+    for (status, code, says) in [
+        (403, "AccessDenied", "403 AccessDenied"),
+        (404, "NoSuchKey", "404 NoSuchKey"),
+        (501, "NotImplemented", "501 NotImplemented"),
+    ] {
+        let before = corpus.s3.faults.requests(object).len();
+        let answer = format!("<Error><Code>{code}</Code></Error>");
+        corpus.s3.faults.add(object, usize::MAX, Fault::Answer(status, answer));
+        let said = corpus.run("out").badly(3);
+        corpus.s3.faults.clear();
+        assert!(said.contains("s3://data/in/in.parquet") && said.contains(says), "{said}");
+        assert!(!said.contains("no readable Parquet footer"), "{said}");
+        // Nobody gets another answer by asking again.
+        assert_eq!(corpus.s3.faults.requests(object).len(), before + 1, "{said}");
+    }
+}
+
+#[test]
+fn a_server_without_conditional_puts_is_asked_once() {
+    let corpus = Corpus::new(60, 30);
+    let put = "PUT /data/out/_work/groups.json";
+    let answer = "<Error><Code>NotImplemented</Code><Message>A header implies more.</Message></Error>";
+    corpus.s3.faults.add(put, usize::MAX, Fault::Answer(501, answer.to_owned()));
+    let said = corpus.run("out").badly(3);
+    assert!(said.contains("501 NotImplemented") && said.contains("use another one"), "{said}");
+    assert_eq!(corpus.s3.faults.requests(put).len(), 1);
+}

@@ -1,0 +1,152 @@
+//! An object that is replaced after it was listed is not read under the name of the old one.
+
+use resemblance::error::{Error, Kind};
+use resemblance::source;
+
+use super::*;
+use crate::support::s3::Fault;
+
+/// The same bytes in another order: nothing but the e_tag tells.
+fn other(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let last = bytes.len() - 1;
+    bytes.swap(last / 2, last / 2 + 1);
+    bytes[last / 3] ^= 1;
+    bytes
+}
+
+/// Before every reading, and between any two of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_that_is_replaced_between_listing_and_reading_is_an_error() {
+    let s3 = S3::start();
+    let context = session_of(&s3.env());
+    for (i, format) in formats(&corpus(3, 60, 30)).iter().enumerate() {
+        let prefix = format!("in{i}");
+        format.put(&s3, &prefix);
+        let job = resolved(&format.source(&s3.url(&prefix)));
+        let (name, bytes) = &format.files[0];
+        let key = format!("{prefix}/{name}");
+        let asked = format!("GET /data/{}", key.replace(' ', "%20"));
+        let read = async || -> Result<usize, Error> {
+            let documents = source::open(&context, &job.source).await?;
+            Ok(documents.frame.collect().await?.iter().map(|batch| batch.num_rows()).sum())
+        };
+        let before = s3.faults.requests(&asked).len();
+        read().await.unwrap();
+        let readings = s3.faults.requests(&asked).len() - before;
+        assert!(readings > 0, "{key}");
+        for good in 0..readings {
+            // Another time each, or footers are known from before.
+            let fresh = session_of(&s3.env());
+            s3.put(&key, bytes);
+            let read = async || -> Result<usize, Error> {
+                let documents = source::open(&fresh, &job.source).await?;
+                Ok(documents.frame.collect().await?.iter().map(|batch| batch.num_rows()).sum())
+            };
+            s3.faults.add(&asked, good, Fault::Pass);
+            s3.faults.add(&asked, 1, Fault::Put(key.clone(), other(bytes)));
+            let error = read().await.expect_err(&key);
+            assert_eq!(s3.faults.left(), 0, "{key} was not replaced");
+            assert_eq!(error.kind(), Kind::Input);
+            let text = format!("{error:?}");
+            assert!(text.contains(&s3.url(&key)), "{text}");
+            assert!(text.contains("replaced"), "{key} before reading {good} of {readings}: {text}");
+        }
+    }
+}
+
+/// What comes after the connection broke must be of the same object.
+#[test]
+fn an_object_that_is_replaced_while_it_is_read_is_an_error() {
+    let s3 = S3::start();
+    let folder = tempfile::tempdir().unwrap();
+    for (i, format) in formats(&corpus(3, 60, 30)).iter().enumerate() {
+        let prefix = format!("in{i}");
+        format.put(&s3, &prefix);
+        let (name, bytes) = &format.files[0];
+        let key = format!("{prefix}/{name}");
+        let asked = format!("GET /data/{}", key.replace(' ', "%20"));
+        s3.faults.add(&asked, 1, Fault::Cut(20));
+        s3.faults.add(&asked, 1, Fault::Put(key.clone(), other(bytes)));
+        let job = job_file(folder.path(), &format.source(&s3.url(&prefix)));
+        let said = run_to(&s3.env(), &job, &s3.url(&format!("out{i}")), &[]).badly(3);
+        assert!(said.contains(&s3.url(&key)) && said.contains("replaced"), "{said}");
+        assert_eq!(s3.faults.left(), 0);
+    }
+}
+
+// ---- the same on a disk -------------------------------------------------------------------------------------------
+
+/// A file with these bytes, written a minute after the one before.
+fn write_later(path: &FsPath, bytes: &[u8]) {
+    let before = std::fs::metadata(path).unwrap().modified().unwrap();
+    std::fs::write(path, bytes).unwrap();
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    file.set_modified(before + Duration::from_secs(60)).unwrap();
+}
+
+fn one_partition() -> SessionContext {
+    SessionContext::new_with_config(datafusion::prelude::SessionConfig::new().with_target_partitions(1))
+}
+
+fn assert_replaced(result: Result<usize, Error>, name: &str) {
+    let error = result.expect_err(name);
+    assert_eq!(error.kind(), Kind::Input);
+    let text = format!("{error:?}");
+    assert!(text.contains(name) && text.contains("replaced"), "{text}");
+}
+
+#[tokio::test]
+async fn a_file_that_is_replaced_between_listing_and_reading_is_an_error() {
+    for format in formats(&corpus(3, 60, 30)) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in &format.files {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let (name, bytes) = &format.files[0];
+        let file = folder.path().join(name);
+        let job = resolved(&format.source(folder.path().to_str().unwrap()));
+        let rows = async |documents: source::Documents| -> Result<usize, Error> {
+            Ok(documents.frame.collect().await?.iter().map(|batch| batch.num_rows()).sum())
+        };
+        let context = one_partition();
+        let listed = source::list(&context, &job.source).await.unwrap();
+        let documents = source::open_listed(&context, &job.source, &listed).await.unwrap();
+        assert_eq!(rows(documents).await.unwrap(), 60, "{name}");
+
+        // After it was opened: where it is known how long it is, also when it is as long as before.
+        let documents = source::open_listed(&context, &job.source, &listed).await.unwrap();
+        write_later(&file, &other(bytes));
+        assert_replaced(rows(documents).await, name);
+        // Before.
+        let opened = match source::open_listed(&one_partition(), &job.source, &listed).await {
+            Ok(documents) => rows(documents).await,
+            Err(error) => Err(error),
+        };
+        assert_replaced(opened, name);
+        // A new listing takes what is there.
+        std::fs::write(&file, bytes).unwrap();
+        let again = source::open(&one_partition(), &job.source).await.unwrap();
+        assert_eq!(rows(again).await.unwrap(), 60, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_grows_while_it_is_read_is_an_error() {
+    use futures::TryStreamExt;
+    for format in formats(&corpus(3, 9_000, 8)).into_iter().filter(|format| format.name != "text") {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in &format.files {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+        }
+        let (name, bytes) = &format.files[0];
+        let job = resolved(&format.source(folder.path().join(name).to_str().unwrap()));
+        let documents = source::open(&one_partition(), &job.source).await.unwrap();
+        let mut stream = documents.frame.execute_stream().await.unwrap();
+        let first = stream.try_next().await.unwrap().unwrap();
+        assert!(first.num_rows() < 4_500, "{name} came in one batch");
+        write_later(&folder.path().join(name), &[bytes.as_slice(), b"\n"].concat());
+        let rest: Result<Vec<_>, _> = stream.try_collect().await;
+        assert_replaced(rest.map(|batches| batches.len()).map_err(Error::from), name);
+    }
+}

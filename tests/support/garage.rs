@@ -1,0 +1,101 @@
+//! Garage, an S3 server that many people host themselves, as one node in a folder of its own.
+//!
+//! What sets it apart: it takes no notice of `If-None-Match`, so that of two who put an object that must not be there
+//! both are told that they did.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::process::{Process, free_ports, wait_for};
+
+/// The bucket that is there from the start.
+pub const BUCKET: &str = "data";
+/// Who may use the server: Garage wants these forms.
+const ACCESS_KEY: &str = "GK0123456789abcdef01234567";
+const SECRET_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+/// The node's own secret, which nobody else needs.
+const RPC_SECRET: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
+
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A running node.
+pub struct Garage {
+    _node: Process,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+/// The program: RESEMBLANCE_GARAGE, or `garage` where PATH has it; none, said loudly, where there is none.
+pub fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("RESEMBLANCE_GARAGE").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = named
+        .or_else(|| std::env::split_paths(&path).map(|dir| dir.join("garage")).find(|file| file.is_file()));
+    match &found {
+        Some(program) => {
+            assert!(program.is_file(), "RESEMBLANCE_GARAGE is {}, which is no file", program.display())
+        }
+        None => eprintln!(
+            "SKIPPED: there is no `garage` in PATH and RESEMBLANCE_GARAGE is not set, so nothing was tested on Garage"
+        ),
+    }
+    found
+}
+
+impl Garage {
+    /// A node with an empty bucket.
+    pub fn start(program: &Path) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_ports(3);
+        let config = folder.path().join("garage.toml");
+        let text = format!(
+            "metadata_dir = {:?}\ndata_dir = {:?}\ndb_engine = \"sqlite\"\nreplication_factor = 1\n\
+             rpc_bind_addr = \"127.0.0.1:{}\"\nrpc_public_addr = \"127.0.0.1:{}\"\nrpc_secret = \"{RPC_SECRET}\"\n\
+             [s3_api]\ns3_region = \"garage\"\napi_bind_addr = \"127.0.0.1:{port}\"\n\
+             root_domain = \".s3.garage.localhost\"\n",
+            folder.path().join("meta"),
+            folder.path().join("data"),
+            port + 1,
+            port + 1,
+        );
+        std::fs::write(&config, text).unwrap();
+        let ask = |arguments: &[&str]| {
+            let mut command = Command::new(program);
+            let output =
+                command.arg("-c").arg(&config).args(arguments).stdin(Stdio::null()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            match output.status.success() {
+                true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+                false => Err(format!("garage {arguments:?}: {said}")),
+            }
+        };
+        let node = Process::start(
+            "garage",
+            Command::new(program).arg("-c").arg(&config).arg("server"),
+            folder.path(),
+        );
+        wait_for("Garage to answer", DEADLINE, || ask(&["status"]).ok());
+        let id = ask(&["node", "id", "--quiet"]).unwrap();
+        let id = id.trim().split('@').next().unwrap().to_owned();
+        ask(&["layout", "assign", "--zone", "here", "--capacity", "1G", &id]).unwrap();
+        ask(&["layout", "apply", "--version", "1"]).unwrap();
+        wait_for("Garage to have a layout", DEADLINE, || ask(&["bucket", "create", BUCKET]).ok());
+        ask(&["key", "import", "--yes", "-n", "tests", ACCESS_KEY, SECRET_KEY]).unwrap();
+        ask(&["bucket", "allow", "--read", "--write", "--owner", BUCKET, "--key", ACCESS_KEY]).unwrap();
+        Self { _node: node, port, _folder: folder }
+    }
+
+    /// The variables by which the program under test finds the node and may use it.
+    pub fn env(&self) -> Vec<(String, String)> {
+        [
+            ("AWS_ACCESS_KEY_ID", ACCESS_KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY.to_owned()),
+            ("AWS_REGION", "garage".to_owned()),
+            ("AWS_ENDPOINT", format!("http://127.0.0.1:{}", self.port)),
+            ("AWS_ALLOW_HTTP", "true".to_owned()),
+        ]
+        .map(|(key, value)| (key.to_owned(), value))
+        .to_vec()
+    }
+}
