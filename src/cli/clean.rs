@@ -1,8 +1,9 @@
 //! `resemblance clean`: removes what dead runs left in an output.
 
-use super::{print, runtime};
+use super::print;
+use super::work::Work;
 use crate::engine::session;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job;
 use crate::sink::Layout;
 use crate::sink::leftovers::leftovers;
@@ -30,13 +31,7 @@ pub(super) struct Clean {
 impl Clean {
     pub(super) fn run(&self) -> Result<()> {
         let engine = job::Engine::local(MEMORY);
-        let (runtime, stop) = runtime(&engine)?;
-        let (files, bytes) = runtime.block_on(async {
-            tokio::select! {
-                done = self.clean(&engine) => done,
-                () = stop.cancelled() => Err(Error::interrupted()),
-            }
-        })?;
+        let (files, bytes) = Work::begin(&engine)?.run(self.clean(&engine))?;
         if self.json {
             let record = serde_json::json!({ "files": files, "bytes": bytes, "dry_run": self.dry_run });
             return print::result(&format!("{record}\n"));

@@ -132,11 +132,8 @@ impl<'a> Steps<'a> {
             let root = self.output.root().clone();
             let plan: Arc<dyn ExecutionPlan> =
                 Arc::new(WriteExec::new(plan, self.output.store_url().clone(), root, targets.clone()));
-            tracing::debug!(
-                step = name,
-                "plan:\n{}",
-                datafusion::physical_plan::displayable(plan.as_ref()).indent(false)
-            );
+            let shown = datafusion::physical_plan::displayable(plan.as_ref());
+            tracing::debug!(step = name, plan = %shown.indent(false), "planned");
             files.extend(engine.run(name, plan, self.watch).await?);
         }
         let seconds = began.elapsed().as_secs_f64();

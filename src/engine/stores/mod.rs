@@ -14,6 +14,7 @@ mod explain;
 mod patience;
 mod remote;
 mod s3;
+pub mod uploads;
 
 use std::collections::BTreeMap;
 use std::fmt;
