@@ -21,8 +21,10 @@ pub fn check(address: &str) -> std::result::Result<(), &'static str> {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.eq_ignore_ascii_case("file") {
         return match authority.contains(['@', ':']) {
-            true => Err("names a user or a port in a `file` URL (and is not repeated here, since that may be a secret): \
-                 expected a path, or `file:///path`"),
+            true => Err(
+                "names a user or a port in a `file` URL (and is not repeated here, since that may be a secret): \
+                 expected a path, or `file:///path`",
+            ),
             false => Ok(()),
         };
     }

@@ -209,7 +209,8 @@ impl From<ParquetError> for Error {
 impl From<object_store::Error> for Error {
     fn from(error: object_store::Error) -> Self {
         match panicked(&error) {
-            true => Error::bug("a task of the storage failed in a way that this program did not foresee").because(error),
+            true => Error::bug("a task of the storage failed in a way that this program did not foresee")
+                .because(error),
             false => Error::input("the storage did not answer as it should").because(error),
         }
     }

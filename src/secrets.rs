@@ -100,17 +100,23 @@ fn of_url(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
         // What stands behind the URL is no part of it, as the quotes and brackets of a list.
         let query = query.split(['"', '\'', '`', ' ', '\n']).next().unwrap_or_default();
         insert(query);
-        query.split(['&', ';', '#']).filter_map(|pair| pair.split_once('=')).for_each(|(_, value)| insert(value));
+        query
+            .split(['&', ';', '#'])
+            .filter_map(|pair| pair.split_once('='))
+            .for_each(|(_, value)| insert(value));
     }
 }
 
 /// A secret as it is written by those who show it: as it is, quoted as Rust and JSON quote, and encoded as URLs are.
 fn forms(secret: &str) -> BTreeSet<String> {
-    let mut forms = BTreeSet::from([secret.to_owned(), secret.escape_debug().to_string()]);
+    let unquoted = |quoted: String| quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
+    let mut forms = BTreeSet::from([secret.to_owned(), unquoted(format!("{secret:?}"))]);
     forms.insert(crate::visible::visible(secret).into_owned());
     if let Ok(json) = serde_json::to_string(secret) {
-        forms.insert(json.trim_matches('"').to_owned());
+        forms.insert(unquoted(json));
     }
+    // Who reads a URL drops these.
+    forms.insert(secret.replace(['\t', '\n', '\r'], ""));
     if let Ok(mut url) = url::Url::parse("http://host/")
         && url.set_password(Some(secret.trim_end_matches('@'))).is_ok()
         && let Some(password) = url.password()
@@ -215,7 +221,9 @@ mod tests {
         ] {
             remember(secret);
             let json = serde_json::to_string(secret).unwrap();
-            for text in [secret.to_owned(), format!("{secret:?}"), json, format!("cannot read `{secret}`: no")] {
+            for text in
+                [secret.to_owned(), format!("{secret:?}"), json, format!("cannot read `{secret}`: no")]
+            {
                 let shown = masked(&text);
                 assert!(!shown.contains("t0psecret"), "{text} is shown as {shown}");
             }

@@ -20,16 +20,20 @@ pub fn visible(text: &str) -> Cow<'_, str> {
             '\n' => shown.push_str("\\n"),
             '\r' => shown.push_str("\\r"),
             '\t' => shown.push_str("\\t"),
-            // Writing to a string does not fail.
-            c if acts(c) => drop(write!(shown, "{}", c.escape_unicode())),
+            c if acts(c) => {
+                // Writing to a string does not fail.
+                let _ = write!(shown, "{}", c.escape_unicode());
+            }
             c => shown.push(c),
         }
     }
     Cow::Owned(shown)
 }
 
-fn acts(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+/// Whether a terminal may act on the character, in place of showing it.
+pub fn acts(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let ends_a_line = matches!(c, '\u{2028}' | '\u{2029}');
     let unseen = matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
     c.is_control() || turns || ends_a_line || unseen

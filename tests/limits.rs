@@ -40,7 +40,12 @@ fn absurd_numbers_are_refused_before_anything_is_done() {
         (&["run", job, "--set", &over], "at most 1024"),
         (&["run", job, "--set", "shingle.size=9223372036854775807"], "at most 1000000"),
         (
-            &["run", job, "--set", "engine={mode=\"cluster\", scheduler=\"df://h:1\", stall_seconds=9223372036854775807}"],
+            &[
+                "run",
+                job,
+                "--set",
+                "engine={mode=\"cluster\", scheduler=\"df://h:1\", stall_seconds=9223372036854775807}",
+            ],
             "a year",
         ),
         (&["neighbors", new, "--id", "x", "--top", HUGE], "from 1 to 1000000"),
@@ -105,7 +110,9 @@ fn a_manifest_with_an_absurd_job_is_refused() {
     let text = folder.path().join("text.txt");
     std::fs::write(&text, "one two three four five").unwrap();
     let text = text.to_str().unwrap();
-    let ask = |of: [&str; 2]| resemblance().arg("neighbors").arg(&out).args(of).timeout(std::time::Duration::from_secs(60)).assert();
+    let ask = |of: [&str; 2]| {
+        resemblance().arg("neighbors").arg(&out).args(of).timeout(std::time::Duration::from_secs(60)).assert()
+    };
     ask(["--id", "d00001"]).success();
     for (section, key, value, said) in [
         ("minhash", "permutations", 1_000_000_000_000_000_u64, "minhash.permutations"),

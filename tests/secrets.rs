@@ -79,8 +79,16 @@ fn a_secret_in_the_wrong_place_is_not_repeated_either() {
     let job = job.to_str().unwrap();
     for address in [ADDRESSES[0], ADDRESSES[3], ADDRESSES[7], ADDRESSES[11]] {
         for key in [
-            "shingle.size", "engine.memory", "source.format", "source.header", "minhash.modulus", "minhash.family",
-            "shingle.normalize", "lsh.choose", "nonsense", "source.delimiter",
+            "shingle.size",
+            "engine.memory",
+            "source.format",
+            "source.header",
+            "minhash.modulus",
+            "minhash.family",
+            "shingle.normalize",
+            "lsh.choose",
+            "nonsense",
+            "source.delimiter",
         ] {
             is_silent(folder.path(), &["check", job, "--set", &format!("{key}={address}")], 2);
         }

@@ -47,7 +47,10 @@ fn a_query_reads_the_tables_and_does_nothing_else() {
         format!("COPY (SELECT 1) TO '{copy}'"),
         format!("EXPLAIN ANALYZE COPY pairs TO '{copy}'"),
         format!("CREATE EXTERNAL TABLE x STORED AS PARQUET LOCATION '{input}'"),
-        format!("CREATE EXTERNAL TABLE x (id INT) STORED AS PARQUET LOCATION '{}'", out.join("pairs").display()),
+        format!(
+            "CREATE EXTERNAL TABLE x (id INT) STORED AS PARQUET LOCATION '{}'",
+            out.join("pairs").display()
+        ),
         "CREATE TABLE x AS SELECT 1".to_owned(),
         "CREATE VIEW x AS SELECT 1".to_owned(),
         "INSERT INTO pairs SELECT * FROM pairs".to_owned(),

@@ -49,10 +49,18 @@ fn a_run_goes_on_when_its_log_cannot_be_written() {
     let job = job_file(folder.path(), &corpus(1, 40, 30));
     type Streams = (&'static str, fn(&mut Command));
     let streams: [Streams; 4] = [
-        ("a full standard error", |c| drop(c.stderr(full()).stdout(Stdio::null()))),
-        ("a closed pipe", |c| drop(c.stderr(closed_pipe()).stdout(Stdio::null()))),
-        ("one closed pipe for both", |c| drop(c.stderr(closed_pipe()).stdout(closed_pipe()))),
-        ("no standard error", |c| drop(c.stdout(Stdio::null()))),
+        ("a full standard error", |c| {
+            c.stderr(full()).stdout(Stdio::null());
+        }),
+        ("a closed pipe", |c| {
+            c.stderr(closed_pipe()).stdout(Stdio::null());
+        }),
+        ("one closed pipe for both", |c| {
+            c.stderr(closed_pipe()).stdout(closed_pipe());
+        }),
+        ("no standard error", |c| {
+            c.stdout(Stdio::null());
+        }),
     ];
     for (n, (what, redirect)) in streams.into_iter().enumerate() {
         for (format, more) in [("text", "-v"), ("json", "-vv")] {
@@ -110,13 +118,16 @@ fn a_full_standard_output_is_an_error_after_the_run_and_a_closed_one_is_none() {
 const EVIL: [&str; 3] = ["a\u{1b}[31mred\u{7}", "b\nerror: forged\r\tx", "c\u{202e}gpj.exe\u{2066}\u{9b}0m"];
 
 fn evil_corpus() -> Vec<Document> {
-    EVIL.iter().map(|id| (id.to_string(), "one two three four five six seven eight nine".to_owned())).collect()
+    EVIL.iter()
+        .map(|id| (id.to_string(), "one two three four five six seven eight nine".to_owned()))
+        .collect()
 }
 
 /// Nothing on which a terminal acts, and no line that an id begins.
 fn assert_harmless(what: &str, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let acts = |c: char| c != '\n' && (c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || c == '\u{2066}');
+    let acts =
+        |c: char| c != '\n' && (c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || c == '\u{2066}');
     assert!(!text.contains(acts), "{what}: {text:?}");
     assert!(!text.contains("\nerror: forged"), "{what}: {text:?}");
 }
@@ -153,16 +164,23 @@ fn ids_are_escaped_for_people_and_exact_in_json() {
         let all = printed + &said(&ended);
         assert!(all.contains(shown), "{arguments:?}: {all}");
     }
-    let exact = plain_command().args(["sql", out, "SELECT id FROM documents ORDER BY id", "--json"]).output().unwrap();
+    let exact = plain_command()
+        .args(["sql", out, "SELECT id FROM documents ORDER BY id", "--json"])
+        .output()
+        .unwrap();
     let ids: Vec<String> = String::from_utf8(exact.stdout)
         .unwrap()
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_str().unwrap().to_owned())
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_str().unwrap().to_owned()
+        })
         .collect();
     assert_eq!(ids, EVIL);
     // A JSON log is exact too, and one line for each event.
-    let log = plain_command().args(["neighbors", out, "--id", missing, "--log-format", "json"]).output().unwrap();
-    let line: serde_json::Value = serde_json::from_slice(&log.stderr).unwrap();
+    let log =
+        plain_command().args(["neighbors", out, "--id", missing, "--log-format", "json"]).output().unwrap();
+    let said = said(&log);
+    let line: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     assert!(line["fields"]["message"].as_str().unwrap().contains(missing), "{line}");
 }
 

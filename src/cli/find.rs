@@ -92,7 +92,9 @@ fn apart(paths: &[String], folders: Vec<PathBuf>) -> Result<SpillFolder> {
 /// The folder that `path` stands for or begins with, as it really is; none for what is not on this machine.
 fn searched_folder(path: &str) -> Option<PathBuf> {
     let path = match address::scheme(path) {
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => address::url(path).ok()?.to_file_path().ok()?,
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
+            address::url(path).ok()?.to_file_path().ok()?
+        }
         Some(_) => return None,
         None => PathBuf::from(path),
     };
@@ -194,13 +196,17 @@ mod tests {
         for folder in ["searched/tmp", "searched/deeper", "elsewhere"] {
             std::fs::create_dir_all(real.join(folder)).unwrap();
         }
-        let folders = || ["searched/tmp", "missing", "searched", "elsewhere"].map(|name| real.join(name)).to_vec();
+        let folders =
+            || ["searched/tmp", "missing", "searched", "elsewhere"].map(|name| real.join(name)).to_vec();
         let path = |name: &str| real.join(name).to_string_lossy().into_owned();
         let chosen = |paths: &[String]| {
-            apart(paths, folders()).map(|folder| folder.path().parent().unwrap().strip_prefix(&real).unwrap().to_owned())
+            apart(paths, folders())
+                .map(|folder| folder.path().parent().unwrap().strip_prefix(&real).unwrap().to_owned())
         };
         assert_eq!(chosen(&[path("searched/deeper")]).unwrap(), PathBuf::from("searched/tmp"));
-        for searched in ["searched", "searched/../searched/", "searched/*.txt", "searched/t*", "searched/[a]/b"] {
+        for searched in
+            ["searched", "searched/../searched/", "searched/*.txt", "searched/t*", "searched/[a]/b"]
+        {
             assert_eq!(chosen(&[path(searched)]).unwrap(), PathBuf::from("elsewhere"), "{searched}");
         }
         let url = format!("file://{}", path("searched"));

@@ -162,7 +162,8 @@ mod tests {
     #[test]
     fn a_panic_in_a_plan_is_a_bug_and_does_not_hang() {
         watch();
-        let panics = |_: &[ColumnarValue]| -> datafusion::error::Result<ColumnarValue> { panic!("in a plan") };
+        let panics =
+            |_: &[ColumnarValue]| -> datafusion::error::Result<ColumnarValue> { panic!("in a plan") };
         let fails = |_: &[ColumnarValue]| exec_err!("an error and no panic");
         let query = |name: &str| {
             caught(|| {
@@ -173,7 +174,13 @@ mod tests {
                     ("fails", Arc::new(fails)),
                 ] {
                     let types = vec![DataType::Int64];
-                    context.register_udf(create_udf(name, types, DataType::Int64, Volatility::Volatile, function));
+                    context.register_udf(create_udf(
+                        name,
+                        types,
+                        DataType::Int64,
+                        Volatility::Volatile,
+                        function,
+                    ));
                 }
                 let query = format!(
                     "SELECT g.value % 7 AS bucket, count({name}(g.value)) FROM range(0, 100000) AS g \

@@ -5,8 +5,8 @@ use std::io::{IsTerminal, Write};
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use crate::error::{Error, Result};
-use crate::visible::visible;
 pub(super) use crate::report::count;
+use crate::visible::visible;
 
 /// Writes a result to standard output. A reader that went away, as `head` does, is no error.
 pub(super) fn result(text: &str) -> Result<()> {
@@ -48,7 +48,11 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     for row in rows {
         table.add_row(row.iter().map(|cell| {
             let number = cell == "-" || cell.replace(',', "").parse::<f64>().is_ok();
-            Cell::new(visible(cell)).set_alignment(if number { CellAlignment::Right } else { CellAlignment::Left })
+            Cell::new(visible(cell)).set_alignment(if number {
+                CellAlignment::Right
+            } else {
+                CellAlignment::Left
+            })
         }));
     }
     format!("{table}\n")

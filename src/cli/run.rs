@@ -221,8 +221,15 @@ mod tests {
         let job = folder.join("job.toml");
         std::fs::write(&job, "source = { format = 'text', url = 'in' }\noutput.url = 'out'").unwrap();
         let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
-        let arguments =
-            ["resemblance", "run", &path("job.toml"), "--record", &path("record"), "--metrics", &path("metrics")];
+        let arguments = [
+            "resemblance",
+            "run",
+            &path("job.toml"),
+            "--record",
+            &path("record"),
+            "--metrics",
+            &path("metrics"),
+        ];
         match Arguments::parse_from(arguments).command {
             Command::Run(run) => run,
             _ => panic!("this is no run"),

@@ -7,7 +7,7 @@ use rustyline::error::ReadlineError;
 use super::work::Work;
 use super::{arguments, print};
 use crate::engine::session;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Error, Kind, Result};
 use crate::job;
 use crate::query::{Finished, rows};
 
@@ -150,6 +150,7 @@ fn prompt(output: &str, answer: impl Fn(&str) -> Result<String>) -> Result<()> {
                 let _ = editor.add_history_entry(format!("{query};"));
                 match answer(&query) {
                     Ok(text) => print::result(&text)?,
+                    Err(e) if e.kind() == Kind::Interrupted => return Err(e),
                     Err(e) => print::error(&super::explain(&e)),
                 }
             }

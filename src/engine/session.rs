@@ -77,7 +77,8 @@ pub fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
     let parent = spills::parent(folder)?;
     spills::sweep(&parent);
     let spills = Arc::new(Spills::new(parent));
-    let disk = DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX).with_temp_file_factory(spills);
+    let disk =
+        DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX).with_temp_file_factory(spills);
     Ok(RuntimeEnvBuilder::new()
         .with_disk_manager_builder(disk)
         .with_object_store_registry(stores::registry()))

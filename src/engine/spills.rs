@@ -235,8 +235,9 @@ impl TempFileFactory for Spills {
 /// When it cannot be made.
 pub(super) fn parent(folder: Option<PathBuf>) -> crate::error::Result<PathBuf> {
     let Some(folder) = folder else { return Ok(std::env::temp_dir()) };
-    std::fs::create_dir_all(&folder)
-        .map_err(|e| Error::input(format!("cannot make the folder for spills {}", folder.display())).because(e))?;
+    std::fs::create_dir_all(&folder).map_err(|e| {
+        Error::input(format!("cannot make the folder for spills {}", folder.display())).because(e)
+    })?;
     Ok(folder)
 }
 

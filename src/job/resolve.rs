@@ -221,7 +221,10 @@ fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
         Unit::Char => file::Shingle::SIZE_CHARS,
     });
     if !(1..=MAX_SHINGLE_SIZE).contains(&size) {
-        return wrong("shingle.size", format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}"));
+        return wrong(
+            "shingle.size",
+            format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}"),
+        );
     }
     let file::Shingle { unit, words, separator, hash, min_words, .. } = shingle;
     Ok(Shingle { normalize, unit, words, size, separator, hash, min_words })

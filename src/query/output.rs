@@ -87,7 +87,8 @@ impl Finished {
     /// When the query cannot be planned, or would write, define or set something.
     pub async fn sql(&self, query: &str) -> Result<DataFrame> {
         let plan = self.session.state().create_logical_plan(query).await?;
-        let reading = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        let reading =
+            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         reading.verify_plan(&plan).map_err(|e| {
             Error::job("this does more than read the tables, which --allow-writes alone allows").because(e)
         })?;

@@ -171,7 +171,9 @@ fn settings(literals: &[Option<&ScalarValue>]) -> Result<Buckets> {
     let rows = arguments::number(NAME, "rows", literal(1), PERMUTATIONS, None)?;
     if bands * rows > *PERMUTATIONS.end() {
         let most = PERMUTATIONS.end();
-        return plan_err!("lsh_bands: {bands} bands of {rows} rows are more than the {most} values that a signature can have");
+        return plan_err!(
+            "lsh_bands: {bands} bands of {rows} rows are more than the {most} values that a signature can have"
+        );
     }
     let hash = match arguments::string(NAME, "hash", literal(2), "xxh3")? {
         "xxh3" => BucketHash::Xxh3,
