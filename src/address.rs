@@ -3,6 +3,7 @@
 use url::Url;
 
 use crate::error::{Error, Result};
+pub use crate::secrets::masked;
 
 /// Scheme and rest of a URL; none for a path.
 pub fn scheme(address: &str) -> Option<(&str, &str)> {
@@ -17,10 +18,16 @@ pub fn scheme(address: &str) -> Option<(&str, &str)> {
 /// A sentence that follows the name of what holds the address.
 pub fn check(address: &str) -> std::result::Result<(), &'static str> {
     let Some((scheme, rest)) = scheme(address) else { return Ok(()) };
-    if scheme.eq_ignore_ascii_case("file") {
-        return Ok(());
-    }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if scheme.eq_ignore_ascii_case("file") {
+        return match authority.contains(['@', ':']) {
+            true => Err(
+                "names a user or a port in a `file` URL (and is not repeated here, since that may be a secret): \
+                 expected a path, or `file:///path`",
+            ),
+            false => Ok(()),
+        };
+    }
     // A container stands where others have a user: `abfss://container@account.dfs.core.windows.net/`.
     let container = scheme.to_ascii_lowercase().starts_with("abfs") && authority.matches('@').count() == 1;
     if authority.contains(':') || authority.contains('@') && !container {
@@ -53,35 +60,6 @@ pub fn url(address: &str) -> Result<Url> {
     Url::parse(&written).map_err(|e| Error::job(format!("`{address}` is no URL")).because(e))
 }
 
-/// `text` with what may be secret in its URLs masked: names and passwords before `@`, and queries.
-pub fn masked(text: &str) -> String {
-    let mut masked = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        masked.push_str(before);
-        let end = after.find(|c: char| c.is_whitespace() || "`'\"<>".contains(c)).unwrap_or(after.len());
-        let (url, behind) = after.split_at(end);
-        let url = match url.rsplit_once('@') {
-            Some((user, place)) if user.contains(':') => {
-                masked.push_str("***@");
-                place
-            }
-            _ => url,
-        };
-        match url.split_once('?') {
-            Some((path, _)) => {
-                masked.push_str(path);
-                masked.push_str("?***");
-            }
-            None => masked.push_str(url),
-        }
-        rest = behind;
-    }
-    masked.push_str(rest);
-    masked
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +74,9 @@ mod tests {
             "https://example.org/a?X-Amz-Signature=hush",
             "s3://bucket/a?X-Amz-Signature=hush",
             "abfss://container:hush@account.dfs.core.windows.net/a",
+            "S3://hush`'\" x@bucket/a",
+            "file://user:hush@host/a",
+            "FILE://hush@host/a",
         ] {
             let said = url(address).unwrap_err().to_string();
             assert!(!said.contains("hush"), "{said}");
@@ -121,12 +102,5 @@ mod tests {
             let url = url(&format!("s3://bucket/{key}")).unwrap();
             assert_eq!(object_store::path::Path::from_url_path(url.path()).unwrap().as_ref(), key);
         }
-    }
-
-    #[test]
-    fn what_is_said_hides_what_is_secret() {
-        assert_eq!(masked("at `s3://k:s/e@b/c`, ok"), "at `s3://***@b/c`, ok");
-        assert_eq!(masked("GET http://h/p?X=1 failed"), "GET http://h/p?*** failed");
-        assert_eq!(masked("s3://bucket/a@b and mail@example.org"), "s3://bucket/a@b and mail@example.org");
     }
 }

@@ -195,7 +195,7 @@ impl<T, E: Into<Error>> Context<T> for Result<T, E> {
 
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
-        let kind = kind_of(&error);
+        let kind = if panicked(&error) { Kind::Bug } else { kind_of(&error) };
         let message = match kind {
             Kind::Engine => {
                 "the memory budget is too small for this stage: raise [engine] memory, or lower [engine] threads"
@@ -231,7 +231,11 @@ impl From<ParquetError> for Error {
 
 impl From<object_store::Error> for Error {
     fn from(error: object_store::Error) -> Self {
-        Error::input("the storage did not answer as it should").because(error)
+        match panicked(&error) {
+            true => Error::bug("a task of the storage failed in a way that this program did not foresee")
+                .because(error),
+            false => Error::input("the storage did not answer as it should").because(error),
+        }
     }
 }
 
@@ -239,6 +243,18 @@ impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         Error::input("reading or writing failed").because(error)
     }
+}
+
+/// Whether a task that panicked is behind the error.
+fn panicked(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<tokio::task::JoinError>().is_some_and(tokio::task::JoinError::is_panic) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Our own error, where DataFusion carried one through its plan, or else what DataFusion said.
@@ -329,6 +345,23 @@ mod tests {
         assert_eq!((told.kind(), told.to_string().as_str()), (Kind::Input, "reading a/\"b\".csv failed"));
         assert_eq!(told.messages(), ["reading a/\"b\".csv failed", "why {", "deep"]);
         assert!(Error::told("Task failed: no such thing").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_a_task_is_a_bug_whoever_passes_it_on() {
+        let panic = async || tokio::spawn(async { panic!("on purpose") }).await.unwrap_err();
+        let store = object_store::Error::JoinError { source: panic().await };
+        assert_eq!(Error::from(store).kind(), Kind::Bug);
+        let store = object_store::Error::JoinError { source: panic().await };
+        let errors = [
+            DataFusionError::ObjectStore(Box::new(store)).context("while listing"),
+            DataFusionError::ExecutionJoin(Box::new(panic().await)),
+            DataFusionError::External(Box::new(panic().await)),
+        ];
+        for error in errors {
+            let error = Error::from(error);
+            assert_eq!(error.kind(), Kind::Bug, "{error}");
+        }
     }
 
     #[test]

@@ -268,7 +268,7 @@ fn sql_answers_queries_with_the_functions() {
         .arg(&out)
         .write_stdin("SELECT count(*) AS documents\nFROM documents;\nSELECT x;\n\\q\n")
         .assert()
-        .success()
+        .code(2)
         .stdout(predicate::str::contains("60"))
         .stderr(predicate::str::contains("error:"));
 }

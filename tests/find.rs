@@ -105,3 +105,20 @@ fn wrong_arguments_say_what_is_allowed() {
         );
     }
 }
+
+/// The command's own tables must not lie beneath what it searches.
+#[test]
+fn a_folder_that_holds_the_temporary_folder_can_be_searched() {
+    let folder = files();
+    let temporary = folder.path().join("tmp");
+    std::fs::create_dir(&temporary).unwrap();
+    let pattern = format!("{}/*", folder.path().display());
+    for searched in [folder.path().to_str().unwrap(), ".", "tmp/..", &pattern] {
+        let mut command = resemblance();
+        command.current_dir(folder.path()).env("TMPDIR", &temporary).arg("find").arg(searched);
+        command.args(["-t", "0.3", "--all"]).assert().success().stdout(predicate::str::contains("one.txt"));
+        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{searched}");
+    }
+    // There is no place beside everything.
+    resemblance().args(["find", "/"]).assert().code(3).stderr(predicate::str::contains("TMPDIR"));
+}

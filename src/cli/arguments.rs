@@ -6,9 +6,27 @@ use crate::job;
 
 type Read<T> = std::result::Result<T, String>;
 
-/// A count of what is to be made, cut or printed.
-pub(super) fn one_or_more(text: &str) -> Read<NonZeroUsize> {
-    text.trim().parse().map_err(|_| "expected a whole number of 1 or more".to_owned())
+/// Rows that a command prints, at most: they are sorted and held in memory.
+pub(super) const MAX_TOP: usize = 1_000_000;
+/// Documents of a sample, at most: they are held in memory.
+pub(super) const MAX_SAMPLE: usize = 1_000_000_000;
+/// Times that a measurement is repeated, at most.
+pub(super) const MAX_REPEAT: usize = 1_000_000;
+
+/// A whole number from 1 to `most`.
+pub(super) fn one_to(most: usize) -> impl Fn(&str) -> Read<NonZeroUsize> + Clone + Send + Sync + 'static {
+    move |text| match text.trim().parse::<NonZeroUsize>() {
+        Ok(number) if number.get() <= most => Ok(number),
+        _ => Err(format!("expected a whole number from 1 to {most}")),
+    }
+}
+
+/// A whole number from 0 to `most`.
+pub(super) fn zero_to(most: usize) -> impl Fn(&str) -> Read<usize> + Clone + Send + Sync + 'static {
+    move |text| match text.trim().parse() {
+        Ok(number) if number <= most => Ok(number),
+        _ => Err(format!("expected a whole number from 0 to {most}")),
+    }
 }
 
 /// A similarity that pairs can be asked to reach.

@@ -1,6 +1,7 @@
 //! `resemblance clean`: removes what dead runs left in an output.
 
-use super::{print, runtime};
+use super::print;
+use super::work::Work;
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job;
@@ -32,13 +33,7 @@ pub(super) struct Clean {
 impl Clean {
     pub(super) fn run(&self) -> Result<()> {
         let engine = job::Engine::local(MEMORY);
-        let (runtime, stop) = runtime(&engine)?;
-        let (output, found) = runtime.block_on(async {
-            tokio::select! {
-                done = self.clean(&engine) => done,
-                () = stop.cancelled() => Err(Error::interrupted()),
-            }
-        })?;
+        let (output, found) = Work::begin(&engine)?.run(self.clean(&engine))?;
         let (files, foreign) = (found.dead.len() as u64, found.foreign.len());
         let bytes: u64 = found.dead.iter().map(|file| file.bytes).sum();
         if self.json {

@@ -26,11 +26,11 @@ pub(super) struct Compare {
         value_name = "N,..",
         value_delimiter = ',',
         default_value = "100,500,1000,2000,5000",
-        value_parser = arguments::one_or_more
+        value_parser = arguments::one_to(arguments::MAX_SAMPLE)
     )]
     documents: Vec<NonZeroUsize>,
     /// Measure so many times; each time told is the least
-    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_or_more)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     /// Print everything that was measured as one JSON object
     #[arg(long)]

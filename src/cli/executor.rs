@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{arguments, roles};
+use super::{arguments, roles, work};
 use crate::engine::cluster::executor::{self, Settings};
 use crate::error::{Error, Result};
 
@@ -72,7 +72,7 @@ impl Executor {
             tracing::info!(%address, %health, vcores, scheduler = format!("{host}:{port}"), "the executor listens");
         };
         let ended = runtime.block_on(executor::run(&settings, listening, super::signalled()));
-        runtime.shutdown_background();
+        work::end(runtime);
         ended
     }
 }

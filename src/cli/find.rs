@@ -1,14 +1,18 @@
 //! `resemblance find`: similar files, without a job file.
 
 use std::num::NonZeroUsize;
+use std::path::{Component, PathBuf};
 
 use super::arguments;
 use super::print;
 use super::progress::Screen;
 use super::run::run_job;
 use super::side_by_side;
+use crate::address;
+use crate::engine::spills::{self, SpillFolder};
 use crate::error::{Error, Result};
-use crate::job::{self, Job, file};
+use crate::job::{self, Job, MAX_SHINGLE_SIZE, file};
+use crate::local_path;
 use crate::pipeline::Existing;
 use crate::query::rows;
 
@@ -38,12 +42,69 @@ pub(super) struct Find {
 }
 
 fn shingle_size(text: &str) -> std::result::Result<NonZeroUsize, String> {
-    arguments::one_or_more(text).map_err(|expected| format!("{expected} after -k"))
+    arguments::one_to(MAX_SHINGLE_SIZE)(text).map_err(|expected| format!("{expected} after -k"))
 }
 
 fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
-    arguments::one_or_more(text)
+    arguments::one_to(arguments::MAX_TOP)(text)
         .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
+}
+
+/// Where tables can be kept for as long as the command runs: the system's folder for temporary files, then others.
+fn temporary_folders() -> Vec<PathBuf> {
+    let mut folders = vec![std::env::temp_dir()];
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    folders.extend(variable("XDG_CACHE_HOME"));
+    folders.extend(variable("HOME").map(|home| home.join(".cache")));
+    if cfg!(unix) {
+        folders.extend(["/var/tmp", "/tmp", "/dev/shm"].map(PathBuf::from));
+    }
+    folders
+}
+
+/// A folder in the first of `folders` that is in none of `paths`: files that the command writes beneath a folder that it
+/// searches would be taken for some of it.
+fn apart(paths: &[String], folders: Vec<PathBuf>) -> Result<SpillFolder> {
+    let searched = paths.iter().filter_map(|path| searched_folder(path)).collect::<Vec<_>>();
+    let mut failed = None;
+    for folder in folders {
+        // One that is not there, or cannot be read, is none to write to.
+        let Ok(folder) = folder.canonicalize() else { continue };
+        if searched.iter().any(|searched| folder.starts_with(searched)) {
+            continue;
+        }
+        spills::sweep(&folder);
+        match SpillFolder::create(&folder) {
+            Ok(folder) => return Ok(folder),
+            Err(e) => failed = failed.or(Some(e)),
+        }
+    }
+    let error = Error::input(
+        "there is no folder for temporary files apart from those that are searched: name one as TMPDIR that is beneath none \
+         of them",
+    );
+    Err(match failed {
+        Some(e) => error.because(e),
+        None => error,
+    })
+}
+
+/// The folder that `path` stands for or begins with, as it really is; none for what is not on this machine.
+fn searched_folder(path: &str) -> Option<PathBuf> {
+    let path = match address::scheme(path) {
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
+            address::url(path).ok()?.to_file_path().ok()?
+        }
+        Some(_) => return None,
+        None => PathBuf::from(path),
+    };
+    // Of a pattern, the folder before its first wildcard.
+    let wild = |part: Component<'_>| part.as_os_str().to_string_lossy().contains(['*', '?', '[']);
+    let plain: PathBuf = match path.exists() {
+        true => path,
+        false => path.components().take_while(|part| !wild(*part)).collect(),
+    };
+    local_path::absolute(plain).ok()
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -55,8 +116,9 @@ enum Unit {
 impl Find {
     pub(super) fn run(&self, screen: &Screen) -> Result<()> {
         // The tables are only passed through: they go when the command ends.
-        let folder = tempfile::tempdir()?;
-        let job = self.job(&folder.path().join("out").to_string_lossy())?;
+        let folder = apart(&self.paths, temporary_folders())?;
+        let mut job = self.job(&folder.path().join("out").to_string_lossy())?;
+        job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
         let (outcome, pairs) = run_job(&job, screen.progress(), Existing::Keep, None)?;
         screen.clear();
         if self.json {
@@ -120,5 +182,36 @@ impl Find {
         section("score", vec![("threshold", toml::Value::Float(self.threshold))]);
         section("output", vec![("url", quoted(output))]);
         job::resolve(file::read(&table.to_string(), "the arguments", &[])?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_are_kept_apart_from_what_is_searched() {
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().canonicalize().unwrap();
+        for folder in ["searched/tmp", "searched/deeper", "elsewhere"] {
+            std::fs::create_dir_all(real.join(folder)).unwrap();
+        }
+        let folders =
+            || ["searched/tmp", "missing", "searched", "elsewhere"].map(|name| real.join(name)).to_vec();
+        let path = |name: &str| real.join(name).to_string_lossy().into_owned();
+        let chosen = |paths: &[String]| {
+            apart(paths, folders())
+                .map(|folder| folder.path().parent().unwrap().strip_prefix(&real).unwrap().to_owned())
+        };
+        assert_eq!(chosen(&[path("searched/deeper")]).unwrap(), PathBuf::from("searched/tmp"));
+        for searched in
+            ["searched", "searched/../searched/", "searched/*.txt", "searched/t*", "searched/[a]/b"]
+        {
+            assert_eq!(chosen(&[path(searched)]).unwrap(), PathBuf::from("elsewhere"), "{searched}");
+        }
+        let url = format!("file://{}", path("searched"));
+        assert_eq!(chosen(&[url, "s3://bucket/a".into()]).unwrap(), PathBuf::from("elsewhere"));
+        let error = chosen(&[path("elsewhere"), path("")]).unwrap_err();
+        assert!(error.to_string().contains("TMPDIR"), "{error}");
     }
 }

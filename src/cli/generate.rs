@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::progress::Screen;
 use super::{arguments, print};
 use crate::corpus::write::{self, Written};
-use crate::corpus::{Corpus, Settings};
+use crate::corpus::{Corpus, Settings, settings};
 use crate::error::{Context, Error, Result};
 
 /// Make up a corpus with planted copies, near-duplicates, passages and boilerplate
@@ -24,19 +24,19 @@ pub(super) struct Generate {
     #[arg(value_name = "OUT")]
     out: PathBuf,
     /// Documents
-    #[arg(long, value_name = "N", value_parser = arguments::one_or_more)]
+    #[arg(long, value_name = "N", value_parser = arguments::one_to(settings::MAX_DOCUMENTS as usize))]
     documents: NonZeroUsize,
     /// Words in a document, on average: lengths lie evenly between half of this and one and a half times this
-    #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_or_more)]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_to(settings::MAX_WORDS))]
     words: NonZeroUsize,
     /// What everything is drawn from
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
     /// Words in a shingle, for which Jaccard similarities are reached and stated
-    #[arg(short = 'k', long, value_name = "K", default_value = "5", value_parser = arguments::one_or_more)]
+    #[arg(short = 'k', long, value_name = "K", default_value = "5", value_parser = arguments::one_to(settings::MAX_SHINGLE))]
     shingle: NonZeroUsize,
     /// Different words
-    #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_or_more)]
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(settings::MAX_VOCABULARY))]
     vocabulary: NonZeroUsize,
     /// Share of documents that are another one, word for word
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
@@ -60,13 +60,13 @@ pub(super) struct Generate {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     boilerplate: f64,
     /// Words of that passage; half of --words unless given
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = arguments::zero_to(settings::MAX_WORDS))]
     boilerplate_words: Option<usize>,
     /// Documents that are all the same
     #[arg(long, value_name = "N", default_value_t = 0)]
     identical: u64,
     /// Files to write into the folder, each by one thread
-    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_or_more)]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(write::MAX_FILES))]
     files: NonZeroUsize,
     /// Write the planted pairs into this Parquet file: id_a, id_b, kind, jaccard, size (words in a shingle)
     #[arg(long, value_name = "FILE")]

@@ -5,7 +5,7 @@ use std::path::Path;
 use datafusion::prelude::SessionContext;
 
 use super::progress::Screen;
-use super::runtime;
+use super::work::Work;
 use crate::engine::{Watch, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
@@ -17,18 +17,16 @@ pub(super) fn run<T>(
     screen: &Screen,
     work: impl AsyncFnOnce(&SessionContext, &Watch) -> Result<T>,
 ) -> Result<T> {
-    let (runtime, stop) = runtime(&job.engine)?;
+    let threads = Work::begin(&job.engine)?;
     let session = session::session(&job.engine)?;
-    let watch = Watch { stop: stop.clone(), progress: screen.progress() };
-    let result = runtime.block_on(async {
+    let watch = Watch { stop: threads.stop.clone(), progress: screen.progress() };
+    let result = threads.block_on(async {
         tokio::select! {
             biased;
             result = work(&session, &watch) => result,
-            () = stop.cancelled() => Err(Error::new(Kind::Interrupted, "stopped; nothing was written")),
+            () = threads.stop.cancelled() => Err(Error::new(Kind::Interrupted, "stopped; nothing was written")),
         }
     });
-    // Tasks that still hold a file or a thread must not keep the process.
-    runtime.shutdown_background();
     screen.clear();
     result
 }

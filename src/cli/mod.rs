@@ -15,6 +15,7 @@ mod log;
 mod measure;
 mod metrics;
 mod neighbors;
+mod panics;
 mod print;
 mod progress;
 mod record;
@@ -25,18 +26,20 @@ mod side_by_side;
 mod sql;
 mod sweep;
 mod verify;
+mod work;
 
 use std::error::Error as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tokio_util::sync::CancellationToken;
 
-use crate::address;
-use crate::engine::session;
+use crate::engine::spills;
 use crate::error::{Error, Kind, Result};
 use crate::job;
+use crate::secrets::{self, masked};
+use crate::visible::visible;
 use progress::Screen;
+use work::signalled;
 
 /// Finds every pair of similar documents, and says how similar they are.
 #[derive(Parser)]
@@ -85,7 +88,6 @@ enum Command {
     Executor(executor::Executor),
     Clean(clean::Clean),
     Verify(verify::Verify),
-    /// Query the tables of a finished output in SQL
     Sql(sql::Sql),
 }
 
@@ -113,10 +115,18 @@ impl JobArguments {
 
 /// Runs the command that the process was called with, and says how it ended.
 pub fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
-        Err(refused) => return refuse(&refused),
+    // Whoever passes a password by mistake finds it in no message.
+    std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));
+    panics::watch();
+    let code = match Arguments::try_parse() {
+        Ok(arguments) => run(&arguments),
+        Err(refused) => refuse(&refused),
     };
+    spills::remove_all();
+    code
+}
+
+fn run(arguments: &Arguments) -> ExitCode {
     let json = arguments.log_format == LogFormat::Json;
     let role = matches!(arguments.command, Command::Scheduler(_) | Command::Executor(_));
     let screen = Screen::new(arguments.quiet || json || role);
@@ -125,7 +135,7 @@ pub fn main() -> ExitCode {
         Command::Run(command) => log::span(command.id()).entered(),
         _ => tracing::Span::none().entered(),
     };
-    let result = match &arguments.command {
+    let result = panics::caught(|| match &arguments.command {
         Command::Run(command) => command.run(&screen),
         Command::Check(command) => command.run(),
         Command::Find(command) => command.run(&screen),
@@ -139,42 +149,57 @@ pub fn main() -> ExitCode {
         Command::Health(command) => command.run(),
         Command::Scheduler(command) => command.run(),
         Command::Executor(command) => command.run(),
-    };
+    });
     screen.clear();
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            match json {
-                true => log::failed(&error),
-                false => print::error(&explain(&error)),
-            }
-            ExitCode::from(error.kind().exit_code())
-        }
+        Err(error) => fail(&error, json),
     }
+}
+
+/// Tells the error that ends the command.
+fn fail(error: &Error, json: bool) -> ExitCode {
+    match json {
+        true => log::failed(error),
+        false => print::error(&explain(error)),
+    }
+    ExitCode::from(error.kind().exit_code())
 }
 
 /// What clap has to say: help and the version, which are no errors, or what is wrong with the arguments.
 fn refuse(refused: &clap::Error) -> ExitCode {
-    if refused.use_stderr() && log::json_wanted(std::env::args_os()) {
-        Screen::new(true).start_log(0, false, true);
-        let said = refused.render().to_string();
-        let said = said.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-        log::failed(&Error::job(said));
-    } else {
-        // Where nobody listens any more, nothing can be said.
-        let _ = refused.print();
+    let said = refused.render();
+    if !refused.use_stderr() {
+        let said = if print::colour() { said.ansi().to_string() } else { said.to_string() };
+        return match print::result(&said) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => fail(&error, false),
+        };
     }
+    if log::json_wanted(std::env::args_os()) {
+        Screen::new(true).start_log(0, false, true);
+        let said = said.to_string();
+        let said = said.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+        return fail(&Error::job(said), true);
+    }
+    print::message(&masked(&said.to_string()));
     ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Kind::Job.exit_code()))
 }
 
-/// The error and its chain of causes, each on a line of its own, without what may be secret in URLs.
+/// The error and its chain of causes for a terminal, each on a line of its own, without what may be secret in URLs.
 fn explain(error: &Error) -> String {
+    let said: Vec<_> = sentences(error).iter().map(|sentence| visible(sentence).into_owned()).collect();
+    said.join("\n  because: ")
+}
+
+/// The error and its chain of causes, and what to do about a bug, without what may be secret in URLs.
+fn sentences(error: &Error) -> Vec<String> {
     let mut said = vec![error.to_string()];
     said.extend(causes(error));
     if error.kind() == Kind::Bug {
         said.push("this is a bug of resemblance: please report it with the command and the job file".into());
     }
-    address::masked(&said.join("\n  because: "))
+    said.iter().map(|sentence| masked(sentence)).collect()
 }
 
 /// The causes of an error, from the nearest on, without those that an earlier message repeats.
@@ -190,47 +215,4 @@ fn causes(error: &Error) -> Vec<String> {
         cause = error.source();
     }
     said.split_off(1)
-}
-
-/// A runtime of as many threads as the job asks for, and the token that Ctrl-C cancels.
-fn runtime(engine: &job::Engine) -> Result<(tokio::runtime::Runtime, CancellationToken)> {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime =
-        log::on_every_thread(&mut runtime).worker_threads(session::threads(engine)).enable_all().build()?;
-    let stop = CancellationToken::new();
-    runtime.spawn(stop_on_signal(stop.clone()));
-    Ok((runtime, stop))
-}
-
-/// The first Ctrl-C or SIGTERM stops the run in order; the second ends the process at once.
-async fn stop_on_signal(stop: CancellationToken) {
-    loop {
-        if !signalled().await {
-            return;
-        }
-        if stop.is_cancelled() {
-            #[allow(clippy::disallowed_methods, reason = "asked for twice: now, whatever is half written")]
-            std::process::exit(i32::from(Kind::Interrupted.exit_code()));
-        }
-        stop.cancel();
-    }
-}
-
-#[cfg(unix)]
-async fn signalled() -> bool {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) =
-        (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-    else {
-        return false;
-    };
-    tokio::select! {
-        got = interrupt.recv() => got.is_some(),
-        got = terminate.recv() => got.is_some(),
-    }
-}
-
-#[cfg(not(unix))]
-async fn signalled() -> bool {
-    tokio::signal::ctrl_c().await.is_ok()
 }

@@ -6,12 +6,14 @@ use std::num::NonZeroUsize;
 
 use datafusion::prelude::SessionContext;
 
-use super::{arguments, print, runtime};
+use super::work::Work;
+use super::{arguments, print};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, Unit};
 use crate::query::neighbors::{self, By, Neighbor};
 use crate::query::{Finished, sketch, unknown};
+use crate::visible::visible;
 
 #[derive(clap::Args)]
 pub(super) struct Neighbors {
@@ -20,7 +22,7 @@ pub(super) struct Neighbors {
     #[command(flatten)]
     of: Of,
     /// Most neighbors to print
-    #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_or_more)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
     /// What neighbors are sorted by; equal ones by the other, then by id
     #[arg(long, value_enum, default_value_t = SortBy::Estimate)]
@@ -68,16 +70,11 @@ const COLUMNS: [&str; 9] = [
 impl Neighbors {
     pub(super) fn run(&self) -> Result<()> {
         let engine = job::Engine::local(self.memory);
-        let (runtime, stop) = runtime(&engine)?;
+        let work = Work::begin(&engine)?;
         let context = session::session(&engine)?;
         // A document is looked up by its id: what else its row holds is read for that row alone.
         context.state_ref().write().config_mut().options_mut().execution.parquet.pushdown_filters = true;
-        let found = runtime.block_on(async {
-            tokio::select! {
-                found = self.find(&context) => found,
-                () = stop.cancelled() => Err(Error::interrupted()),
-            }
-        })?;
+        let found = work.run(self.find(&context))?;
         let sentence = self.sentence(&found);
         if self.json {
             if let Some(sentence) = sentence {
@@ -89,10 +86,10 @@ impl Neighbors {
         if !found.nearest.is_empty() {
             let rows: Vec<_> = found.nearest.iter().map(cells).collect();
             text.push_str(&print::table(&COLUMNS, &rows));
-            let _ = writeln!(text, "a is {}, b the document of the row", self.asked());
+            let _ = writeln!(text, "a is {}, b the document of the row", visible(&self.asked()));
         }
         if let Some(sentence) = sentence {
-            let _ = writeln!(text, "{sentence}");
+            let _ = writeln!(text, "{}", visible(&sentence));
         }
         print::result(&text)
     }

@@ -1,5 +1,6 @@
 //! Progress: a bar where standard error is a terminal, log lines otherwise.
 
+use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,11 +11,14 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use super::{log, print};
 use crate::engine::Progress;
+use crate::visible::visible;
 
 /// Standard error: a line of progress that log lines do not tear.
 #[derive(Clone)]
 pub(super) struct Screen {
     bar: ProgressBar,
+    /// Whether log lines are JSON.
+    json: bool,
 }
 
 impl Screen {
@@ -27,7 +31,7 @@ impl Screen {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})") {
             bar.set_style(style);
         }
-        Self { bar }
+        Self { bar, json: false }
     }
 
     /// Starts the log: warnings beside a bar, each step without one; `-v` and `RESEMBLANCE_LOG` say otherwise.
@@ -44,12 +48,15 @@ impl Screen {
         let filter = EnvFilter::try_from_env("RESEMBLANCE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
         let filter = log::always(filter);
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let log =
-            tracing_subscriber::fmt().with_env_filter(filter).with_writer(self.clone()).with_target(false);
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(Self { bar: self.bar.clone(), json })
+            .with_target(false)
+            .log_internal_errors(false);
         // The only failure is a log that somebody else in this process started, which then stays.
         let _ = match json {
             true => log.json().with_span_list(false).with_ansi(false).try_init(),
-            false => log.with_ansi(colour).try_init(),
+            false => log.with_ansi(colour).fmt_fields(log::fields()).try_init(),
         };
     }
 
@@ -70,14 +77,31 @@ impl<'a> MakeWriter<'a> for Screen {
     }
 }
 
+thread_local! {
+    static WRITING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is writing a log line at this moment.
+pub(super) fn is_writing() -> bool {
+    WRITING.try_with(Cell::get).unwrap_or(true)
+}
+
+/// Takes log lines, whole ones. It never fails: a full disk or a reader that went away is no reason to end a run, which
+/// has its own result and its own exit code.
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.bar.suspend(|| std::io::stderr().lock().write_all(bytes))?;
+        let line = log::without_secrets(&String::from_utf8_lossy(bytes), self.json);
+        WRITING.set(true);
+        self.bar.suspend(|| {
+            let _ = std::io::stderr().lock().write_all(line.as_bytes());
+        });
+        WRITING.set(false);
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        std::io::stderr().lock().flush()
+        let _ = std::io::stderr().lock().flush();
+        Ok(())
     }
 }
 
@@ -119,7 +143,7 @@ impl Progress for Bar {
     }
 
     fn recovering(&self, why: &str) {
-        self.bar.set_message(format!("recovering: {why}"));
+        self.bar.set_message(format!("recovering: {}", visible(why)));
     }
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {

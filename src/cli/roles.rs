@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
+use super::work;
 use crate::error::Result;
 
 /// Plans are nested deeply, and reading one takes a stack to match.
@@ -10,7 +11,7 @@ const STACK_BYTES: usize = 16 << 20;
 /// A runtime for a role, with a thread for each core.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    Ok(builder.enable_all().thread_stack_size(STACK_BYTES).build()?)
+    work::built(builder.enable_all().thread_stack_size(STACK_BYTES))
 }
 
 /// `host:port`, whose host is looked up when it is used.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::metrics::Destination;
 use super::progress::Screen;
 use super::record::{self, Recorder};
-use super::{JobArguments, arguments, explain, print, runtime};
+use super::work::Work;
+use super::{JobArguments, arguments, panics, print, sentences};
 use crate::engine::{self, Progress, Watch};
 use crate::error::{Error, Result};
 use crate::job::Job;
@@ -34,7 +35,7 @@ pub(super) struct Run {
     #[arg(long, value_name = "FILE|URL")]
     metrics: Option<String>,
     /// Most similar pairs to print
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::zero_to(arguments::MAX_TOP))]
     top: usize,
 }
 
@@ -49,6 +50,15 @@ impl Run {
     }
 
     pub(super) fn run(&self, screen: &Screen) -> Result<()> {
+        self.run_with(screen, |job, progress, existing| run_job(job, progress, existing, Some(self.top)))
+    }
+
+    /// Runs the job by `run`, and tells of it wherever that is asked for, however the run ends.
+    fn run_with(
+        &self,
+        screen: &Screen,
+        run: impl FnOnce(&Job, Arc<dyn Progress>, Existing) -> Result<(Outcome, Pairs)>,
+    ) -> Result<()> {
         let file = self.record.as_deref().map(|file| record::writable("--record", file)).transpose()?;
         let metrics = self.metrics.as_deref().map(Destination::parse).transpose()?;
         let recorder = Recorder::begin(screen.progress());
@@ -58,14 +68,16 @@ impl Run {
             Err(_) => self.job.stem(),
         };
         let existing = if self.overwrite { Existing::Overwrite } else { Existing::Keep };
-        let ran = job.and_then(|job| {
+        let ran = panics::caught(|| {
+            let job = job?;
             let progress: Arc<dyn Progress> = Arc::<Recorder>::clone(&recorder);
-            let (outcome, pairs) = run_job(&job, progress, existing, Some(self.top))?;
+            let (outcome, pairs) = run(&job, progress, existing)?;
             Ok((job, outcome, pairs))
         });
         screen.clear();
         let ended = recorder.end(&name, &self.run_id);
-        let ran = ran.and_then(|(job, outcome, pairs)| {
+        let ran = panics::caught(|| {
+            let (job, outcome, pairs) = ran?;
             let record = ended.well(&outcome, &pairs)?;
             match self.json {
                 true => print::result(&record)?,
@@ -93,7 +105,7 @@ impl Run {
 /// Tells of what failed beside a run whose own result stands.
 fn warn_of(beside: Result<()>) {
     if let Err(e) = beside {
-        tracing::warn!("{}", explain(&e));
+        tracing::warn!("{}", sentences(&e).join("; because: "));
     }
 }
 
@@ -107,8 +119,9 @@ pub(super) fn run_job(
     existing: Existing,
     top: Option<usize>,
 ) -> Result<(Outcome, Pairs)> {
-    let (runtime, stop) = runtime(&job.engine)?;
-    let work = async {
+    let work = Work::begin(&job.engine)?;
+    let stop = &work.stop;
+    let steps = async {
         let watch = Watch { stop: stop.clone(), progress };
         let engine = engine::open(&job.engine, &watch).await?;
         let outcome = pipeline::run(job, engine.as_ref(), &watch, existing).await?;
@@ -116,17 +129,14 @@ pub(super) fn run_job(
         let pairs = finished.top_pairs(top).await?.collect().await?;
         Ok((outcome, pairs))
     };
-    let result = runtime.block_on(async {
+    work.block_on(async {
         tokio::select! {
             biased;
-            result = work => result,
+            result = steps => result,
             // Whatever part of the work does not look at the token, such as listing a far store, ends here.
-            () = stopped_for_long(&stop) => Err(Error::interrupted()),
+            () = stopped_for_long(stop) => Err(Error::interrupted()),
         }
-    });
-    // Tasks that still hold a file or a thread must not keep the process.
-    runtime.shutdown_background();
-    result
+    })
 }
 
 async fn stopped_for_long(stop: &tokio_util::sync::CancellationToken) {
@@ -196,4 +206,48 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     }
     let _ = writeln!(text, "\ntables in {}: pairs, clusters, documents, rejects", job.output.url);
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::{Arguments, Command};
+    use crate::error::Kind;
+
+    /// The command line that runs a job in `folder`, with a record and metrics there.
+    fn command(folder: &std::path::Path) -> Run {
+        let job = folder.join("job.toml");
+        std::fs::write(&job, "source = { format = 'text', url = 'in' }\noutput.url = 'out'").unwrap();
+        let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+        let arguments = [
+            "resemblance",
+            "run",
+            &path("job.toml"),
+            "--record",
+            &path("record"),
+            "--metrics",
+            &path("metrics"),
+        ];
+        match Arguments::parse_from(arguments).command {
+            Command::Run(run) => run,
+            _ => panic!("this is no run"),
+        }
+    }
+
+    #[test]
+    fn a_run_that_panics_leaves_its_record_and_its_metrics() {
+        panics::watch();
+        let folder = tempfile::tempdir().unwrap();
+        let run = command(folder.path());
+        let error = run.run_with(&Screen::new(true), |_, _, _| panic!("in the run")).unwrap_err();
+        assert_eq!((error.kind(), error.kind().exit_code()), (Kind::Bug, 5));
+        let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+        let record: serde_json::Value = serde_json::from_str(&read("record")).unwrap();
+        assert_eq!((&record["exit_code"], &record["kind"]), (&5.into(), &"bug".into()), "{record}");
+        assert!(record["error"].as_str().unwrap().contains("in the run"), "{record}");
+        let metrics = read("metrics");
+        assert!(metrics.lines().any(|line| line.contains("exit_code") && line.ends_with(" 5")), "{metrics}");
+    }
 }

@@ -7,7 +7,8 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::cast::{as_float64_array, as_string_array};
 
-use super::{print, runtime};
+use super::print;
+use super::work::Work;
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job::Job;
@@ -28,13 +29,9 @@ pub(super) fn shown(job: &Job, pairs: &[RecordBatch], most: usize) -> Result<Str
         return Ok(String::new());
     }
     let ids: Vec<&str> = pairs.iter().flat_map(|(a, b, _)| [a.as_str(), b.as_str()]).collect();
-    let (runtime, stop) = runtime(&job.engine)?;
-    let texts = runtime.block_on(async {
+    let texts = Work::begin(&job.engine)?.run(async {
         let session = session::session(&job.engine)?;
-        tokio::select! {
-            texts = texts(&session, &job.source, &ids) => texts,
-            () = stop.cancelled() => Err(Error::interrupted()),
-        }
+        texts(&session, &job.source, &ids).await
     })?;
     let text = |id: &String| texts.get(id).ok_or_else(|| Error::input(format!("{id} is not there any more")));
     let mark = if print::colour() { Mark::Colour } else { Mark::Brackets };

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::progress::Screen;
 use super::{JobArguments, arguments, measure, print};
 use crate::error::{Error, Result};
+use crate::job::MAX_SHINGLE_SIZE;
 use crate::query::sweep::{Grid, sweep};
 use crate::report;
 
@@ -35,7 +36,7 @@ pub(super) struct Sweep {
         value_name = "K,..",
         value_delimiter = ',',
         default_value = "3,5,7",
-        value_parser = arguments::one_or_more
+        value_parser = arguments::one_to(MAX_SHINGLE_SIZE)
     )]
     sizes: Vec<NonZeroUsize>,
     /// Sizes of the samples: the first so many documents, by file and position, that can be compared at every size
@@ -44,11 +45,11 @@ pub(super) struct Sweep {
         value_name = "N,..",
         value_delimiter = ',',
         default_value = "100,500,1000",
-        value_parser = arguments::one_or_more
+        value_parser = arguments::one_to(arguments::MAX_SAMPLE)
     )]
     documents: Vec<NonZeroUsize>,
     /// Run each shingle size on each sample so many times
-    #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_or_more)]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     /// Print everything that was measured as one JSON object
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! `resemblance verify`: every byte of a finished output against its manifest.
 
-use super::{print, runtime};
+use super::print;
+use super::work::Work;
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job;
@@ -26,15 +27,9 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) fn run(&self) -> Result<()> {
         let engine = job::Engine::local(MEMORY);
-        let (runtime, stop) = runtime(&engine)?;
         let session = session::session(&engine)?;
         let output = Layout::open(&session, &self.output)?;
-        let (manifest, damage) = runtime.block_on(async {
-            tokio::select! {
-                verified = verified(&output) => verified,
-                () = stop.cancelled() => Err(Error::interrupted()),
-            }
-        })?;
+        let (manifest, damage) = Work::begin(&engine)?.run(verified(&output))?;
         let files = manifest.files().count() as u64;
         let bytes: u64 = manifest.files().map(|file| file.bytes).sum();
         if self.json {

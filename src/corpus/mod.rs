@@ -7,7 +7,7 @@
 //! planted ones, those of the identical documents, and, where there is boilerplate, those that it makes.
 
 mod plant;
-mod settings;
+pub mod settings;
 mod shuffle;
 mod vocabulary;
 pub mod write;

@@ -2,8 +2,14 @@
 
 use crate::error::{Error, Result};
 
-const MOST_WORDS: usize = 10_000_000;
-const MOST_VOCABULARY: usize = 1_000_000;
+/// Words of a document, on average, at most.
+pub const MAX_WORDS: usize = 10_000_000;
+/// Different words, at most.
+pub const MAX_VOCABULARY: usize = 1_000_000;
+/// Words in a shingle, at most.
+pub const MAX_SHINGLE: usize = 1_000;
+/// Documents of a corpus, at most: ten billion.
+pub const MAX_DOCUMENTS: u64 = 10_000_000_000;
 
 /// What a corpus is made like. Shares are of all documents, in [0, 1].
 #[derive(Debug, Clone, PartialEq)]
@@ -65,12 +71,13 @@ impl Settings {
                 true => Ok(()),
                 false => Err(Error::job(format!("{name} is {value}; allowed are {least} to {most}"))),
             };
-        range("shingle", self.shingle, 1, 1_000)?;
-        range("words", self.words, self.shingle, MOST_WORDS)?;
-        range("vocabulary", self.vocabulary, 2, MOST_VOCABULARY)?;
-        range("boilerplate-words", self.boilerplate_words, 0, MOST_WORDS)?;
-        if self.documents == 0 {
-            return Err(Error::job("documents is 0; allowed is 1 or more"));
+        range("shingle", self.shingle, 1, MAX_SHINGLE)?;
+        range("words", self.words, self.shingle, MAX_WORDS)?;
+        range("vocabulary", self.vocabulary, 2, MAX_VOCABULARY)?;
+        range("boilerplate-words", self.boilerplate_words, 0, MAX_WORDS)?;
+        if !(1..=MAX_DOCUMENTS).contains(&self.documents) {
+            let documents = self.documents;
+            return Err(Error::job(format!("documents is {documents}; allowed are 1 to {MAX_DOCUMENTS}")));
         }
         let share = |name: &str, share: f64| match (0.0..=1.0).contains(&share) {
             true => Ok((self.documents as f64 * share).round() as u64),

@@ -25,7 +25,7 @@ const BATCH: usize = 4_096;
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Files of a corpus, at most: their names sort as their numbers do.
-const MOST_FILES: usize = 100_000;
+pub const MAX_FILES: usize = 100_000;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,8 +111,8 @@ fn truth_batch(corpus: &Corpus, planted: &[Planted]) -> Result<RecordBatch> {
 
 fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
     match (out.extension().is_some_and(|extension| extension == "parquet"), files) {
-        (_, files) if !(1..=MOST_FILES).contains(&files) => {
-            Err(Error::job(format!("files is {files}; allowed are 1 to {MOST_FILES}")))
+        (_, files) if !(1..=MAX_FILES).contains(&files) => {
+            Err(Error::job(format!("files is {files}; allowed are 1 to {MAX_FILES}")))
         }
         (true, 1) => Ok(vec![out.to_owned()]),
         (true, _) => Err(Error::job(format!(

@@ -6,6 +6,7 @@
 pub mod cluster;
 mod local;
 pub mod session;
+pub mod spills;
 pub mod stores;
 
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionState, SessionStateBuilder};
@@ -16,6 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use super::spills::{self, Spills};
 use super::stores;
 use crate::error::Result;
 use crate::job;
@@ -38,7 +39,7 @@ const NAMED_CONSUMERS: NonZeroUsize = match NonZeroUsize::new(3) {
 /// Threads that `engine` asks for, with 0 resolved to the number of cores.
 pub fn threads(engine: &job::Engine) -> usize {
     match engine.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        0 => std::thread::available_parallelism().map_or(1, usize::from).min(job::MAX_THREADS),
         given => given,
     }
 }
@@ -67,16 +68,17 @@ pub fn runtime(engine: &job::Engine) -> Result<Arc<RuntimeEnv>> {
     Ok(builder.with_memory_pool(Arc::new(pool)).build_arc()?)
 }
 
-/// Stores and spills, without a memory pool. Spills go to `folder`, or to the system's folder for temporary files.
+/// Stores and spills, without a memory pool. Spills go to `folder`, or to the system's folder for temporary files; what
+/// processes that were killed left there is removed first.
 ///
 /// # Errors
 /// When the folder cannot be made.
 pub fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
-    let mut disk = DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX);
-    if let Some(folder) = folder {
-        std::fs::create_dir_all(&folder)?;
-        disk = disk.with_mode(DiskManagerMode::Directories(vec![folder]));
-    }
+    let parent = spills::parent(folder)?;
+    spills::sweep(&parent);
+    let spills = Arc::new(Spills::new(parent));
+    let disk =
+        DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX).with_temp_file_factory(spills);
     Ok(RuntimeEnvBuilder::new()
         .with_disk_manager_builder(disk)
         .with_object_store_registry(stores::registry()))

@@ -6,6 +6,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::file::File;
 use crate::error::{Error, Result};
+use crate::secrets::{self, masked};
 
 /// A parsed job file with its overrides.
 ///
@@ -20,7 +21,10 @@ pub(super) struct Document<'a> {
 
 impl<'a> Document<'a> {
     /// Parses the file and puts the overrides over it.
+    ///
+    /// What may be secret in URLs, wherever they stand, is masked in messages from now on.
     pub(super) fn parse(text: &'a str, path: &'a str, sets: &'a [String]) -> Result<Self> {
+        text.lines().chain(sets.iter().map(String::as_str)).for_each(secrets::remember);
         let table = DeTable::parse(text).map_err(|e| {
             let line = e.span().map_or(1, |span| line(text, span.start));
             Error::job(format!("{path}:{line}: not TOML: {}", e.message()))
@@ -29,6 +33,8 @@ impl<'a> Document<'a> {
         for (n, set) in sets.iter().enumerate() {
             document.set(n, set)?;
         }
+        // As they are written, strings may hold escapes.
+        document.table.get_ref().values().for_each(|value| remember(value.get_ref()));
         Ok(document)
     }
 
@@ -39,11 +45,13 @@ impl<'a> Document<'a> {
 
     /// An error that says where `key` was written, or which file lacks it.
     pub(super) fn error(&self, key: &str, said: &str) -> Error {
-        Error::job(format!("{}: `{key}` {said}", self.place(self.offset(key))))
+        Error::job(masked(&format!("{}: `{key}` {said}", self.place(self.offset(key)))))
     }
 
     fn set(&mut self, n: usize, set: &'a str) -> Result<()> {
-        let wrong = |said: &str| Error::job(format!("--set {set}: {said}"));
+        // What stands before the `=` is shown, and never the value: it may be a secret.
+        let name = override_name(set);
+        let wrong = |said: &str| Error::job(masked(&format!("--set {name}: {said}")));
         let (key, value) = set.split_once('=').ok_or_else(|| wrong("expected KEY=VALUE"))?;
         let mut parents: Vec<&str> = key.trim().split('.').collect();
         if parents.iter().any(|part| part.is_empty()) {
@@ -95,7 +103,7 @@ impl<'a> Document<'a> {
         };
         let key = if key.is_empty() { "the job file".into() } else { format!("`{key}`") };
         let near = near.unwrap_or_default();
-        Error::job(format!("{}: {key}: {said}{near}", self.place(Some(span.start))))
+        Error::job(masked(&format!("{}: {key}: {said}{near}", self.place(Some(span.start)))))
     }
 
     /// Where the dotted `key`, or else the section that it belongs in, was written.
@@ -117,11 +125,29 @@ impl<'a> Document<'a> {
         match offset {
             Some(at) if at <= self.text.len() => format!("{}:{}", self.path, line(self.text, at)),
             Some(at) => match self.sets.get(at - self.text.len() - 1) {
-                Some(set) => format!("--set {set}"),
+                Some(set) => format!("--set {}", override_name(set)),
                 None => self.path.to_owned(),
             },
             None => self.path.to_owned(),
         }
+    }
+}
+
+/// The key of an override, or what is written in its place.
+fn override_name(set: &str) -> &str {
+    match set.split_once('=') {
+        Some((key, _)) => key.trim(),
+        None => "KEY=VALUE",
+    }
+}
+
+/// Looks through every string of a value for what is secret in URLs.
+fn remember(value: &DeValue<'_>) {
+    match value {
+        DeValue::String(text) => secrets::remember(text),
+        DeValue::Array(items) => items.iter().for_each(|item| remember(item.get_ref())),
+        DeValue::Table(entries) => entries.values().for_each(|entry| remember(entry.get_ref())),
+        _ => {}
     }
 }
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub use self::prime::{is_prime, next_prime};
-pub use self::resolve::{MAX_PERMUTATIONS, resolve};
+pub use self::resolve::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS, resolve};
 pub use self::size::parse_size;
 use crate::error::{Error, Result};
 
@@ -213,7 +213,8 @@ impl Minhash {
             Family::Linear(Modulus::Is(modulus)) => return Ok(Some((modulus, modulus - 1))),
             Family::Linear(Modulus::NextPrime) => dictionary.unwrap_or(0),
         };
-        let modulus = next_prime(shingles);
+        // In this order: the search for a prime above numbers that are far too large would take for ever.
+        let modulus = if shingles < 1 << 32 { next_prime(shingles) } else { shingles };
         if shingles < self.permutations as u64 || modulus >= 1 << 32 {
             return Err(Error::job(format!(
                 "`minhash.modulus` is \"next-prime\" and the collection has {shingles} distinct shingles: expected at least \
@@ -360,7 +361,7 @@ pub enum Expand {
 pub struct Engine {
     /// Bytes that the stages may hold at once; past it they spill.
     pub memory: u64,
-    /// Threads; 0 is one for each core.
+    /// Threads, at most [`MAX_THREADS`]; 0 is one for each core.
     pub threads: usize,
     /// Where spills go; none is the system's folder for temporary files.
     pub spill: Option<String>,

@@ -13,6 +13,12 @@ use crate::error::{Error, Result};
 
 /// The most permutations: the column `shared_bands` counts up to this many bands.
 pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
+/// The most words or characters in a shingle: a text with fewer has no shingle at all.
+pub const MAX_SHINGLE_SIZE: usize = 1_000_000;
+/// The most threads. Each step makes that many partitions, and a shuffle a queue for every two of them.
+pub const MAX_THREADS: usize = 1_024;
+/// The longest that a cluster can be waited for: a year.
+const MAX_SECONDS: u64 = 365 * 24 * 3600;
 
 impl Job {
     /// Reads the job file at `path`, puts `sets` (each `KEY=VALUE`) over it and resolves it. Reads no data.
@@ -32,6 +38,58 @@ impl Job {
         }
         job(file).map_err(|Wrong { key, said }| document.error(key, &said))
     }
+}
+
+impl Job {
+    /// Holds a job that was read back, as from the manifest of an output, against the rules for job files: anybody may have
+    /// written it. What was read and where it went is not looked at.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
+    pub fn check(&self) -> Result<()> {
+        checked(self).map_err(|Wrong { key, said }| Error::job(format!("`{key}` {said}")))
+    }
+}
+
+/// Writes the sections as a job file would have them, and resolves them again.
+fn checked(job: &Job) -> Checked<()> {
+    let Job { name: _, source: _, shingle, minhash, lsh, candidates, score, output: _, engine: _ } = job;
+    shingle_of(file::Shingle {
+        normalize: shingle.normalize.iter().map(Normalize::to_string).collect(),
+        unit: shingle.unit,
+        words: shingle.words,
+        size: Some(shingle.size),
+        separator: shingle.separator.clone(),
+        hash: shingle.hash,
+        min_words: shingle.min_words,
+    })?;
+    let (family, modulus) = match minhash.family {
+        Family::MultiplyShift => (file::Family::MultiplyShift, None),
+        Family::OnePermutation => (file::Family::OnePermutation, None),
+        Family::Linear(modulus) => {
+            let modulus = match modulus {
+                Modulus::Is(MERSENNE_31) => file::Modulus::Name("2^31-1".into()),
+                Modulus::Is(ONES_32) => file::Modulus::Name("2^32-1".into()),
+                Modulus::Is(number) => file::Modulus::Number(i64::try_from(number).unwrap_or(i64::MAX)),
+                Modulus::NextPrime => file::Modulus::Name("next-prime".into()),
+            };
+            (file::Family::Linear, Some(modulus))
+        }
+    };
+    let Minhash { permutations, seed, family: _ } = *minhash;
+    minhash_of(file::Minhash { permutations, seed, family, modulus }, shingle.hash)?;
+    score_of(&file::Score { threshold: score.threshold, by: score.by, prefilter: score.prefilter })?;
+    let lsh = file::Lsh {
+        bands: Some(lsh.bands),
+        rows: Some(lsh.rows),
+        choose: None,
+        target_recall: None,
+        bucket_hash: lsh.bucket_hash,
+        table_size: lsh.table_size,
+        hot_bucket: Some(lsh.hot_bucket),
+    };
+    lsh_of(&lsh, permutations, score.threshold, candidates.method)?;
+    Ok(())
 }
 
 /// The job that `file` describes: defaults filled in, every rule checked, bands and rows chosen.
@@ -162,8 +220,11 @@ fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
         Unit::Word => file::Shingle::SIZE_WORDS,
         Unit::Char => file::Shingle::SIZE_CHARS,
     });
-    if size == 0 {
-        return wrong("shingle.size", "is 0: expected 1 or more");
+    if !(1..=MAX_SHINGLE_SIZE).contains(&size) {
+        return wrong(
+            "shingle.size",
+            format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}"),
+        );
     }
     let file::Shingle { unit, words, separator, hash, min_words, .. } = shingle;
     Ok(Shingle { normalize, unit, words, size, separator, hash, min_words })
@@ -200,6 +261,7 @@ fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
 }
 
 const MERSENNE_31: u64 = (1 << 31) - 1;
+const ONES_32: u64 = (1 << 32) - 1;
 
 fn modulus_of(modulus: &file::Modulus, hash: ShingleHash) -> Checked<Modulus> {
     const KEY: &str = "minhash.modulus";
@@ -207,7 +269,7 @@ fn modulus_of(modulus: &file::Modulus, hash: ShingleHash) -> Checked<Modulus> {
     match modulus {
         file::Modulus::Name(name) => match name.as_str() {
             "2^31-1" => Ok(Modulus::Is(MERSENNE_31)),
-            "2^32-1" => Ok(Modulus::Is(u64::from(u32::MAX))),
+            "2^32-1" => Ok(Modulus::Is(ONES_32)),
             "next-prime" if hash == ShingleHash::Dictionary => Ok(Modulus::NextPrime),
             "next-prime" => wrong(
                 KEY,
@@ -341,6 +403,12 @@ fn engine_of(engine: file::Engine) -> Checked<Engine> {
     if engine.spill.as_ref().is_some_and(|folder| folder.trim().is_empty()) {
         return wrong("engine.spill", "is empty: expected a folder, or no key for the system's own");
     }
+    if engine.threads > MAX_THREADS {
+        return wrong(
+            "engine.threads",
+            format!("is {}: expected at most {MAX_THREADS}, or 0 for one for each core", engine.threads),
+        );
+    }
     Ok(Engine { memory, threads: engine.threads, spill: engine.spill, cluster })
 }
 
@@ -355,6 +423,12 @@ fn cluster_of(engine: &file::Engine) -> Checked<Option<Cluster>> {
         }
         (file::Mode::Cluster, Some(scheduler)) => match scheduler_of(scheduler) {
             Some(scheduler) => scheduler,
+            None if scheduler.contains('@') => {
+                return wrong(
+                    "engine.scheduler",
+                    "holds `@` (and is not repeated here, since what stands before it may be a secret): expected df://host:port",
+                );
+            }
             None => return wrong("engine.scheduler", format!("is {scheduler:?}: expected df://host:port")),
         },
     };
@@ -365,6 +439,15 @@ fn cluster_of(engine: &file::Engine) -> Checked<Option<Cluster>> {
     ] {
         if value == 0 {
             return wrong(key, "is 0: expected 1 or more");
+        }
+    }
+    for (key, value) in [
+        ("engine.stall_seconds", engine.stall_seconds),
+        ("engine.deadline_seconds", engine.deadline_seconds),
+        ("engine.wait_seconds", engine.wait_seconds),
+    ] {
+        if value > MAX_SECONDS {
+            return wrong(key, format!("is {value}: expected at most {MAX_SECONDS}, which is a year"));
         }
     }
     Ok(Some(Cluster {

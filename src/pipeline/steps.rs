@@ -193,11 +193,8 @@ impl<'a> Steps<'a> {
                 self.claim.attempt().clone(),
                 targets.clone(),
             ));
-            tracing::debug!(
-                step = name,
-                "plan:\n{}",
-                datafusion::physical_plan::displayable(plan.as_ref()).indent(false)
-            );
+            let shown = datafusion::physical_plan::displayable(plan.as_ref());
+            tracing::debug!(step = name, plan = %shown.indent(false), "planned");
             files.extend(engine.run(name, plan, self.watch).await?);
         }
         let seconds = began.elapsed().as_secs_f64();

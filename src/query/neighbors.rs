@@ -174,13 +174,13 @@ impl Best {
 async fn candidates(documents: DataFrame, of: &Sketch, lsh: &Lsh, by: By, top: NonZeroUsize) -> Result<Best> {
     let buckets =
         Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size };
-    let mut own = Vec::with_capacity(lsh.bands);
+    let mut own = Vec::new();
     lsh_bands(&of.signature, buckets, &mut own).ok_or_else(|| misfit(lsh))?;
     own.sort_unstable();
 
     let mut best = Best { levels: BTreeMap::new(), kept: 0, most: top.get(), found: 0 };
     let mut rows = documents.select(vec![col("doc"), col("signature")])?.execute_stream().await?;
-    let mut others = Vec::with_capacity(lsh.bands);
+    let mut others = Vec::new();
     while let Some(batch) = rows.try_next().await? {
         let docs = as_uint64_array(batch.column(0))?.values();
         for (&doc, signature) in docs.iter().zip(lists::<UInt32Type>(batch.column(1))?) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use crate::error::{Error, Result};
@@ -57,16 +58,21 @@ impl Finished {
     /// The job that was run, every default filled in.
     ///
     /// # Errors
-    /// When another version of this program wrote it.
+    /// When another version of this program wrote it, or it is none that this program would have run.
     pub fn job(&self) -> Result<Job> {
-        serde_json::from_value(self.manifest.job.clone()).map_err(|e| {
+        let job: Job = serde_json::from_value(self.manifest.job.clone()).map_err(|e| {
             Error::input(format!(
                 "the job in the manifest cannot be read: resemblance {} wrote it, and this is {}; run the job again with --overwrite",
                 self.manifest.resemblance,
                 env!("CARGO_PKG_VERSION")
             ))
             .because(e)
-        })
+        })?;
+        job.check().map_err(|e| {
+            Error::input("the job in the manifest breaks the rules for jobs, so somebody changed it: run the job again with --overwrite")
+                .because(e)
+        })?;
+        Ok(job)
     }
 
     /// The rows of a table. Reads nothing yet.
@@ -82,11 +88,25 @@ impl Finished {
         &self.session
     }
 
-    /// The answer to a query over the tables.
+    /// The answer to a query over the tables, which reads them and does nothing else.
+    ///
+    /// # Errors
+    /// When the query cannot be planned, or would write, define or set something.
+    pub async fn sql(&self, query: &str) -> Result<DataFrame> {
+        let plan = self.session.state().create_logical_plan(query).await?;
+        let reading =
+            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        reading.verify_plan(&plan).map_err(|e| {
+            Error::job("this does more than read the tables, which --allow-writes alone allows").because(e)
+        })?;
+        Ok(self.session.execute_logical_plan(plan).await?)
+    }
+
+    /// As [`sql`](Self::sql), and the query may also write files, read others, and set settings.
     ///
     /// # Errors
     /// When the query cannot be planned.
-    pub async fn sql(&self, query: &str) -> Result<DataFrame> {
+    pub async fn sql_with_writes(&self, query: &str) -> Result<DataFrame> {
         Ok(self.session.sql(query).await?)
     }
 

@@ -103,9 +103,9 @@ fn tokens(text: &str) -> (Vec<Token>, bool) {
     (tokens, true)
 }
 
-/// Control characters would act on the terminal.
+/// Some characters would act on the terminal. One takes the place of each, so that what is beside them stays there.
 fn printable(text: &str) -> String {
-    text.replace(|c: char| c.is_control(), "\u{fffd}")
+    text.replace(crate::visible::acts, "\u{fffd}")
 }
 
 /// Tokens that both texts have in a row.
@@ -398,8 +398,8 @@ mod tests {
     #[test]
     fn paragraphs_begin_lines_and_control_characters_do_not_act() {
         assert_eq!(
-            lines("a\nb\n\nc", "\x1b[2J", 23, Mark::Brackets),
-            ["a b        | \u{fffd}[2J", "c          |"]
+            lines("a\nb\n\nc", "\x1b[2J\u{202e}", 23, Mark::Brackets),
+            ["a b        | \u{fffd}[2J\u{fffd}", "c          |"]
         );
     }
 

@@ -1,5 +1,6 @@
 //! What the functions share of Arrow: literal settings, lists in, lists out.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use datafusion::arrow::array::builder::NullBufferBuilder;
@@ -62,18 +63,18 @@ pub fn string<'a>(function: &str, name: &str, literal: Literal<'a>, default: &'a
     }
 }
 
-/// A setting that is a whole number of at least `least`.
+/// A setting that is a whole number in `allowed`: what follows from it takes room or time, so that it has a bound.
 pub fn number(
     function: &str,
     name: &str,
     literal: Literal,
-    least: u64,
+    allowed: RangeInclusive<usize>,
     default: Option<u64>,
 ) -> Result<usize> {
-    let number = integer(function, name, literal, least, default)?;
+    let number = integer(function, name, literal, *allowed.start() as u64, default)?;
     match usize::try_from(number) {
-        Ok(number) => Ok(number),
-        Err(_) => plan_err!("{function}: {name} {number} is more than this machine can count"),
+        Ok(number) if allowed.contains(&number) => Ok(number),
+        _ => plan_err!("{function}: {name} must be at most {}, and is {number}", allowed.end()),
     }
 }
 

@@ -35,7 +35,7 @@ impl Linear {
     ///
     /// `None` unless `count <= draws < modulus < 2^32`.
     pub fn new(count: usize, seed: u64, modulus: u64, draws: u64) -> Option<Self> {
-        if !(count as u64 <= draws && draws < modulus && modulus < 1 << 32) {
+        if !allowed(count, modulus, draws) {
             return None;
         }
         let mut random = SplitMix64(seed);
@@ -51,6 +51,11 @@ impl Linear {
         let (a, b) = (0..count).map(|_| (draw(&mut as_drawn), draw(&mut bs_drawn))).unzip();
         Some(Self { a, b, modulus })
     }
+}
+
+/// Whether `count` functions modulo `modulus` can be drawn from 1 to `draws`.
+pub(super) fn allowed(count: usize, modulus: u64, draws: u64) -> bool {
+    count as u64 <= draws && draws < modulus && modulus < 1 << 32
 }
 
 /// Appends the signature of `shingles` to `out`: for each function the least value over the set, in the order of the

@@ -27,6 +27,7 @@ use datafusion::logical_expr::{
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::arguments::{self, Lists, Rows};
+use super::minhash::PERMUTATIONS;
 use crate::job::BucketHash;
 
 /// How a signature becomes buckets.
@@ -166,10 +167,13 @@ impl ScalarUDFImpl for LshBands {
 fn settings(literals: &[Option<&ScalarValue>]) -> Result<Buckets> {
     const NAME: &str = "lsh_bands";
     let literal = |at: usize| literals.get(at).copied();
-    let bands = arguments::number(NAME, "bands", literal(0), 1, None)?;
-    let rows = arguments::number(NAME, "rows", literal(1), 1, None)?;
-    if bands.checked_mul(rows).is_none() {
-        return plan_err!("lsh_bands: {bands} bands of {rows} rows are more than a signature can have");
+    let bands = arguments::number(NAME, "bands", literal(0), PERMUTATIONS, None)?;
+    let rows = arguments::number(NAME, "rows", literal(1), PERMUTATIONS, None)?;
+    if bands * rows > *PERMUTATIONS.end() {
+        let most = PERMUTATIONS.end();
+        return plan_err!(
+            "lsh_bands: {bands} bands of {rows} rows are more than the {most} values that a signature can have"
+        );
     }
     let hash = match arguments::string(NAME, "hash", literal(2), "xxh3")? {
         "xxh3" => BucketHash::Xxh3,

@@ -25,11 +25,12 @@
 //!
 //! With a modulus the functions are those of [`super::linear`]; [`super::one_permutation`] has signatures of another kind.
 
+use std::ops::RangeInclusive;
 use std::sync::LazyLock;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
-use datafusion::common::{Result as DfResult, ScalarValue, plan_err};
+use datafusion::common::{Result as DfResult, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
@@ -37,6 +38,7 @@ use datafusion::logical_expr::{
 use super::arguments::{self, Lists, Rows};
 use super::linear::{self, Linear};
 use super::vector::{self, Kernel};
+use crate::job::MAX_PERMUTATIONS;
 
 /// The hash functions that stand in place of random permutations: `a[i]` and `b[i]` are those of function `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,9 +140,9 @@ fn padded(values: &[u32]) -> [u32; LANES] {
     block
 }
 
-/// What SQL may ask for. The estimate's error is far under any use of it by then, and a slip of the hand ends in an
-/// error instead of in all memory.
-pub(super) const MOST_PERMUTATIONS: usize = 1 << 20;
+/// What SQL may ask for, as a job file may. The estimate's error is far under any use of it by then, and a slip of the hand
+/// ends in an error instead of in all memory.
+pub(super) const PERMUTATIONS: RangeInclusive<usize> = 1..=MAX_PERMUTATIONS;
 
 /// The SQL function `minhash`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -168,7 +170,7 @@ impl ScalarUDFImpl for Minhash {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> DfResult<FieldRef> {
-        Functions::from_literals(&args.scalar_arguments[1..])?;
+        Call::from_literals(&args.scalar_arguments[1..])?;
         arguments::field(self.name(), arguments::list_of(DataType::UInt32))
     }
 
@@ -186,7 +188,7 @@ impl ScalarUDFImpl for Minhash {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let functions = Functions::from_literals(&arguments::scalars(&args.args[1..]))?;
+        let functions = Call::from_literals(&arguments::scalars(&args.args[1..]))?.functions()?;
         arguments::map_first(&args, |sets| minhash_rows(sets, &functions))
     }
 
@@ -206,7 +208,7 @@ impl ScalarUDFImpl for Minhash {
                  ```",
             )
             .with_argument("shingles", "The set: a list of UInt64 without nulls. Order and repeats do not matter.")
-            .with_argument("permutations", "The signature's length, a literal from 1 to 1048576.")
+            .with_argument("permutations", "The signature's length, a literal from 1 to 65535.")
             .with_argument("seed", "What the hash functions are drawn from, a literal of at least 0.")
             .with_argument("modulus", "The c of the family linear, a literal in [2, 2^32); a prime is best.")
             .with_argument(
@@ -222,6 +224,47 @@ impl ScalarUDFImpl for Minhash {
     }
 }
 
+/// What a call asks for, checked; the functions are drawn when there are rows.
+struct Call {
+    count: usize,
+    seed: u64,
+    /// Modulus and draws of the linear family.
+    linear: Option<(u64, u64)>,
+}
+
+impl Call {
+    /// From the literal arguments behind the shingles.
+    fn from_literals(literals: &[Option<&ScalarValue>]) -> DfResult<Self> {
+        const NAME: &str = "minhash";
+        let literal = |at: usize| literals.get(at).copied();
+        let count = arguments::number(NAME, "permutations", literal(0), PERMUTATIONS, None)?;
+        let seed = arguments::integer(NAME, "seed", literal(1), 0, None)?;
+        if literal(2).is_none() {
+            return Ok(Self { count, seed, linear: None });
+        }
+        let modulus = arguments::integer(NAME, "modulus", literal(2), 2, None)?;
+        let draws = arguments::integer(NAME, "draws", literal(3), 1, Some(modulus - 1))?;
+        match linear::allowed(count, modulus, draws) {
+            true => Ok(Self { count, seed, linear: Some((modulus, draws)) }),
+            false => plan_err!(
+                "minhash: modulus must be under 2^32 and draws under modulus and at least the {count} permutations, and \
+                 they are {modulus} and {draws}"
+            ),
+        }
+    }
+
+    fn functions(&self) -> DfResult<Functions> {
+        let &Self { count, seed, linear } = self;
+        let Some((modulus, draws)) = linear else {
+            return Ok(Functions::MultiplyShift(Permutations::new(count, seed)));
+        };
+        match Linear::new(count, seed, modulus, draws) {
+            Some(linear) => Ok(Functions::Linear(linear)),
+            None => internal_err!("minhash: no functions modulo {modulus} can be drawn from {draws}"),
+        }
+    }
+}
+
 /// The hash functions of a call.
 enum Functions {
     MultiplyShift(Permutations),
@@ -229,29 +272,6 @@ enum Functions {
 }
 
 impl Functions {
-    /// From the literal arguments behind the shingles.
-    fn from_literals(literals: &[Option<&ScalarValue>]) -> DfResult<Self> {
-        const NAME: &str = "minhash";
-        let literal = |at: usize| literals.get(at).copied();
-        let count = arguments::number(NAME, "permutations", literal(0), 1, None)?;
-        if count > MOST_PERMUTATIONS {
-            return plan_err!("minhash: permutations must be at most {MOST_PERMUTATIONS}, and is {count}");
-        }
-        let seed = arguments::integer(NAME, "seed", literal(1), 0, None)?;
-        if literal(2).is_none() {
-            return Ok(Functions::MultiplyShift(Permutations::new(count, seed)));
-        }
-        let modulus = arguments::integer(NAME, "modulus", literal(2), 2, None)?;
-        let draws = arguments::integer(NAME, "draws", literal(3), 1, Some(modulus - 1))?;
-        match Linear::new(count, seed, modulus, draws) {
-            Some(linear) => Ok(Functions::Linear(linear)),
-            None => plan_err!(
-                "minhash: modulus must be under 2^32 and draws under modulus and at least the {count} permutations, and \
-                 they are {modulus} and {draws}"
-            ),
-        }
-    }
-
     /// How many there are.
     fn count(&self) -> usize {
         match self {

@@ -42,13 +42,13 @@ use std::sync::LazyLock;
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
 use datafusion::common::utils::take_function_args;
-use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::arguments::{self, Lists, Rows};
-use super::minhash::{MOST_PERMUTATIONS, SplitMix64};
+use super::minhash::{PERMUTATIONS, SplitMix64};
 use super::vector::{self, Kernel};
 
 /// The hashes of all rounds.
@@ -199,7 +199,7 @@ impl ScalarUDFImpl for OnePermutation {
                  ```",
             )
             .with_argument("shingles", "The set: a list of UInt64 without nulls. Order and repeats do not matter.")
-            .with_argument("permutations", "The signature's length, a literal from 1 to 1048576.")
+            .with_argument("permutations", "The signature's length, a literal from 1 to 65535.")
             .with_argument("seed", "What the hash functions are drawn from, a literal of at least 0.")
             .with_related_udf("minhash")
             .with_related_udf("minhash_similarity")
@@ -213,10 +213,7 @@ impl ScalarUDFImpl for OnePermutation {
 /// (permutations, seed), from the literal arguments behind the shingles.
 fn settings(literals: &[Option<&ScalarValue>]) -> Result<(usize, u64)> {
     let literal = |at: usize| literals.get(at).copied();
-    let bins = arguments::number(NAME, "permutations", literal(0), 1, None)?;
-    if bins > MOST_PERMUTATIONS {
-        return plan_err!("{NAME}: permutations must be at most {MOST_PERMUTATIONS}, and is {bins}");
-    }
+    let bins = arguments::number(NAME, "permutations", literal(0), PERMUTATIONS, None)?;
     Ok((bins, arguments::integer(NAME, "seed", literal(1), 0, None)?))
 }
 

@@ -58,7 +58,7 @@ impl ScalarUDFImpl for SetHash {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [_, half] = take_function_args(self.name(), arguments::scalars(&args.args))?;
-        let half = arguments::number(self.name(), "half", Some(half), 0, None)? as u64;
+        let half = arguments::integer(self.name(), "half", Some(half), 0, None)?;
         arguments::map_first(&args, |sets| {
             let rows = Rows::<UInt64Type>::new("set_hash", sets, false)?;
             let hashes: UInt64Array =

@@ -31,10 +31,13 @@ use super::cut::{self, Sink, cut};
 use super::distinct::{self, sort_distinct};
 use super::normalize::parse_steps;
 use crate::error::{Error, Result};
-use crate::job::{Shingle, ShingleHash, Unit, Words};
+use crate::job::{MAX_SHINGLE_SIZE, Shingle, ShingleHash, Unit, Words};
 
 /// Distinct shingles of a text, at most: Parquet stores a list whole in a page of less than 2 GiB.
 pub const MOST_SHINGLES: usize = (1 << 27) - 1;
+
+/// Words that a text can be asked to have, at most: none has more, because strings end at 2^31 bytes.
+const MAX_MIN_WORDS: usize = 1 << 31;
 
 /// Shingles up to which nothing is sorted before the end.
 const UNSORTED: usize = 1 << 16;
@@ -194,7 +197,7 @@ impl ScalarUDFImpl for Shingles {
                 "unit",
                 "`'word'` (the default) or `'char'` (Unicode scalar values).",
             )
-            .with_argument("size", "Units in a shingle, at least 1; 5 by default.")
+            .with_argument("size", "Units in a shingle, from 1 to 1000000; 5 by default.")
             .with_argument(
                 "hash",
                 "`'xxh3'` (the default): XXH3-64 of the words' own XXH3-64 hashes, 8 bytes each, little endian, or of the \
@@ -261,7 +264,7 @@ pub(super) fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
         "char" => Unit::Char,
         other => return plan_err!("shingles has no unit '{other}'; allowed are 'word' and 'char'"),
     };
-    let size = arguments::number(NAME, "size", literal(1), 1, Some(5))?;
+    let size = arguments::number(NAME, "size", literal(1), 1..=MAX_SHINGLE_SIZE, Some(5))?;
     let hash = match arguments::string(NAME, "hash", literal(2), "xxh3")? {
         "xxh3" => ShingleHash::Xxh3,
         "crc32" => ShingleHash::Crc32,
@@ -274,7 +277,7 @@ pub(super) fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
         Ok(steps) => steps,
         Err(error) => return plan_err!("shingles: {error}"),
     };
-    let min_words = arguments::number(NAME, "min_words", literal(4), 0, Some(0))?;
+    let min_words = arguments::number(NAME, "min_words", literal(4), 0..=MAX_MIN_WORDS, Some(0))?;
     let words = match arguments::string(NAME, "words", literal(5), "unicode")? {
         "unicode" => Words::Unicode,
         "word-characters" => Words::WordCharacters,

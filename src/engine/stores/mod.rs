@@ -17,6 +17,7 @@ mod page;
 mod patience;
 mod remote;
 mod s3;
+pub mod uploads;
 
 use std::collections::BTreeMap;
 use std::fmt;

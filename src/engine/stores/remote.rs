@@ -14,8 +14,10 @@ use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
     UploadPart,
 };
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::explain::{Place, STORE, broke_off, lost, may_pass};
+use super::uploads;
 
 /// Times that a read or a listing is taken up again without anything having come in between. Each time has the whole
 /// patience of a request: what breaks a download off may be that it took long.
@@ -102,9 +104,16 @@ impl ObjectStore for Remote {
         location: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        let inner =
-            self.inner.put_multipart_opts(location, options).await.map_err(self.explained(location))?;
-        Ok(Box::new(Upload { inner: Some(inner), store: self.clone(), location: location.clone() }))
+        let (store, location) = (self.clone(), location.clone());
+        let under_way = uploads::begin();
+        // In a task of its own, which goes on when nobody waits for it any more: an upload that the store has begun by
+        // then is given up, in place of being forgotten.
+        let begun = tokio::spawn(async move {
+            let begun = store.inner.put_multipart_opts(&location, options).await;
+            let inner = begun.map_err(store.explained(&location))?;
+            Ok::<_, object_store::Error>(Upload { inner: Some(inner), store, location, under_way })
+        });
+        Ok(Box::new(begun.await??))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -285,6 +294,8 @@ struct Upload {
     inner: Option<Box<dyn MultipartUpload>>,
     store: Remote,
     location: Path,
+    /// The end of the process waits for it.
+    under_way: TaskTrackerToken,
 }
 
 impl Upload {
@@ -329,7 +340,9 @@ impl Drop for Upload {
         // Without a runtime the process is ending, and the bucket's own rules remain.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let explain = self.store.explained(&self.location);
+        let under_way = self.under_way.clone();
         runtime.spawn(async move {
+            let _under_way = under_way;
             if let Err(error) = inner.abort().await.map_err(explain) {
                 tracing::debug!(%error, "an upload could not be given up");
             }

@@ -1,0 +1,138 @@
+//! Numbers that nobody can have meant are refused at once, with what is allowed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use predicates::prelude::*;
+use tempfile::tempdir;
+
+use crate::support::*;
+
+const HUGE: &str = "18446744073709551615";
+
+fn job_file(folder: &Path) -> PathBuf {
+    write_parquet(&folder.join("in.parquet"), &corpus(1, 20, 30), 100);
+    let path = folder.join("job.toml");
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n\
+         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
+        folder.join("in.parquet"),
+        folder.join("out"),
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+#[test]
+fn absurd_numbers_are_refused_before_anything_is_done() {
+    let folder = tempdir().unwrap();
+    let job = job_file(folder.path());
+    let (job, place) = (job.to_str().unwrap(), folder.path().to_str().unwrap());
+    let out = folder.path().join("out");
+    let new = folder.path().join("new");
+    let new = new.to_str().unwrap();
+    let threads = |n: &str| format!("engine.threads={n}");
+    let (most, over) = (threads("9223372036854775807"), threads("1025"));
+    let cases: [(&[&str], &str); 20] = [
+        (&["run", job, "--top", HUGE], "from 0 to 1000000"),
+        (&["run", job, "--top", "1000001"], "from 0 to 1000000"),
+        (&["run", job, "--set", &most], "at most 1024"),
+        (&["run", job, "--set", &over], "at most 1024"),
+        (&["run", job, "--set", "shingle.size=9223372036854775807"], "at most 1000000"),
+        (
+            &[
+                "run",
+                job,
+                "--set",
+                "engine={mode=\"cluster\", scheduler=\"df://h:1\", stall_seconds=9223372036854775807}",
+            ],
+            "a year",
+        ),
+        (&["neighbors", new, "--id", "x", "--top", HUGE], "from 1 to 1000000"),
+        (&["find", place, "--show", HUGE], "from 1 to 1000000"),
+        (&["find", place, "-k", HUGE], "from 1 to 1000000"),
+        (&["generate", new, "--documents", HUGE], "from 1 to 10000000000"),
+        (&["generate", new, "--documents", "9", "--words", HUGE], "from 1 to 10000000"),
+        (&["generate", new, "--documents", "9", "--shingle", HUGE], "from 1 to 1000"),
+        (&["generate", new, "--documents", "9", "--vocabulary", HUGE], "from 1 to 1000000"),
+        (&["generate", new, "--documents", "9", "--boilerplate-words", HUGE], "from 0 to 10000000"),
+        (&["generate", new, "--documents", "9", "--files", HUGE], "from 1 to 100000"),
+        (&["generate", new, "--documents", "9", "--identical", HUGE], "lower one of them"),
+        (&["compare", job, "--documents", HUGE], "from 1 to 1000000000"),
+        (&["compare", job, "--repeat", HUGE], "from 1 to 1000000"),
+        (&["sweep", job, "--sizes", HUGE], "from 1 to 1000000"),
+        (&["sweep", job, "--documents", HUGE], "from 1 to 1000000000"),
+    ];
+    for (arguments, allowed) in cases {
+        let refused = resemblance().args(arguments).assert().code(2).stdout("");
+        refused.stderr(predicate::str::contains(allowed));
+    }
+    assert!(!out.exists() && !Path::new(new).exists());
+    for top in ["0", "1000000"] {
+        resemblance().args(["run", job, "--top", top]).assert().success();
+    }
+}
+
+/// As under a limit of processes, which does not bind root: there is no room for the stacks of so many threads.
+#[cfg(target_os = "linux")]
+#[test]
+fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
+    let folder = tempdir().unwrap();
+    let job = job_file(folder.path());
+    let limited = |threads: &str| {
+        Command::new("sh")
+            .args(["-c", "ulimit -v 2000000; exec \"$0\" \"$@\""])
+            .arg(assert_cmd::cargo::cargo_bin("resemblance"))
+            .arg("run")
+            .arg(&job)
+            .args(["--set", &format!("engine.threads={threads}"), "--set", "engine.memory=\"256MiB\""])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    let ended = limited("1024");
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(4), "{said}");
+    assert!(said.contains("engine.threads = 1024") && said.contains("ulimit"), "{said}");
+    let ended = limited("2");
+    assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+/// Whoever can write a manifest can write anything into it.
+#[test]
+fn a_manifest_with_an_absurd_job_is_refused() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("out");
+    write_parquet(&folder.path().join("in.parquet"), &corpus(1, 20, 30), 100);
+    run(&job(&folder.path().join("in.parquet"), &out, &[])).unwrap();
+    let path = out.join("manifest.json");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let text = folder.path().join("text.txt");
+    std::fs::write(&text, "one two three four five").unwrap();
+    let text = text.to_str().unwrap();
+    let ask = |of: [&str; 2]| {
+        resemblance().arg("neighbors").arg(&out).args(of).timeout(std::time::Duration::from_secs(60)).assert()
+    };
+    ask(["--id", "d00001"]).success();
+    for (section, key, value, said) in [
+        ("minhash", "permutations", 1_000_000_000_000_000_u64, "minhash.permutations"),
+        ("lsh", "bands", 1_000_000_000_000_000, "lsh.bands"),
+        ("lsh", "bands", 0, "lsh.bands"),
+        ("lsh", "rows", 1_000_000_000_000_000, "lsh.bands"),
+        ("lsh", "rows", 0, "lsh.rows"),
+        ("lsh", "table_size", 0, "lsh.table_size"),
+        ("shingle", "size", 0, "shingle.size"),
+        ("shingle", "size", u64::MAX, "shingle.size"),
+    ] {
+        let mut manifest: serde_json::Value = serde_json::from_str(&whole).unwrap();
+        manifest["job"][section][key] = value.into();
+        std::fs::write(&path, manifest.to_string()).unwrap();
+        for of in [["--id", "d00001"], ["--text", text]] {
+            ask(of).code(3).stderr(predicate::str::contains(said));
+        }
+    }
+    let mut manifest: serde_json::Value = serde_json::from_str(&whole).unwrap();
+    manifest["job"]["minhash"]["family"] = serde_json::json!({"linear": {"is": 1}});
+    std::fs::write(&path, manifest.to_string()).unwrap();
+    ask(["--text", text]).code(3).stderr(predicate::str::contains("minhash.modulus"));
+}

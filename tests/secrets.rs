@@ -1,0 +1,141 @@
+//! What may be secret is in no message, no log and no record, wherever somebody put it by mistake.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::tempdir;
+
+use crate::support::*;
+
+/// Is part of every secret, and of nothing else.
+const HUSH: &str = "hush4711";
+
+/// Addresses that hold a secret.
+const ADDRESSES: [&str; 14] = [
+    "s3://hush4711@bucket/a",
+    "s3://key:hush4711@bucket/a",
+    "s3://key:hu/sh/hush4711@bucket/a@b",
+    "s3://key:hush4711 with spaces@bucket/a",
+    "s3://key:quote\"hush4711\"@bucket/a",
+    "s3://key:quote'hush4711'@bucket/a",
+    "s3://key:tick`hush4711`@bucket/a",
+    "s3://hush4711 `\"' all@bucket/a",
+    "s3://key:at@hush4711@bucket/a",
+    "s3://key:colons://hush4711@bucket/a",
+    "S3A://Key:hush4711@bucket/a",
+    "s3://bucket/a?X-Amz-Signature=hush4711",
+    "abfss://container:hush4711@account.dfs.core.windows.net/a",
+    "file://user:hush4711@host/a",
+];
+
+fn job_file(folder: &Path) -> PathBuf {
+    write_parquet(&folder.join("in.parquet"), &corpus(1, 4, 20), 100);
+    let path = folder.join("job.toml");
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n[output]\nurl = {:?}\n",
+        folder.join("in.parquet"),
+        folder.join("out"),
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Runs the command in `folder`; asserts its exit code, and that it told and wrote no secret.
+fn is_silent(folder: &Path, arguments: &[&str], code: i32) {
+    let ended = resemblance().current_dir(folder).args(arguments).output().unwrap();
+    let all = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(code), "{arguments:?}: {all}");
+    assert!(!all.is_empty(), "{arguments:?} says nothing");
+    assert!(!all.contains(HUSH), "{arguments:?} says {all}");
+    if let Ok(record) = std::fs::read_to_string(folder.join("record.json")) {
+        assert!(!record.contains(HUSH), "{arguments:?} writes {record}");
+        std::fs::remove_file(folder.join("record.json")).unwrap();
+    }
+}
+
+#[test]
+fn an_address_with_a_secret_is_not_repeated() {
+    let folder = tempdir().unwrap();
+    let job = job_file(folder.path());
+    let job = job.to_str().unwrap();
+    let run = |set: &str| {
+        is_silent(folder.path(), &["run", job, "--set", set, "--record", "record.json"], 2);
+        is_silent(folder.path(), &["run", job, "--set", set, "--log-format", "json"], 2);
+    };
+    for address in ADDRESSES {
+        // As it is, quoted as TOML has it, and in a list.
+        run(&format!("source.url={address}"));
+        run(&format!("source.url={}", serde_json::to_string(address).unwrap()));
+        run(&format!("output.url={address}"));
+        run(&format!("source.url={}", serde_json::to_string(&["s3://bucket/a", address]).unwrap()));
+        is_silent(folder.path(), &["find", address], 2);
+    }
+}
+
+/// Where an address was never meant to stand.
+#[test]
+fn a_secret_in_the_wrong_place_is_not_repeated_either() {
+    let folder = tempdir().unwrap();
+    let job = job_file(folder.path());
+    let job = job.to_str().unwrap();
+    for address in [ADDRESSES[0], ADDRESSES[3], ADDRESSES[7], ADDRESSES[11]] {
+        for key in [
+            "shingle.size",
+            "engine.memory",
+            "source.format",
+            "source.header",
+            "minhash.modulus",
+            "minhash.family",
+            "shingle.normalize",
+            "lsh.choose",
+            "nonsense",
+            "source.delimiter",
+        ] {
+            is_silent(folder.path(), &["check", job, "--set", &format!("{key}={address}")], 2);
+        }
+        is_silent(folder.path(), &["check", job, "--set", &format!("shingle.normalize={:?}", [address])], 2);
+        is_silent(folder.path(), &["check", job, "--set", address], 2);
+        is_silent(folder.path(), &["check", job, address], 2);
+        is_silent(folder.path(), &["check", job, "--nonsense", address], 2);
+        is_silent(folder.path(), &["check", address], 2);
+        is_silent(folder.path(), &["run", job, "--record", address], 2);
+        is_silent(folder.path(), &["run", job, "--top", address], 2);
+        is_silent(folder.path(), &["run", job, "--top", address, "--log-format", "json"], 2);
+        is_silent(folder.path(), &["sql", address, "SELECT 1"], 2);
+        is_silent(folder.path(), &["neighbors", address, "--id", "1"], 2);
+        is_silent(folder.path(), &["clean", address], 2);
+    }
+    for scheduler in ["df://user:hush4711@host:50050", "user:hush4711@host:50050", "df://hush4711 x@host:1"] {
+        let set = format!("engine={{mode = \"cluster\", scheduler = {scheduler:?}}}");
+        is_silent(folder.path(), &["run", job, "--set", &set, "--record", "record.json"], 2);
+    }
+    for gateway in ["ftp://user:hush4711@host/x", "http://user:hush4711@:bad/x", "http://user:hush4711 x@"] {
+        is_silent(folder.path(), &["run", job, "--metrics", gateway], 2);
+    }
+    // Nobody listens on port 1: the run is done, and told that its metrics were not taken.
+    let gateway = "http://user:hush4711@127.0.0.1:1/metrics/job/x?token=hush4711";
+    is_silent(folder.path(), &["run", job, "--metrics", gateway, "--record", "record.json"], 0);
+}
+
+#[test]
+fn a_secret_in_the_job_file_is_not_repeated() {
+    let folder = tempdir().unwrap();
+    let job = job_file(folder.path());
+    let text = std::fs::read_to_string(&job).unwrap();
+    let (before, after) = text.split_once("url = ").unwrap();
+    let (_, after) = after.split_once('\n').unwrap();
+    for address in ADDRESSES {
+        let quoted = serde_json::to_string(address).unwrap();
+        // Whole, unfinished, without quotes, under a key that is none, and escaped letter by letter.
+        let escaped: String = address.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
+        for line in [
+            format!("url = {quoted}"),
+            format!("url = {}", &quoted[..quoted.len() - 1]),
+            format!("url = {address}"),
+            format!("nonsense = {quoted}"),
+            format!("url = \"{escaped}\""),
+        ] {
+            std::fs::write(&job, format!("{before}{line}\n{after}")).unwrap();
+            is_silent(folder.path(), &["run", job.to_str().unwrap(), "--record", "record.json"], 2);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `sql`: what a query may do, and how queries from a pipe end.
+
+use std::path::{Path, PathBuf};
+
+use predicates::prelude::*;
+use tempfile::tempdir;
+
+use crate::support::*;
+
+/// A finished output of 30 documents in `folder`.
+fn finished(folder: &Path) -> PathBuf {
+    write_parquet(&folder.join("in.parquet"), &corpus(1, 30, 30), 100);
+    let out = folder.join("out");
+    run(&job(&folder.join("in.parquet"), &out, &[])).unwrap();
+    out
+}
+
+fn sql(out: &Path) -> assert_cmd::Command {
+    let mut command = resemblance();
+    command.arg("sql").arg(out);
+    command
+}
+
+/// Every file below `folder`.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files.extend(self::files(&path)),
+            false => files.push(path),
+        }
+    }
+    files.sort();
+    files
+}
+
+#[test]
+fn a_query_reads_the_tables_and_does_nothing_else() {
+    let folder = tempdir().unwrap();
+    let out = finished(folder.path());
+    let there = files(folder.path());
+    let (input, copy) = (folder.path().join("in.parquet"), folder.path().join("copy.parquet"));
+    let (input, copy) = (input.to_str().unwrap(), copy.to_str().unwrap());
+    for query in [
+        format!("COPY pairs TO '{copy}'"),
+        format!("COPY (SELECT 1) TO '{copy}'"),
+        format!("EXPLAIN ANALYZE COPY pairs TO '{copy}'"),
+        format!("CREATE EXTERNAL TABLE x STORED AS PARQUET LOCATION '{input}'"),
+        format!(
+            "CREATE EXTERNAL TABLE x (id INT) STORED AS PARQUET LOCATION '{}'",
+            out.join("pairs").display()
+        ),
+        "CREATE TABLE x AS SELECT 1".to_owned(),
+        "CREATE VIEW x AS SELECT 1".to_owned(),
+        "INSERT INTO pairs SELECT * FROM pairs".to_owned(),
+        "DROP TABLE pairs".to_owned(),
+        "SET datafusion.execution.batch_size = 1".to_owned(),
+    ] {
+        for (arguments, input) in [(vec![query.as_str()], ""), (vec![], query.as_str())] {
+            let refused = sql(&out).args(arguments).write_stdin(input).assert().code(2);
+            refused.stderr(predicate::str::contains("--allow-writes")).stdout("");
+        }
+    }
+    // Other files are no tables.
+    for query in [format!("SELECT * FROM '{input}'"), format!("SELECT * FROM read_parquet('{input}')")] {
+        sql(&out).arg(query).assert().code(2).stdout("");
+    }
+    assert_eq!(files(folder.path()), there);
+    for query in [
+        "EXPLAIN SELECT * FROM pairs",
+        "SHOW TABLES",
+        "DESCRIBE pairs",
+        "WITH p AS (SELECT * FROM pairs) SELECT count(*) FROM p",
+        "VALUES (1)",
+    ] {
+        sql(&out).arg(query).assert().success();
+    }
+}
+
+#[test]
+fn a_flag_allows_writes() {
+    let folder = tempdir().unwrap();
+    let out = finished(folder.path());
+    let copy = folder.path().join("copy.parquet");
+    let queries = format!(
+        "COPY (SELECT id FROM documents) TO '{0}';\n\
+         CREATE EXTERNAL TABLE copied STORED AS PARQUET LOCATION '{0}';\n\
+         SELECT count(*) AS n FROM copied;\n",
+        copy.display()
+    );
+    let answers = sql(&out).args(["--allow-writes", "--json"]).write_stdin(queries).assert().success();
+    let answers = String::from_utf8(answers.get_output().stdout.clone()).unwrap();
+    assert_eq!(answers.lines().last(), Some("{\"n\":30}"), "{answers}");
+    assert!(copy.exists());
+}
+
+#[test]
+fn queries_from_a_pipe_end_at_the_first_that_fails() {
+    let folder = tempdir().unwrap();
+    let out = finished(folder.path());
+    sql(&out)
+        .arg("--json")
+        .write_stdin("SELECT 1 AS first;\nSELECT nonsense\nFROM pairs;\nSELECT 3 AS third;\n")
+        .assert()
+        .code(2)
+        .stdout("{\"first\":1}\n")
+        .stderr(predicate::str::contains("nonsense"));
+    // One that fails when it is run.
+    sql(&out).write_stdin("SELECT 1 / (count(*) - 30) FROM documents;\n").assert().code(3);
+    // The last needs no semicolon, and `\q` leaves before what follows.
+    sql(&out)
+        .arg("--json")
+        .write_stdin("\nSELECT count(*) AS n\nFROM documents;\n\nSELECT 2 AS n")
+        .assert()
+        .success()
+        .stdout("{\"n\":30}\n{\"n\":2}\n");
+    sql(&out).arg("--json").write_stdin("SELECT 1 AS n;\n\\q\nSELECT nonsense;\n").assert().success();
+    sql(&out).write_stdin("").assert().success().stdout("");
+    sql(&out).write_stdin(b"SELECT '\xff';\n".to_vec()).assert().code(3);
+}

@@ -1,0 +1,200 @@
+//! What the command writes to: streams that are full or closed, and text on which a terminal would act.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::tempdir;
+
+use crate::support::*;
+
+fn plain_command() -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    command.env_remove("RESEMBLANCE_LOG").env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+}
+
+/// A job over these documents, whose output is `FOLDER/out`.
+fn job_file(folder: &Path, documents: &[Document]) -> PathBuf {
+    write_parquet(&folder.join("in.parquet"), documents, 100);
+    let path = folder.join("job.toml");
+    let text = format!(
+        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n\
+         [shingle]\nsize = 3\n[score]\nthreshold = 0.3\n[output]\nurl = {:?}\n[engine]\nthreads = 2\n",
+        folder.join("in.parquet"),
+        folder.join("out"),
+    );
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The write end of a pipe that nobody reads.
+fn closed_pipe() -> std::io::PipeWriter {
+    std::io::pipe().unwrap().1
+}
+
+#[cfg(target_os = "linux")]
+fn full() -> std::fs::File {
+    std::fs::File::options().write(true).open("/dev/full").unwrap()
+}
+
+/// `2>/dev/full`, `2>&1 | head -0` and `2>&-`.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_goes_on_when_its_log_cannot_be_written() {
+    let folder = tempdir().unwrap();
+    let job = job_file(folder.path(), &corpus(1, 40, 30));
+    type Streams = (&'static str, fn(&mut Command));
+    let streams: [Streams; 4] = [
+        ("a full standard error", |c| {
+            c.stderr(full()).stdout(Stdio::null());
+        }),
+        ("a closed pipe", |c| {
+            c.stderr(closed_pipe()).stdout(Stdio::null());
+        }),
+        ("one closed pipe for both", |c| {
+            c.stderr(closed_pipe()).stdout(closed_pipe());
+        }),
+        ("no standard error", |c| {
+            c.stdout(Stdio::null());
+        }),
+    ];
+    for (n, (what, redirect)) in streams.into_iter().enumerate() {
+        for (format, more) in [("text", "-v"), ("json", "-vv")] {
+            let run = |set: &str| {
+                let mut command = match what {
+                    "no standard error" => {
+                        let mut shell = Command::new("sh");
+                        shell.args(["-c", "exec \"$0\" \"$@\" 2>&-"]);
+                        shell.arg(assert_cmd::cargo::cargo_bin("resemblance"));
+                        shell
+                    }
+                    _ => plain_command(),
+                };
+                redirect(&mut command);
+                command.arg("run").arg(&job).args(["--log-format", format, more, "--set", set]);
+                command.status().unwrap().code()
+            };
+            let out = folder.path().join(format!("out-{n}-{format}"));
+            let set = format!("output.url={:?}", out.to_str().unwrap());
+            assert_eq!(run(&set), Some(0), "{what}, {format}");
+            assert_eq!(manifest(&out).counts["documents"], 40, "{what}, {format}");
+            // What fails has its own exit code.
+            assert_eq!(run("score.threshold=2"), Some(2), "{what}, {format}");
+            assert_eq!(run("source.url=nowhere.parquet"), Some(3), "{what}, {format}");
+        }
+        let mut command = plain_command();
+        redirect(&mut command);
+        assert_eq!(command.args(["run", "--nonsense"]).status().unwrap().code(), Some(2), "{what}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_standard_output_is_an_error_after_the_run_and_a_closed_one_is_none() {
+    let folder = tempdir().unwrap();
+    let job = job_file(folder.path(), &corpus(1, 40, 30));
+    let out = folder.path().join("out");
+    let cases: [&[&str]; 4] = [
+        &["run", job.to_str().unwrap()],
+        &["sql", out.to_str().unwrap(), "SELECT * FROM pairs"],
+        &["check", job.to_str().unwrap()],
+        &["--help"],
+    ];
+    for arguments in cases {
+        let ended = plain_command().args(arguments).stdout(full()).output().unwrap();
+        assert_eq!(ended.status.code(), Some(3), "{arguments:?}: {}", said(&ended));
+        assert!(said(&ended).contains("standard output"), "{arguments:?}: {}", said(&ended));
+        assert!(out.join("manifest.json").exists());
+        let ended = plain_command().args(arguments).stdout(closed_pipe()).output().unwrap();
+        assert_eq!(ended.status.code(), Some(0), "{arguments:?}: {}", said(&ended));
+    }
+}
+
+/// Ids that would colour a terminal, forge a line, ring a bell and turn the writing round.
+const EVIL: [&str; 3] = ["a\u{1b}[31mred\u{7}", "b\nerror: forged\r\tx", "c\u{202e}gpj.exe\u{2066}\u{9b}0m"];
+
+fn evil_corpus() -> Vec<Document> {
+    EVIL.iter()
+        .map(|id| (id.to_string(), "one two three four five six seven eight nine".to_owned()))
+        .collect()
+}
+
+/// Nothing on which a terminal acts, and no line that an id begins.
+fn assert_harmless(what: &str, bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let acts =
+        |c: char| c != '\n' && (c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) || c == '\u{2066}');
+    assert!(!text.contains(acts), "{what}: {text:?}");
+    assert!(!text.contains("\nerror: forged"), "{what}: {text:?}");
+}
+
+#[test]
+fn ids_are_escaped_for_people_and_exact_in_json() {
+    let folder = tempdir().unwrap();
+    let job = job_file(folder.path(), &evil_corpus());
+    let job = job.to_str().unwrap();
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    let duplicates = tempdir().unwrap();
+    let twice: Vec<Document> = evil_corpus().into_iter().chain(evil_corpus()).collect();
+    let twice = job_file(duplicates.path(), &twice);
+    let missing = "mi\u{1b}[2Jss\ning";
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["run", job, "-vv"], 0, "a\\u{1b}[31mred\\u{7}"),
+        (&["sql", out, "SELECT id FROM documents ORDER BY id"], 0, "b\\nerror: forged\\r\\tx"),
+        (&["sql", out, "SELECT 1 AS \"x\u{1b}[31m\""], 0, "x\\u{1b}[31m"),
+        (&["neighbors", out, "--id", EVIL[0]], 0, "c\\u{202e}gpj.exe\\u{2066}"),
+        (&["neighbors", out, "--id", EVIL[1], "--json"], 0, "b\\nerror: forged"),
+        (&["neighbors", out, "--id", missing], 3, "mi\\u{1b}[2Jss\\ning"),
+        (&["sql", out, "SELECT \"x\u{1b}[31m\" FROM pairs"], 2, "\\u{1b}[31m"),
+        (&["run", twice.to_str().unwrap()], 3, "a\\u{1b}[31mred\\u{7}"),
+    ];
+    for (arguments, code, shown) in cases {
+        let ended = plain_command().args(arguments).output().unwrap();
+        assert_eq!(ended.status.code(), Some(code), "{arguments:?}: {}", said(&ended));
+        assert_harmless("standard error", &ended.stderr);
+        let printed = String::from_utf8_lossy(&ended.stdout).into_owned();
+        if !arguments.contains(&"--json") {
+            assert_harmless("standard output", &ended.stdout);
+        }
+        let all = printed + &said(&ended);
+        assert!(all.contains(shown), "{arguments:?}: {all}");
+    }
+    let exact = plain_command()
+        .args(["sql", out, "SELECT id FROM documents ORDER BY id", "--json"])
+        .output()
+        .unwrap();
+    let ids: Vec<String> = String::from_utf8(exact.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(ids, EVIL);
+    // A JSON log is exact too, and one line for each event.
+    let log =
+        plain_command().args(["neighbors", out, "--id", missing, "--log-format", "json"]).output().unwrap();
+    let said = said(&log);
+    let line: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert!(line["fields"]["message"].as_str().unwrap().contains(missing), "{line}");
+}
+
+/// Names of files are ids.
+#[cfg(target_os = "linux")]
+#[test]
+fn names_of_files_are_escaped_where_they_are_ids() {
+    let folder = tempdir().unwrap();
+    for (id, text) in evil_corpus() {
+        std::fs::write(folder.path().join(id), text).unwrap();
+    }
+    let found = plain_command().arg("find").arg(folder.path()).args(["-t", "0.5"]).output().unwrap();
+    assert_eq!(found.status.code(), Some(0), "{}", said(&found));
+    assert_harmless("standard output", &found.stdout);
+    assert_harmless("standard error", &found.stderr);
+    assert!(String::from_utf8_lossy(&found.stdout).contains("a\\u{1b}[31mred\\u{7}"));
+}
