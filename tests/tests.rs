@@ -8,10 +8,12 @@
     reason = "a test ends where it fails, its helpers too, and says aloud what it passes over"
 )]
 
+mod brute_force;
 mod cluster;
 mod command;
 mod compare;
 mod find;
+mod fuzz_replay;
 mod generate;
 mod job;
 mod kill;

@@ -8,6 +8,8 @@ mod bytes;
 mod chunks;
 mod columns;
 mod csv;
+#[doc(hidden)]
+pub mod fuzzing;
 mod jsonl;
 mod listing;
 mod number_rows;
