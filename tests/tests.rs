@@ -8,12 +8,14 @@
     reason = "a test ends where it fails, its helpers too, and says aloud what it passes over"
 )]
 
+mod brute_force;
 mod cluster;
 mod command;
 mod compare;
 mod damage;
 mod find;
 mod footers;
+mod fuzz_replay;
 mod garage;
 mod generate;
 mod job;

@@ -15,7 +15,7 @@ pub mod write;
 use std::fmt;
 
 use crate::error::Result;
-use crate::udf::minhash::SplitMix64;
+use crate::udf::random::SplitMix64;
 pub use settings::Settings;
 use shuffle::Shuffle;
 use vocabulary::{Vocabulary, below};

@@ -2,7 +2,7 @@
 
 use super::vocabulary::{Vocabulary, below};
 use crate::udf::jaccard::jaccard_of;
-use crate::udf::minhash::SplitMix64;
+use crate::udf::random::SplitMix64;
 
 /// Replaces words so that of the text's runs of `size` words as many are lost as bring the Jaccard similarity with the
 /// text as it was nearest to `target`.

@@ -1,10 +1,9 @@
 //! A job file that still knows where each of its keys was written, so that messages can say it.
 
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::file::File;
 use crate::error::{Error, Result};
 use crate::secrets::{self, masked};
 
@@ -38,9 +37,9 @@ impl<'a> Document<'a> {
         Ok(document)
     }
 
-    /// The file's sections and keys.
-    pub(super) fn file(&self) -> Result<File> {
-        File::deserialize(toml::de::Deserializer::from(self.table.clone())).map_err(|e| self.explain(&e))
+    /// What the document holds, as the sections and keys of `T`.
+    pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        T::deserialize(toml::de::Deserializer::from(self.table.clone())).map_err(|e| self.explain(&e))
     }
 
     /// An error that says where `key` was written, or which file lacks it.

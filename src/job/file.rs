@@ -20,7 +20,7 @@ pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed there.
 pub fn read(text: &str, path: &str, sets: &[String]) -> Result<File> {
-    Document::parse(text, path, sets)?.file()
+    Document::parse(text, path, sets)?.read()
 }
 
 /// A job file.

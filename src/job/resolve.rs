@@ -32,7 +32,7 @@ impl Job {
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;
         let document = Document::parse(&text, &shown, sets)?;
-        let mut file = document.file()?;
+        let mut file: File = document.read()?;
         if file.name.is_none() {
             file.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         }

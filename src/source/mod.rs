@@ -9,6 +9,8 @@ mod chunks;
 mod columns;
 mod csv;
 mod footer;
+#[doc(hidden)]
+pub mod fuzzing;
 mod jsonl;
 mod listing;
 mod number_rows;

@@ -58,7 +58,7 @@ impl ScalarUDFImpl for Containment {
     fn documentation(&self) -> Option<&Documentation> {
         static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
             Documentation::builder(
-                super::DOC_SECTION,
+                super::section::DOC_SECTION,
                 "Returns the share of the elements of `a` that are in `b`: 1.0 if `a` is a part of `b`, however large `b` \
                  is. Returns NULL if either list is NULL, and if `a` is empty, as 0/0 has no value. Lists are read as \
                  sets, and fastest when sorted and without repeats, as `shingles` returns them.",

@@ -180,7 +180,7 @@ impl ScalarUDFImpl for Jaccard {
     fn documentation(&self) -> Option<&Documentation> {
         static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
             Documentation::builder(
-                super::DOC_SECTION,
+                super::section::DOC_SECTION,
                 "Returns the Jaccard similarity of two sets: elements in both, divided by elements in either. Returns NULL \
                  if either list is NULL, and if both are empty, as 0/0 has no value; 0.0 if one is empty. Lists are read \
                  as sets, and fastest when sorted and without repeats, as `shingles` returns them.",

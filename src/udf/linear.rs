@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::minhash::SplitMix64;
+use super::random::SplitMix64;
 use super::vector::{self, Kernel};
 
 /// Functions of the linear family: `a[i]` and `b[i]` are those of function `i`.

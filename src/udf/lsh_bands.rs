@@ -129,7 +129,7 @@ impl ScalarUDFImpl for LshBands {
     fn documentation(&self) -> Option<&Documentation> {
         static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
             Documentation::builder(
-                super::DOC_SECTION,
+                super::section::DOC_SECTION,
                 "Returns the LSH buckets of a MinHash signature, one for each of `bands` bands of `rows` values: two \
                  documents that share a bucket are candidates. A bucket tells its band as well, so buckets of different \
                  bands do not meet. Returns NULL for a NULL signature. It is an error if `bands * rows` is more than the \

@@ -37,6 +37,7 @@ use datafusion::logical_expr::{
 
 use super::arguments::{self, Lists, Rows};
 use super::linear::{self, Linear};
+use super::random::SplitMix64;
 use super::vector::{self, Kernel};
 use crate::job::MAX_PERMUTATIONS;
 
@@ -63,23 +64,6 @@ impl Permutations {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.a.is_empty()
-    }
-}
-
-/// Steele, Lea and Flood, figure 17, with the constants of Vigna's `splitmix64.c`.
-pub(crate) struct SplitMix64(pub(crate) u64);
-
-impl SplitMix64 {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = self.0;
-        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn upper_half(&mut self) -> u32 {
-        (self.next() >> 32) as u32
     }
 }
 
@@ -195,7 +179,7 @@ impl ScalarUDFImpl for Minhash {
     fn documentation(&self) -> Option<&Documentation> {
         static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
             Documentation::builder(
-                super::DOC_SECTION,
+                super::section::DOC_SECTION,
                 "Returns the MinHash signature of a shingle set: for each of `permutations` hash functions of the family \
                  multiply-shift, drawn from `seed`, the least 32-bit value over the set. Returns NULL for a NULL list and \
                  for an empty one, which has no minima. The elements should be hashes, as `shingles` returns them.",

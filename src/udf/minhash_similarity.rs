@@ -86,7 +86,7 @@ impl ScalarUDFImpl for MinhashSimilarity {
     fn documentation(&self) -> Option<&Documentation> {
         static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
             Documentation::builder(
-                super::DOC_SECTION,
+                super::section::DOC_SECTION,
                 "Returns the estimated Jaccard similarity of two sets, from their MinHash signatures: the share of equal \
                  values at equal index. Returns NULL if either signature is NULL or both are empty. Signatures of \
                  different lengths are an error. Signatures of different seeds are not, though they mean nothing \

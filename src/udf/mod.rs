@@ -26,6 +26,8 @@ pub mod minhash;
 pub mod minhash_similarity;
 pub mod normalize;
 pub mod one_permutation;
+pub(crate) mod random;
+mod section;
 pub mod set_hash;
 pub mod shingle_texts;
 pub mod shingles;
@@ -36,17 +38,10 @@ pub mod words;
 use std::sync::Arc;
 
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{DocSection, ScalarUDF};
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
 
 use crate::error::Result;
-
-/// Where the functions stand in generated documentation.
-const DOC_SECTION: DocSection = DocSection {
-    include: true,
-    label: "Resemblance Functions",
-    description: Some("Functions that tell how similar documents are."),
-};
 
 /// Every function for SQL, in the order in which a document travels through them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {

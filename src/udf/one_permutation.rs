@@ -48,7 +48,8 @@ use datafusion::logical_expr::{
 };
 
 use super::arguments::{self, Lists, Rows};
-use super::minhash::{PERMUTATIONS, SplitMix64};
+use super::minhash::PERMUTATIONS;
+use super::random::SplitMix64;
 use super::vector::{self, Kernel};
 
 /// The hashes of all rounds.
@@ -184,7 +185,7 @@ impl ScalarUDFImpl for OnePermutation {
     fn documentation(&self) -> Option<&Documentation> {
         static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
             Documentation::builder(
-                super::DOC_SECTION,
+                super::section::DOC_SECTION,
                 "Returns a MinHash signature of a shingle set, as `minhash` does, in a time that is nearly independent of \
                  its length: every shingle falls into one of `permutations` bins, each of which keeps its least 32-bit \
                  value, and as long as there are empty bins all shingles fall again, by another hash drawn from `seed`. \

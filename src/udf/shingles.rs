@@ -180,7 +180,7 @@ impl ScalarUDFImpl for Shingles {
     fn documentation(&self) -> Option<&Documentation> {
         static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
             Documentation::builder(
-                super::DOC_SECTION,
+                super::section::DOC_SECTION,
                 "Returns the sorted distinct hashes of the shingles of a text: of every run of `size` consecutive words \
                  or characters. Returns NULL for a NULL text, and an empty list for a text of fewer units than `size` \
                  or, after normalisation, of fewer words than `min_words`. The settings must be literals.",

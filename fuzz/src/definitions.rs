@@ -1,0 +1,76 @@
+//! Words and normalisation steps as their definitions have them, by the plainest means.
+
+use resemblance::job::{Normalize, Words};
+use unicode_normalization::UnicodeNormalization;
+use unicode_segmentation::UnicodeSegmentation;
+
+/// The rule that a byte stands for.
+pub fn rule(byte: u8) -> Words {
+    [Words::Unicode, Words::WordCharacters, Words::Spaces][usize::from(byte) % 3]
+}
+
+/// The words of a text.
+pub fn words(text: &str, rule: Words) -> Vec<&str> {
+    match rule {
+        Words::Unicode => text.unicode_words().collect(),
+        Words::WordCharacters => {
+            text.split(|c| !is_word_character(c)).filter(|word| !word.is_empty()).collect()
+        }
+        Words::Spaces => text.split_whitespace().collect(),
+    }
+}
+
+fn is_word_character(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// A text as a row of parts, each of which is a word or lies between words.
+fn parts(text: &str, rule: Words) -> Vec<&str> {
+    match rule {
+        Words::Unicode => text.split_word_bounds().collect(),
+        Words::WordCharacters => runs(text, is_word_character),
+        Words::Spaces => runs(text, |c| !c.is_whitespace()),
+    }
+}
+
+/// The longest runs of characters of which all are `alike`, or none is.
+fn runs(text: &str, alike: fn(char) -> bool) -> Vec<&str> {
+    let mut runs = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|c| alike(c) != alike(first)).unwrap_or(rest.len());
+        runs.push(&rest[..end]);
+        rest = &rest[end..];
+    }
+    runs
+}
+
+/// A text after one step.
+pub fn step(text: &str, step: &Normalize, rule: Words) -> String {
+    let without = |leaves: &dyn Fn(&str) -> bool| {
+        let stays = |part: &&str| words(part, rule) != [*part] || !leaves(part);
+        parts(text, rule).into_iter().filter(stays).collect()
+    };
+    match step {
+        Normalize::Lowercase => text.to_lowercase(),
+        Normalize::LettersOnly => {
+            let letters = text.split(|c: char| !c.is_alphabetic());
+            let mut out = String::new();
+            for (at, run) in letters.enumerate() {
+                if at > 0 && (!out.ends_with(' ') || out.is_empty()) {
+                    out.push(' ');
+                }
+                out.push_str(run);
+            }
+            out
+        }
+        Normalize::CollapseWhitespace => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        Normalize::DigitsOut => without(&|word| word.chars().all(char::is_numeric)),
+        Normalize::StopWords(language) => {
+            let list = stop_words::get(language.as_str());
+            without(&|word| list.iter().any(|stop| stop.to_lowercase() == word.to_lowercase()))
+        }
+        Normalize::SpacesToUnderscores => text.replace(char::is_whitespace, "_"),
+        Normalize::Nfkc => text.nfkc().collect(),
+    }
+}

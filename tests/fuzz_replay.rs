@@ -1,0 +1,105 @@
+//! The inputs of the fuzz targets, replayed: the seeds, and whatever broke a promise once.
+
+#[path = "../fuzz/src/lib.rs"]
+mod targets;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use targets::TARGETS;
+
+use crate::support::repository;
+
+/// The inputs in a folder of `fuzz/`, for one target; none where it has no such folder.
+fn inputs(folder: &str, target: &str) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(repository("fuzz").join(folder).join(target)) else { return Vec::new() };
+    let mut inputs: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    inputs.sort();
+    inputs
+}
+
+/// Runs a target over its inputs; the names of those that broke a promise come at the end.
+fn replay(target: &str) {
+    let (_, check) = TARGETS.into_iter().find(|(name, _)| *name == target).unwrap();
+    let seeds = inputs("seeds", target);
+    assert!(seeds.len() >= 3, "{target} has few seeds or none: {seeds:?}");
+    let mut broken = Vec::new();
+    for path in seeds.into_iter().chain(inputs("regressions", target)) {
+        let bytes = std::fs::read(&path).unwrap();
+        if std::panic::catch_unwind(|| check(&bytes)).is_err() {
+            broken.push(path.display().to_string());
+        }
+    }
+    assert!(broken.is_empty(), "{target} broke a promise (see above) on:\n{}", broken.join("\n"));
+}
+
+#[test]
+fn words() {
+    replay("words");
+}
+
+#[test]
+fn normalize() {
+    replay("normalize");
+}
+
+#[test]
+fn job_file() {
+    replay("job_file");
+}
+
+#[test]
+fn sgml() {
+    replay("sgml");
+}
+
+#[test]
+fn csv() {
+    replay("csv");
+}
+
+#[test]
+fn json_lines() {
+    replay("json_lines");
+}
+
+#[test]
+fn parquet() {
+    replay("parquet");
+}
+
+#[test]
+fn manifest() {
+    replay("manifest");
+}
+
+/// Each target is in the list, in the manifest and here, and no folder of inputs is without one.
+#[test]
+fn every_folder_of_inputs_belongs_to_a_target() {
+    let names: BTreeSet<String> = TARGETS.iter().map(|(name, _)| name.to_string()).collect();
+    let here = std::fs::read_to_string(repository("tests/fuzz_replay.rs")).unwrap();
+    let manifest = std::fs::read_to_string(repository("fuzz/Cargo.toml")).unwrap();
+    for name in &names {
+        assert!(here.contains(&format!("replay(\"{name}\");")), "{name} is not replayed");
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} is no target of fuzz/Cargo.toml");
+        assert!(repository(&format!("fuzz/targets/{name}.rs")).exists());
+    }
+    for folder in ["seeds", "regressions"] {
+        let Ok(entries) = std::fs::read_dir(repository("fuzz").join(folder)) else { continue };
+        for entry in entries {
+            let name = entry.unwrap().file_name().to_string_lossy().into_owned();
+            assert!(names.contains(&name), "fuzz/{folder}/{name} belongs to no target");
+        }
+    }
+}
+
+/// The checks themselves bite: each of these inputs goes against what a target promises.
+#[test]
+fn a_broken_promise_is_noticed() {
+    // A definition that is not the kernel's: with another rule for words, "can't" is two.
+    let rule = targets::definitions::rule(0);
+    let other = targets::definitions::rule(1);
+    assert_ne!(targets::definitions::words("can't", rule), targets::definitions::words("can't", other));
+    let lower = resemblance::job::Normalize::Lowercase;
+    assert_eq!(targets::definitions::step("ΑΣ", &lower, rule), "ας");
+}
