@@ -204,7 +204,7 @@ impl Engine for Cluster {
                 );
                 return Err(Error::engine(said).because(why));
             }
-            let told = why.told_whole();
+            let told = why.one_line();
             tracing::warn!(step, attempts, why = told, "the step is submitted anew");
             watch.progress.recovering(&told);
             let pause = GLANCE.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
