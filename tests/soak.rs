@@ -6,8 +6,8 @@
 //!
 //! Each round runs a job of some seconds while executors, the scheduler and drivers are killed, stopped and started
 //! again from random moments on, and holds its rows against those of one process. An executor is struck only in the midst
-//! of a task, however long that is waited for, and a driver or a scheduler only while the run goes on: a fault that finds
-//! nothing to strike is not counted. It prints a line for each round and the faults that happened in all; the same seed
+//! of a task, however long that is waited for, a scheduler only while a task runs, and a driver only while it does: a fault
+//! that finds nothing to strike is not counted. It prints a line for each round and the faults that happened in all; the same seed
 //! gives the same faults.
 
 use std::time::{Duration, Instant};
@@ -283,8 +283,14 @@ fn strike(scene: &mut Scene, driver: &mut Driver, fault: Fault, draining: &mut [
                 return Strike::Later;
             }
         }
-        Fault::KillScheduler | Fault::StopScheduler if cluster.scheduler().ended().is_some() => {
-            return Strike::Nothing;
+        Fault::KillScheduler | Fault::StopScheduler => {
+            if cluster.scheduler().ended().is_some() {
+                return Strike::Nothing;
+            }
+            // Where no task runs, the run may need no scheduler any more.
+            if !(0..2).any(|place| cluster.is_busy(place)) {
+                return Strike::Later;
+            }
         }
         Fault::StartExecutor(place) if draining[place] && cluster.executor(place).ended().is_none() => {
             return Strike::Later;
