@@ -135,7 +135,7 @@ impl Error {
     }
 
     /// Its message and those of its causes in one line, without what one repeats of another.
-    pub fn told_whole(&self) -> String {
+    pub fn one_line(&self) -> String {
         let mut whole = String::new();
         for message in self.messages() {
             if !whole.contains(&message) {

@@ -5,19 +5,19 @@
 //! ```
 //!
 //! Each round runs a job of some seconds while executors, the scheduler and drivers are killed, stopped and started
-//! again from random moments on, and holds its rows against those of one process. An executor is struck only in the midst
-//! of a task, however long that is waited for, and a driver or a scheduler only while the run goes on: a fault that finds
-//! nothing to strike is not counted. It prints a line for each round and the faults that happened in all; the same seed
-//! gives the same faults.
+//! again, each from a random step on, and holds its rows against those of one process. An executor is struck only in the
+//! midst of a task, a scheduler only while a task runs, and a driver only while it does: a fault that finds nothing to
+//! strike until the run ends is not counted. It prints a line for each round and the faults that happened in all; the same
+//! seed gives the same faults.
 
 use std::time::{Duration, Instant};
 
 use crate::cluster::faults::Scene;
 use crate::cluster::rows::generated;
-use crate::support::Random;
 use crate::support::cluster::{Cluster, Driver};
 use crate::support::process::let_pass;
 use crate::support::rows::assert_rows;
+use crate::support::{Random, manifest};
 
 /// Drivers that one round may need: those that are killed, and those that give up while too much is away.
 const DRIVERS: usize = 6;
@@ -25,54 +25,33 @@ const DRIVERS: usize = 6;
 /// Within this time a round ends.
 const ROUND: Duration = Duration::from_secs(300);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy)]
 enum Fault {
     KillExecutor(usize),
-    StartExecutor(usize),
     StopExecutor(usize),
-    ContinueExecutor(usize),
     DrainExecutor(usize),
     KillScheduler,
-    StartScheduler,
     StopScheduler,
-    ContinueScheduler,
     KillDriver,
 }
 
-/// One to four faults, each with what mends it, by milliseconds from the start of a round.
-fn faults(random: &mut Random, length: Duration) -> Vec<(u64, Fault)> {
-    let length = length.as_millis() as usize;
-    let mut faults = Vec::new();
-    for _ in 0..1 + random.below(4) {
-        let at = random.below(length) as u64;
-        let place = random.below(2);
-        let later = |random: &mut Random, most: usize| at + random.below(most) as u64;
+/// A fault, the number of steps after which it is due, and milliseconds until what it struck is there again.
+type Planned = (usize, Fault, usize);
+
+/// One to four faults of a run of so many steps.
+fn faults(random: &mut Random, steps: usize) -> Vec<Planned> {
+    let fault = |random: &mut Random| {
+        let (step, place) = (random.below(steps), random.below(2));
         match random.below(9) {
-            0..=2 => {
-                faults.push((at, Fault::KillExecutor(place)));
-                faults.push((later(random, 5_000), Fault::StartExecutor(place)));
-            }
-            3 => {
-                faults.push((at, Fault::DrainExecutor(place)));
-                faults.push((later(random, 8_000), Fault::StartExecutor(place)));
-            }
-            4 | 5 => {
-                faults.push((at, Fault::StopExecutor(place)));
-                faults.push((later(random, 15_000), Fault::ContinueExecutor(place)));
-            }
-            6 => {
-                faults.push((at, Fault::KillScheduler));
-                faults.push((later(random, 5_000), Fault::StartScheduler));
-            }
-            7 => {
-                faults.push((at, Fault::StopScheduler));
-                faults.push((later(random, 5_000), Fault::ContinueScheduler));
-            }
-            _ => faults.push((at, Fault::KillDriver)),
+            0..=2 => (step, Fault::KillExecutor(place), random.below(5_000)),
+            3 => (step, Fault::DrainExecutor(place), random.below(8_000)),
+            4 | 5 => (step, Fault::StopExecutor(place), random.below(15_000)),
+            6 => (step, Fault::KillScheduler, random.below(5_000)),
+            7 => (step, Fault::StopScheduler, random.below(5_000)),
+            _ => (step, Fault::KillDriver, 0),
         }
-    }
-    faults.sort_by_key(|(at, _)| *at);
-    faults
+    };
+    (0..1 + random.below(4)).map(|_| fault(random)).collect()
 }
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -86,14 +65,13 @@ fn soak_random_faults() {
     let rounds = number("RESEMBLANCE_SOAK_ROUNDS", 20);
     let seed = number("RESEMBLANCE_SOAK_SEED", 1);
     let mut scene = Scene::new(Cluster::start(), 6_000, &["lsh.hot_bucket=16"]);
-    let began = Instant::now();
     let driver = scene.run("undisturbed", &[]);
     scene.survives(driver, "undisturbed");
-    let length = began.elapsed();
+    let steps = manifest(&scene.output("undisturbed")).stages.len();
     let mut all = Happened::default();
     for round in 0..rounds {
         let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(round));
-        let faults = faults(&mut random, length);
+        let faults = faults(&mut random, steps);
         eprintln!("round {round} of seed {seed}: {faults:?}");
         let began = Instant::now();
         let happened = disturbed(&mut scene, &format!("round{round}"), &faults);
@@ -137,7 +115,6 @@ impl Happened {
             Fault::KillScheduler => self.schedulers_killed += 1,
             Fault::StopScheduler => self.schedulers_stopped += 1,
             Fault::KillDriver => self.drivers_killed += 1,
-            _ => {}
         }
     }
 
@@ -177,31 +154,26 @@ impl std::fmt::Display for Happened {
 }
 
 /// Runs the job under faults until it is done.
-fn disturbed(scene: &mut Scene, name: &str, faults: &[(u64, Fault)]) -> Happened {
-    let mut left: Vec<_> = faults.to_vec();
+fn disturbed(scene: &mut Scene, name: &str, faults: &[Planned]) -> Happened {
+    let mut left: Vec<Planned> = faults.to_vec();
+    // When it is due, the fault, and the process that was struck.
+    let mut mends: Vec<(Instant, Fault, u32)> = Vec::new();
     let mut driver = scene.run(name, &["engine.stall_seconds=40"]);
     let mut happened = Happened { drivers: 1, ..Happened::default() };
-    let mut draining = [false; 2];
     let began = Instant::now();
     loop {
         assert!(began.elapsed() < ROUND, "{name} does not end");
-        let goes_on = driver.0.ended().is_none();
-        let mut waiting: Vec<usize> = Vec::new();
-        left.retain(|(at, fault)| {
-            let place = fault.place();
-            // What mends a fault comes after it, so the later faults of a place wait for the first one.
-            let due = began.elapsed() >= Duration::from_millis(*at) && !waiting.contains(&place);
-            let end = if due && goes_on {
-                strike(scene, &mut driver, *fault, &mut draining)
-            } else {
-                Strike::Later
-            };
-            match end {
-                Strike::Done => happened.note(*fault),
-                Strike::Nothing => happened.too_late += usize::from(fault.strikes()),
-                Strike::Later => waiting.push(place),
+        mends.retain(|(due, fault, id)| Instant::now() < *due || !mend(scene, *fault, *id));
+        let said = driver.0.said();
+        let steps = said.matches("done step=").count() + said.matches("an earlier run step=").count();
+        left.retain(|(step, fault, away)| {
+            let struck = steps >= *step && strike(scene, &mut driver, *fault);
+            if struck {
+                happened.note(*fault);
+                let due = Instant::now() + Duration::from_millis(*away as u64);
+                mends.push((due, *fault, struck_id(scene, *fault)));
             }
-            end == Strike::Later
+            !struck
         });
         if let Some(ended) = driver.0.ended() {
             if ended.success() {
@@ -218,78 +190,42 @@ fn disturbed(scene: &mut Scene, name: &str, faults: &[(u64, Fault)]) -> Happened
     }
     let record = driver.succeed(1);
     happened.recoveries = record["recoveries"].as_u64().unwrap();
+    happened.too_late = left.len();
     assert_rows(&scene.output(name), &scene.expected, name);
-    happened.too_late += left.iter().filter(|(_, fault)| fault.strikes()).count();
     // All are there and go on for the next round.
-    for place in 0..2 {
-        scene.cluster.executor(place).signal("CONT");
-        if scene.cluster.executor(place).ended().is_some() {
-            scene.cluster.spawn_executor(place);
-        }
-    }
-    scene.cluster.scheduler().signal("CONT");
-    if scene.cluster.scheduler().ended().is_some() {
-        scene.cluster.start_scheduler();
+    while !mends.is_empty() {
+        mends.retain(|(_, fault, id)| !mend(scene, *fault, *id));
+        let_pass(Duration::from_millis(20));
     }
     std::fs::remove_dir_all(scene.output(name)).unwrap();
     happened
 }
 
-impl Fault {
-    /// What it strikes or mends.
-    fn place(self) -> usize {
-        match self {
-            Fault::KillExecutor(place)
-            | Fault::StartExecutor(place)
-            | Fault::StopExecutor(place)
-            | Fault::ContinueExecutor(place)
-            | Fault::DrainExecutor(place) => place,
-            Fault::KillDriver => 3,
-            _ => 2,
-        }
-    }
-
-    /// Whether it does harm, and does not only mend it.
-    fn strikes(self) -> bool {
-        use Fault::{ContinueExecutor, ContinueScheduler, StartExecutor, StartScheduler};
-        !matches!(self, StartExecutor(_) | ContinueExecutor(_) | StartScheduler | ContinueScheduler)
-    }
-}
-
-/// What came of a fault.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Strike {
-    Done,
-    /// What it strikes is not there.
-    Nothing,
-    /// An executor is in no task now, or has not ended yet.
-    Later,
-}
-
-/// Does a fault, or what mends one.
-fn strike(scene: &mut Scene, driver: &mut Driver, fault: Fault, draining: &mut [bool; 2]) -> Strike {
+/// Does a fault; whether there was something to strike now.
+fn strike(scene: &mut Scene, driver: &mut Driver, fault: Fault) -> bool {
     let cluster = &mut scene.cluster;
+    if driver.0.ended().is_some() {
+        return false;
+    }
     match fault {
         Fault::KillExecutor(place) | Fault::StopExecutor(place) | Fault::DrainExecutor(place) => {
-            if cluster.executor(place).ended().is_some() {
-                return Strike::Nothing;
-            }
-            if !cluster.is_busy(place) {
-                return Strike::Later;
+            if cluster.executor(place).ended().is_some() || !cluster.is_busy(place) {
+                return false;
             }
             cluster.executor(place).stop();
+            // Its task may have ended just before; what still stood from an earlier fault stays so.
             if !cluster.is_busy(place) {
                 cluster.executor(place).signal("CONT");
-                return Strike::Later;
+                return false;
             }
         }
-        Fault::KillScheduler | Fault::StopScheduler if cluster.scheduler().ended().is_some() => {
-            return Strike::Nothing;
+        // Where no task runs, the run may need no scheduler any more.
+        Fault::KillScheduler | Fault::StopScheduler => {
+            if cluster.scheduler().ended().is_some() || !(0..2).any(|place| cluster.is_busy(place)) {
+                return false;
+            }
         }
-        Fault::StartExecutor(place) if draining[place] && cluster.executor(place).ended().is_none() => {
-            return Strike::Later;
-        }
-        _ => {}
+        Fault::KillDriver => {}
     }
     match fault {
         Fault::KillExecutor(place) => cluster.executor(place).kill(),
@@ -297,22 +233,43 @@ fn strike(scene: &mut Scene, driver: &mut Driver, fault: Fault, draining: &mut [
         Fault::DrainExecutor(place) => {
             cluster.executor(place).signal("TERM");
             cluster.executor(place).signal("CONT");
-            draining[place] = true;
         }
-        Fault::StartExecutor(place) if cluster.executor(place).ended().is_some() => {
-            cluster.spawn_executor(place);
-            draining[place] = false;
-        }
-        Fault::ContinueExecutor(place) => cluster.executor(place).signal("CONT"),
         Fault::KillScheduler => cluster.scheduler().kill(),
-        Fault::StartScheduler if cluster.scheduler().ended().is_some() => cluster.start_scheduler(),
-        // Another fault's end started it already.
-        Fault::StartExecutor(_) | Fault::StartScheduler => {}
         Fault::StopScheduler => cluster.scheduler().signal("STOP"),
-        Fault::ContinueScheduler => cluster.scheduler().signal("CONT"),
         Fault::KillDriver => driver.0.kill(),
     }
-    Strike::Done
+    true
+}
+
+/// The process that a fault strikes; 0 for the driver, which nothing brings back.
+fn struck_id(scene: &mut Scene, fault: Fault) -> u32 {
+    match fault {
+        Fault::KillExecutor(place) | Fault::StopExecutor(place) | Fault::DrainExecutor(place) => {
+            scene.cluster.executor(place).id()
+        }
+        Fault::KillScheduler | Fault::StopScheduler => scene.cluster.scheduler().id(),
+        Fault::KillDriver => 0,
+    }
+}
+
+/// Brings back what a fault struck, the process `id`; whether that could be done now.
+fn mend(scene: &mut Scene, fault: Fault, id: u32) -> bool {
+    let cluster = &mut scene.cluster;
+    match fault {
+        // The end of another fault put a new process in its place already.
+        Fault::KillExecutor(place) | Fault::StopExecutor(place) | Fault::DrainExecutor(place)
+            if cluster.executor(place).id() != id => {}
+        Fault::KillScheduler | Fault::StopScheduler if cluster.scheduler().id() != id => {}
+        Fault::KillExecutor(place) => cluster.spawn_executor(place),
+        // It still drains.
+        Fault::DrainExecutor(place) if cluster.executor(place).ended().is_none() => return false,
+        Fault::DrainExecutor(place) => cluster.spawn_executor(place),
+        Fault::StopExecutor(place) => cluster.executor(place).signal("CONT"),
+        Fault::KillScheduler => cluster.start_scheduler(),
+        Fault::StopScheduler => cluster.scheduler().signal("CONT"),
+        Fault::KillDriver => {}
+    }
+    true
 }
 
 #[test]

@@ -131,11 +131,23 @@ impl Cluster {
     async fn watch_over(&self, name: &str, seen: &mut Seen, watch: &Watch) -> String {
         let began = Instant::now();
         let mut moved = Instant::now();
+        // Since when there is no executor.
+        let mut alone = None;
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
             tokio::time::sleep(GLANCE).await;
             if self.look(name, seen, watch).await {
-                moved = Instant::now();
+                (moved, alone) = (Instant::now(), None);
+            } else if self.rest.executors().await.is_ok_and(|executors| executors.count == 0) {
+                let since = *alone.get_or_insert_with(Instant::now);
+                if since.elapsed().as_secs() >= self.settings.wait_seconds {
+                    let waited = self.settings.wait_seconds;
+                    return format!(
+                        "the scheduler has had no executor for engine.wait_seconds, which is {waited}"
+                    );
+                }
+            } else {
+                alone = None;
             }
             let last = &seen.advance;
             let patience = if last.running > 0 { stall.saturating_mul(RUNNING) } else { stall };
@@ -204,7 +216,7 @@ impl Engine for Cluster {
                 );
                 return Err(Error::engine(said).because(why));
             }
-            let told = why.told_whole();
+            let told = why.one_line();
             tracing::warn!(step, attempts, why = told, "the step is submitted anew");
             watch.progress.recovering(&told);
             let pause = GLANCE.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));

@@ -54,7 +54,7 @@ pub struct Settings {
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until Ctrl-C or SIGTERM, on which it ends its tasks first. `leaving` is ready when one of them has come:
+/// Runs an executor until Ctrl-C or SIGTERM, on which it ends its tasks first. `leaving` is true when one of them has come:
 /// from then on it begins no tasks.
 ///
 /// # Errors
@@ -116,8 +116,10 @@ pub async fn run(
     }
     let leaves = Arc::clone(&state);
     tokio::spawn(async move {
-        leaving.await;
-        leaves.leaving.cancel();
+        // Where signals cannot be heard, none has come.
+        if leaving.await {
+            leaves.leaving.cancel();
+        }
     });
     let config = Arc::new(config);
     let (host, port) = &settings.scheduler;

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
 use super::failure;
+use crate::engine::stores::LATER;
 use crate::error::Error;
 
 /// How long an executor that is about to end holds a task before it hands it back: others ask for work more often.
@@ -213,6 +214,7 @@ fn explain(error: DataFusionError, state: &State) -> DataFusionError {
     let kind = fault(&error);
     match kind {
         Fault::Ours | Fault::Cancelled | Fault::Memory => error,
+        Fault::Store => failure::on_executor(executor, "its storage does not answer", error).into(),
         Fault::DiskFull => {
             state.note_full_disk();
             failure::on_executor(executor, "no space is left on its disk", error).into()
@@ -237,6 +239,8 @@ fn explain(error: DataFusionError, state: &State) -> DataFusionError {
 enum Fault {
     /// An operator of ours has said all that there is to say.
     Ours,
+    /// A store that may answer later, or another executor.
+    Store,
     Cancelled,
     /// The task's memory pool is too small, which the driver explains.
     Memory,
@@ -265,6 +269,9 @@ fn fault(error: &DataFusionError) -> Fault {
         {
             return Fault::DiskFull;
         }
+    }
+    if chain(error).any(|cause| cause.to_string().contains(LATER)) {
+        return Fault::Store;
     }
     if chain(error).any(|cause| cause.is::<Error>()) {
         return Fault::Ours;
@@ -353,5 +360,7 @@ mod tests {
         assert_eq!(fault(&memory), Fault::Memory);
         let own = DataFusionError::from(Error::input("a.csv is damaged"));
         assert_eq!(fault(&own), Fault::Ours);
+        let away = Error::input("reading a.csv failed").because(Error::input(format!("503: {LATER}")));
+        assert_eq!(fault(&away.into()), Fault::Store);
     }
 }
