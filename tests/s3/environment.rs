@@ -73,8 +73,9 @@ const NAMES: [&str; 45] = [
     "AWS_SOMETHING_ELSE",
 ];
 
-/// Nobody listens there, so that each request ends at once.
-const ENVIRONMENT: [(&str, &str); 6] = [
+/// Nobody listens there, so that each request ends at once: also where one endpoint is taken for none.
+const ENVIRONMENT: [(&str, &str); 7] = [
+    ("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1"),
     ("AWS_ACCESS_KEY_ID", "id"),
     ("AWS_SECRET_ACCESS_KEY", "secret"),
     ("AWS_ENDPOINT", "http://127.0.0.1:1"),
@@ -135,6 +136,7 @@ async fn what_cannot_be_used_is_named() {
     ] {
         let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
         variables.remove("AWS_ENDPOINT");
+        variables.remove("AWS_ENDPOINT_URL_S3");
         variables.insert(name, value);
         let variables: Vec<(&str, &str)> = variables.into_iter().collect();
         let error = ask(&variables, "s3://bucket").await.unwrap_err();
