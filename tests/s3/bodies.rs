@@ -3,26 +3,26 @@
 use super::*;
 use crate::support::s3::Fault;
 
-/// A range of a Parquet file, or all of another one, of which less comes than was announced.
+/// A range of which less comes than was announced.
 #[test]
 fn a_body_that_ends_early_is_asked_for_again() {
     let s3 = S3::start();
     let documents = corpus(3, 60, 30);
-    for (i, format) in formats(&documents).iter().enumerate() {
+    // Of a range the head says where it ends; of a whole object nothing but its length does.
+    for (i, format) in formats(&documents).iter().enumerate().filter(|(_, format)| format.name == "parquet") {
         let folder = tempfile::tempdir().unwrap();
+        let input = folder.path().join("in");
+        std::fs::create_dir(&input).unwrap();
         for (name, bytes) in &format.files {
-            std::fs::write(folder.path().join(name), bytes).unwrap();
+            std::fs::write(input.join(name), bytes).unwrap();
         }
         let local = folder.path().join("out");
-        let job = job_file(folder.path(), &format.source(folder.path().to_str().unwrap()));
+        let job = job_file(folder.path(), &format.source(input.to_str().unwrap()));
         run_to(&s3.env(), &job, local.to_str().unwrap(), &[]).well();
 
         format.put(&s3, &format!("in{i}"));
         let job = job_file(folder.path(), &format.source(&s3.url(&format!("in{i}"))));
-        if format.name == "parquet" {
-            // Of a range the head says where it ends.
-            s3.faults.add(&format!("GET /data/in{i}/"), 2, Fault::Resize(-7));
-        }
+        s3.faults.add(&format!("GET /data/in{i}/"), 2, Fault::Resize(-7));
         run_to(&s3.env(), &job, &s3.url(&format!("out{i}")), &[]).well();
         assert_eq!(answers(&s3.file(&format!("out{i}"))), answers(&local), "{}", format.files[0].0);
         assert_eq!(s3.faults.left(), 0);

@@ -4,14 +4,11 @@ use resemblance::error::Error;
 
 use super::*;
 
-const NASTY: [&str; 22] = [
-    "\n",
-    "a\nb",
-    "hush\r\nx: y",
-    "\u{0}",
-    "\u{7f}",
-    "ä",
-    "\u{feff}",
+/// What no header and no URL can hold.
+const UNPRINTABLE: [&str; 7] = ["\n", "a\nb", "hush\r\nx: y", "\u{0}", "\u{7f}", "ä", "\u{feff}"];
+
+/// What looks like a value, for where it costs nothing to try.
+const PRINTABLE: [&str; 13] = [
     " ",
     "http://",
     "https://",
@@ -23,10 +20,8 @@ const NASTY: [&str; 22] = [
     "http://a b",
     "file:///hush",
     "-1",
-    "18446744073709551616",
-    "1e999s",
-    "{\"hush\": 1}",
     "%",
+    "{\"hush\": 1}",
 ];
 
 /// All that the client reads, and one that it does not.
@@ -78,8 +73,9 @@ const NAMES: [&str; 45] = [
     "AWS_SOMETHING_ELSE",
 ];
 
-/// Nobody listens there, so that each request ends at once.
-const ENVIRONMENT: [(&str, &str); 6] = [
+/// Nobody listens there, so that each request ends at once: also where one endpoint is taken for none.
+const ENVIRONMENT: [(&str, &str); 7] = [
+    ("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1"),
     ("AWS_ACCESS_KEY_ID", "id"),
     ("AWS_SECRET_ACCESS_KEY", "secret"),
     ("AWS_ENDPOINT", "http://127.0.0.1:1"),
@@ -102,7 +98,12 @@ async fn ask(variables: &[(&str, &str)], url: &str) -> Result<(), Error> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_variable_makes_a_panic_or_repeats_its_value() {
     use futures::StreamExt;
-    let cases = NAMES.iter().flat_map(|name| NASTY.iter().map(move |nasty| (*name, *nasty)));
+    let cases = NAMES.iter().flat_map(|name| {
+        // Whatever is taken costs the making of a client.
+        let url = ["ENDPOINT", "URI", "REGION"].iter().any(|part| name.contains(part));
+        let printable = if url { &PRINTABLE[..] } else { &["18446744073709551616"] };
+        UNPRINTABLE.iter().chain(printable).map(move |nasty| (*name, *nasty))
+    });
     let asked = futures::stream::iter(cases).map(|(name, nasty)| async move {
         let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
         variables.insert(name, nasty);
@@ -111,7 +112,7 @@ async fn no_variable_makes_a_panic_or_repeats_its_value() {
         assert!(!format!("{error:?}").contains("hush"), "{name}: {error:?}");
     });
     let count = asked.buffer_unordered(32).count().await;
-    assert_eq!(count, NAMES.len() * NASTY.len());
+    assert!(count > 8 * NAMES.len());
 }
 
 #[tokio::test]
@@ -135,6 +136,7 @@ async fn what_cannot_be_used_is_named() {
     ] {
         let mut variables: BTreeMap<&str, &str> = ENVIRONMENT.into_iter().collect();
         variables.remove("AWS_ENDPOINT");
+        variables.remove("AWS_ENDPOINT_URL_S3");
         variables.insert(name, value);
         let variables: Vec<(&str, &str)> = variables.into_iter().collect();
         let error = ask(&variables, "s3://bucket").await.unwrap_err();

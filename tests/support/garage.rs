@@ -4,10 +4,10 @@
 //! both are told that they did.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
-use super::process::{Process, free_ports, wait_for};
+use super::process::{Process, free_ports, get, wait_for};
 
 /// The bucket that is there from the start.
 pub const BUCKET: &str = "data";
@@ -47,7 +47,7 @@ impl Garage {
     /// A node with an empty bucket.
     pub fn start(program: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let port = free_ports(3);
+        let port = free_ports(2);
         let config = folder.path().join("garage.toml");
         let text = format!(
             "metadata_dir = {:?}\ndata_dir = {:?}\ndb_engine = \"sqlite\"\nreplication_factor = 1\n\
@@ -60,29 +60,15 @@ impl Garage {
             port + 1,
         );
         std::fs::write(&config, text).unwrap();
-        let ask = |arguments: &[&str]| {
-            let mut command = Command::new(program);
-            let output =
-                command.arg("-c").arg(&config).args(arguments).stdin(Stdio::null()).output().unwrap();
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            match output.status.success() {
-                true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-                false => Err(format!("garage {arguments:?}: {said}")),
-            }
-        };
-        let node = Process::start(
-            "garage",
-            Command::new(program).arg("-c").arg(&config).arg("server"),
-            folder.path(),
-        );
-        wait_for("Garage to answer", DEADLINE, || ask(&["status"]).ok());
-        let id = ask(&["node", "id", "--quiet"]).unwrap();
-        let id = id.trim().split('@').next().unwrap().to_owned();
-        ask(&["layout", "assign", "--zone", "here", "--capacity", "1G", &id]).unwrap();
-        ask(&["layout", "apply", "--version", "1"]).unwrap();
-        wait_for("Garage to have a layout", DEADLINE, || ask(&["bucket", "create", BUCKET]).ok());
-        ask(&["key", "import", "--yes", "-n", "tests", ACCESS_KEY, SECRET_KEY]).unwrap();
-        ask(&["bucket", "allow", "--read", "--write", "--owner", BUCKET, "--key", ACCESS_KEY]).unwrap();
+        let mut command = Command::new(program);
+        command.arg("-c").arg(&config).args(["server", "--single-node", "--default-bucket"]);
+        command.env("GARAGE_DEFAULT_ACCESS_KEY", ACCESS_KEY).env("GARAGE_DEFAULT_SECRET_KEY", SECRET_KEY);
+        let mut node = Process::start("garage", command.env("GARAGE_DEFAULT_BUCKET", BUCKET), folder.path());
+        // It makes key and bucket first, and listens then.
+        wait_for("Garage to answer", DEADLINE, || {
+            assert!(node.ended().is_none(), "Garage ended: {}", node.said());
+            get("127.0.0.1", port, "/")
+        });
         Self { _node: node, port, _folder: folder }
     }
 
