@@ -137,11 +137,13 @@ fn circles_beside(sources: &Crate, known: &[(&str, &str, &str)]) -> Vec<String> 
     let left = circles(sources, |from, to| !known.iter().any(|entry| is(entry, (from, to))));
     let new = left.iter().map(|circle| format!("these files import one another: {}", circle.join(" ")));
     let needless = known.iter().filter(|&entry| {
-        let others = |from: &str, to: &str| !known.iter().any(|other| other != entry && is(other, (from, to)));
+        let others =
+            |from: &str, to: &str| !known.iter().any(|other| other != entry && is(other, (from, to)));
         circles(sources, others).len() == left.len()
     });
-    let gone =
-        needless.map(|(from, to, _)| format!("no circle goes through the import of {to} by {from}: take it off the list"));
+    let gone = needless.map(|(from, to, _)| {
+        format!("no circle goes through the import of {to} by {from}: take it off the list")
+    });
     new.chain(gone).collect()
 }
 

@@ -1,8 +1,14 @@
 //! Words and normalisation steps as their definitions have them, by the plainest means.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
 use resemblance::job::{Normalize, Words};
 use unicode_normalization::UnicodeNormalization;
 use unicode_segmentation::UnicodeSegmentation;
+
+/// The stop words of the languages that were asked for, in lower case.
+static STOP_WORDS: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
 
 /// The rule that a byte stands for.
 pub fn rule(byte: u8) -> Words {
@@ -67,8 +73,11 @@ pub fn step(text: &str, step: &Normalize, rule: Words) -> String {
         Normalize::CollapseWhitespace => text.split_whitespace().collect::<Vec<_>>().join(" "),
         Normalize::DigitsOut => without(&|word| word.chars().all(char::is_numeric)),
         Normalize::StopWords(language) => {
-            let list = stop_words::get(language.as_str());
-            without(&|word| list.iter().any(|stop| stop.to_lowercase() == word.to_lowercase()))
+            let mut lists = STOP_WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+            let list = lists.entry(language.clone()).or_insert_with(|| {
+                stop_words::get(language.as_str()).iter().map(|word| word.to_lowercase()).collect()
+            });
+            without(&|word| list.contains(&word.to_lowercase()))
         }
         Normalize::SpacesToUnderscores => text.replace(char::is_whitespace, "_"),
         Normalize::Nfkc => text.nfkc().collect(),

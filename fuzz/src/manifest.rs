@@ -8,8 +8,8 @@ use futures::stream::BoxStream;
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions,
-    PutOptions, PutPayload, PutResult, Result as StoreResult,
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as StoreResult,
 };
 use resemblance::error::{Error, Kind};
 use resemblance::query::Finished;
@@ -50,7 +50,10 @@ pub fn check(bytes: &[u8]) {
     let (_, inside) = output.split_once("//").and_then(|(_, rest)| rest.split_once('/')).expect("a URL");
     for path in asked.lock().expect("one thread asks at a time").iter() {
         let below = path.strip_prefix(inside).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        assert!(below && !path.split('/').any(|part| part == ".."), "{path} was asked for, outside of {inside}");
+        assert!(
+            below && !path.split('/').any(|part| part == ".."),
+            "{path} was asked for, outside of {inside}"
+        );
     }
 }
 
@@ -80,7 +83,12 @@ impl fmt::Display for Recording {
 
 #[async_trait]
 impl ObjectStore for Recording {
-    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> StoreResult<PutResult> {
+    async fn put_opts(
+        &self,
+        path: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> StoreResult<PutResult> {
         self.note(path);
         self.inner.put_opts(path, payload, options).await
     }

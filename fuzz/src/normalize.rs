@@ -37,7 +37,8 @@ pub fn check(bytes: &[u8]) {
     let steps: Vec<Normalize> = steps.iter().map(|byte| step(*byte)).collect();
     let text = String::from_utf8_lossy(text);
 
-    let expected = steps.iter().fold(text.clone().into_owned(), |text, step| definitions::step(&text, step, rule));
+    let expected =
+        steps.iter().fold(text.clone().into_owned(), |text, step| definitions::step(&text, step, rule));
     let found = normalized(&text, &steps, rule);
     assert_eq!(found, expected, "{steps:?} by {rule:?} of {text:?}");
     for step in steps.iter().filter(|step| settles(step)) {

@@ -43,7 +43,11 @@ pub struct Row {
 
 /// A store of one object, under a name that no other input had: what the session remembers of one must not serve
 /// another. The session that knows the store, and the object's URL.
-pub fn store_of(bytes: &[u8], name: &str, wrap: impl Fn(Arc<InMemory>) -> Arc<dyn ObjectStore>) -> (SessionContext, String) {
+pub fn store_of(
+    bytes: &[u8],
+    name: &str,
+    wrap: impl Fn(Arc<InMemory>) -> Arc<dyn ObjectStore>,
+) -> (SessionContext, String) {
     static INPUTS: AtomicU64 = AtomicU64::new(0);
     let number = INPUTS.fetch_add(1, Ordering::Relaxed);
     let bucket = format!("s3://input-{}", number % 64);

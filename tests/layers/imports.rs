@@ -53,8 +53,7 @@ struct Use {
 impl Crate {
     /// Reads the files of a crate, by their paths from the folder that holds `src`.
     pub fn new(sources: &BTreeMap<String, String>) -> Self {
-        let mut found =
-            Self { modules: BTreeMap::new(), files: BTreeMap::new(), imports: Vec::new() };
+        let mut found = Self { modules: BTreeMap::new(), files: BTreeMap::new(), imports: Vec::new() };
         for (path, text) in sources {
             let module = module_of(path);
             // The command is a crate of its own, which no path of this one leads to.
@@ -129,9 +128,10 @@ impl Crate {
                     child
                 } else {
                     // Perhaps another `use` of the module brought the name.
-                    let binding = self.files[file].uses.iter().find(|used| {
-                        used.name == name && used.module == *module && used.path != written
-                    })?;
+                    let binding = self.files[file]
+                        .uses
+                        .iter()
+                        .find(|used| used.name == name && used.module == *module && used.path != written)?;
                     self.absolute_within(file, module, &binding.path, steps.checked_sub(1)?)?
                 }
             }
@@ -153,7 +153,8 @@ impl Crate {
         let depth = (0..=path.len()).rev().find(|&n| self.modules.contains_key(&path[..n]))?;
         let file = &self.modules[&path[..depth]];
         let Some(name) = path.get(depth) else { return Some(file) };
-        let exported = self.files[file].uses.iter().filter(|used| used.exported && used.module == path[..depth]);
+        let exported =
+            self.files[file].uses.iter().filter(|used| used.exported && used.module == path[..depth]);
         for used in exported.filter(|used| used.name == *name || used.name == "*") {
             let Some(mut there) = self.absolute(file, &used.module, &used.path) else { continue };
             let is_glob = used.name == "*";
@@ -306,7 +307,10 @@ impl Reader<'_> {
                 }
             }
             exported = false;
-            if self.at > 0 && matches!(self.tokens.get(self.at - 1), Some(Token::Sign(';' | '}'))) && depth == 0 {
+            if self.at > 0
+                && matches!(self.tokens.get(self.at - 1), Some(Token::Sign(';' | '}')))
+                && depth == 0
+            {
                 only_tests = false;
             }
         }
@@ -321,9 +325,9 @@ impl Reader<'_> {
         let from = self.at;
         self.skip('[', ']');
         let words = |word: &str| Token::Name(word.to_owned());
-        self.tokens[from..self.at].windows(3).any(|three| {
-            *three == [words("cfg"), Token::Sign('('), words("test")]
-        })
+        self.tokens[from..self.at]
+            .windows(3)
+            .any(|three| *three == [words("cfg"), Token::Sign('('), words("test")])
     }
 
     /// Passes over a bracket and what it holds.
@@ -501,6 +505,8 @@ fn after_string(chars: &[char], mut at: usize) -> usize {
 fn after_raw_string(chars: &[char], at: usize) -> usize {
     let quote = position(chars, at, |c| c != '#');
     let hashes = quote - at;
-    let closes = |end: usize| chars[end] == '"' && chars[end + 1..].iter().take_while(|c| **c == '#').count() >= hashes;
+    let closes = |end: usize| {
+        chars[end] == '"' && chars[end + 1..].iter().take_while(|c| **c == '#').count() >= hashes
+    };
     (quote + 1..chars.len()).find(|&end| closes(end)).map_or(chars.len(), |end| end + 1 + hashes)
 }
