@@ -31,3 +31,4 @@ mod support;
 mod sweep;
 mod systems;
 mod udf;
+mod values;
