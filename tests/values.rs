@@ -344,6 +344,7 @@ fn late_long_rows_do_not_fill_the_memory() {
 
 // ---- builders -----------------------------------------------------------------------------------------------------------------
 
+#[derive(Debug)]
 struct Row {
     id: Option<String>,
 }
