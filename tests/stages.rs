@@ -1,6 +1,7 @@
 //! Single stages, held against naive versions of what they do.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -15,7 +16,7 @@ use resemblance::job::{BucketHash, Engine, Score, ScoreBy, curve};
 use resemblance::stage;
 use resemblance::udf::{lsh_bands, minhash};
 
-use crate::support::Random;
+use crate::support::{Random, job};
 
 fn context() -> SessionContext {
     session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap()
@@ -222,7 +223,7 @@ fn two_ids_with_one_key_are_told_from_one_id_that_comes_twice() {
         ("source", strings(&["b", "a", "a", "a", "a"])),
         ("position", Arc::new(UInt64Array::from(vec![0, 9, 10, 2, 3])) as Arc<dyn Array>),
         ("id", strings(&["x", "x", "y", "z", "x"])),
-        ("text", strings(&["", "", "", "", ""])),
+        ("text", strings(&["one two three"; 5])),
         ("doc", Arc::new(UInt64Array::from(vec![1, 1, 1, 2, 1])) as Arc<dyn Array>),
         (
             "reason",
@@ -230,7 +231,8 @@ fn two_ids_with_one_key_are_told_from_one_id_that_comes_twice() {
         ),
     ])
     .unwrap();
-    let found = stage::duplicates::duplicates(context.read_batch(batch).unwrap()).unwrap();
+    let shingle = job(Path::new("in"), Path::new("out"), &[]).shingle;
+    let found = stage::duplicates::duplicates(context.read_batch(batch).unwrap(), &shingle).unwrap();
     let mut rows = BTreeSet::new();
     for batch in collect(found) {
         let text = |i: usize| batch.column(i).as_string::<i32>();

@@ -43,3 +43,4 @@ mod systems;
 mod terminal;
 mod together;
 mod udf;
+mod values;

@@ -9,6 +9,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use futures::TryStreamExt;
 
+use super::deal::deal;
 use super::{Engine, Watch};
 use crate::error::{Error, Result};
 use crate::sink::manifest::File;
@@ -35,6 +36,7 @@ impl Engine for Local {
     }
 
     async fn run(&self, _step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
+        let plan = deal(plan)?;
         let root: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(Arc::clone(&plan)));
         let mut stream = execute_stream(root, self.session.task_ctx())?;
         let mut files = Vec::new();

@@ -4,6 +4,7 @@
 //! [`Engine`], which gives back one row for each file that the plan wrote.
 
 pub mod cluster;
+mod deal;
 mod local;
 pub mod session;
 pub mod spills;

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
-use super::{BucketHash, DuplicateIds, Expand, Format, Method, ScoreBy, ShingleHash, Unit, Words};
+use super::{BucketHash, DuplicateIds, Expand, Format, Method, OnError, ScoreBy, ShingleHash, Unit, Words};
 use crate::error::Result;
 
 /// The share of pairs at the threshold that the bands must find, where `[lsh]` says nothing.
@@ -71,9 +71,13 @@ pub struct Source {
     /// Column, or list of columns, that holds the text. Default: `body` for reuters; no column for text, whose files
     /// are the documents; required for the others.
     pub text: Option<Names>,
-    /// What happens when an id comes twice: `error` ends the run, `reject` keeps the first.
+    /// What happens when an id comes twice: `error` ends the run, `reject` keeps the first that can be compared.
     #[serde(default = "Source::duplicate_ids")]
     pub duplicate_ids: DuplicateIds,
+    /// What happens to a row of a CSV or JSON lines file that cannot be read: `error` ends the run and names the line,
+    /// `reject` puts the row into the table `rejects`.
+    #[serde(default)]
+    pub on_error: OnError,
     /// CSV: the character between fields.
     #[serde(default = "Source::delimiter")]
     pub delimiter: String,

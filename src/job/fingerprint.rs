@@ -6,14 +6,15 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    BucketHash, Csv, Family, InputFile, Job, Lsh, Minhash, Output, Score, Shingle, Source, Words, file,
+    BucketHash, Csv, Family, InputFile, Job, Lsh, Minhash, OnError, Output, Score, Shingle, Source, Words,
+    file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// 32 hexadecimal digits that stand for everything that can change a row of the result: the sections of the job that
-/// say what is computed, the inputs with their sizes and times, and [`FORMAT_VERSION`].
+/// say what is computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
 ///
 /// The job's name, the output's URL, the engine and the way in which bands and rows were chosen are not part of it; nor
 /// is the order of `inputs`. The digits are the XXH3-128 of a canonical text.
@@ -25,7 +26,7 @@ pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> String {
 fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     // Taken apart field by field, so that a new field does not compile until somebody has decided about it here.
     let Job { name: _, source, shingle, minhash, lsh, candidates, score, output, engine: _ } = job;
-    let Source { format, urls, id, id_separator, text, duplicate_ids, csv } = source;
+    let Source { format, urls, id, id_separator, text, duplicate_ids, on_error, csv } = source;
     let Csv { delimiter, header, quote } = csv;
     let Shingle { normalize, unit, words, size, separator, hash, min_words } = shingle;
     let Minhash { permutations, seed, family } = minhash;
@@ -52,6 +53,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*family != Family::MultiplyShift, format!("family {family:?}")),
         (*bucket_hash != BucketHash::Xxh3, format!("bucket_hash {bucket_hash:?}")),
         (table_size.is_some(), format!("table_size {table_size:?}")),
+        (*on_error != OnError::Error, format!("on_error {on_error:?}")),
         (*hot_bucket != file::Lsh::HOT_BUCKET, format!("hot_bucket {hot_bucket}")),
     ];
     for (_, line) in later.iter().filter(|(told, _)| *told) {
@@ -60,13 +62,17 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     }
     let mut inputs: Vec<&InputFile> = inputs.iter().collect();
     inputs.sort_by(|a, b| a.path.cmp(&b.path));
-    for InputFile { path, bytes, modified } in inputs {
+    for InputFile { path, bytes, modified, e_tag } in inputs {
         let (sign, since) = match modified.duration_since(UNIX_EPOCH) {
             Ok(since) => ("", since),
             Err(before) => ("-", before.duration()),
         };
         // Writing to a string does not fail.
-        let _ = writeln!(lines, "input {path:?} {bytes} {sign}{}", since.as_nanos());
+        let _ = write!(lines, "input {path:?} {bytes} {sign}{}", since.as_nanos());
+        if let Some(e_tag) = e_tag {
+            let _ = write!(lines, " {e_tag:?}");
+        }
+        lines.push('\n');
     }
     lines
 }
@@ -87,10 +93,11 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 19] = [
+        let changes: [Change<Job>; 20] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
+            ("on_error", |j| j.source.on_error = OnError::Reject),
             ("delimiter", |j| j.source.csv.delimiter = b';'),
             ("normalize", |j| j.shingle.normalize.push(Normalize::Nfkc)),
             ("size", |j| j.shingle.size += 1),
@@ -113,10 +120,11 @@ mod tests {
             change(&mut job);
             assert_ne!(fingerprint(&job, &inputs()), first, "{what}");
         }
-        let changes: [Change<Vec<InputFile>>; 4] = [
+        let changes: [Change<Vec<InputFile>>; 5] = [
             ("a file more", |i| i.push(InputFile { path: "c".into(), ..i[0].clone() })),
             ("a file less", |i| i.truncate(1)),
             ("bytes", |i| i[0].bytes += 1),
+            ("e_tag", |i| i[0].e_tag = Some("\"1\"".into())),
             ("modified", |i| i[0].modified += Duration::from_nanos(1)),
         ];
         for (what, change) in changes {
@@ -148,7 +156,7 @@ mod tests {
     }
 
     fn inputs() -> Vec<InputFile> {
-        let file = |path: &str, modified| InputFile { path: path.into(), bytes: 7, modified };
+        let file = |path: &str, modified| InputFile { path: path.into(), bytes: 7, modified, e_tag: None };
         let time = Duration::new(1_700_000_000, 123_456_789);
         vec![file("a", SystemTime::UNIX_EPOCH + time), file("b", SystemTime::UNIX_EPOCH - time)]
     }

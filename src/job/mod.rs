@@ -61,6 +61,9 @@ pub struct Source {
     pub text: Vec<String>,
     /// What happens when an id comes twice.
     pub duplicate_ids: DuplicateIds,
+    /// What happens to a row of a CSV or JSON lines file that cannot be read.
+    #[serde(default)]
+    pub on_error: OnError,
     /// How CSV files are written; other formats pass it over.
     pub csv: Csv,
 }
@@ -99,7 +102,19 @@ pub enum Id {
 pub enum DuplicateIds {
     /// The run ends with an error that names them.
     Error,
-    /// The first in order of (file, row) stays, the others go to `rejects`.
+    /// The first in order of (file, row) that can be compared stays, the others go to `rejects`.
+    Reject,
+}
+
+/// What happens to a row of a CSV or JSON lines file that cannot be read: a record with other fields than the others, a line
+/// that is no JSON object, an id of another type, bytes that are not UTF-8.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnError {
+    /// The run ends with an error that names the file and the line.
+    #[default]
+    Error,
+    /// The row goes to `rejects`.
     Reject,
 }
 
@@ -401,4 +416,6 @@ pub struct InputFile {
     pub bytes: u64,
     /// When it was last written.
     pub modified: SystemTime,
+    /// What its object store calls its content; none for files on disks, where a copy of a file would have another.
+    pub e_tag: Option<String>,
 }

@@ -187,6 +187,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
         id_separator: source.id_separator,
         text,
         duplicate_ids: source.duplicate_ids,
+        on_error: source.on_error,
         csv,
     })
 }

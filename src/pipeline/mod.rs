@@ -159,7 +159,7 @@ impl Run<'_> {
         let mut steps = Steps::new(engine, output, claim, watch, fingerprint, key, count_steps(job));
         let documents = match job.source.duplicate_ids {
             DuplicateIds::Error => stage::documents::documents(read.frame)?,
-            DuplicateIds::Reject => without_duplicates(&mut steps, read.frame).await?,
+            DuplicateIds::Reject => without_duplicates(&mut steps, job, read.frame).await?,
         };
         sketches(&mut steps, job, documents).await?;
         let repeated = stage::duplicates::repeated(steps.table("keys")?, NAMED_DUPLICATES)?;
@@ -211,10 +211,10 @@ fn count_steps(job: &Job) -> usize {
     7 + duplicates + candidates + dictionary
 }
 
-/// Finds documents whose key came before, in a first reading of which only ids are kept.
-async fn without_duplicates(steps: &mut Steps<'_>, read: DataFrame) -> Result<DataFrame> {
+/// Finds documents whose key came before, in a first reading of which only ids are kept, and the texts of those that come twice are measured.
+async fn without_duplicates(steps: &mut Steps<'_>, job: &Job, read: DataFrame) -> Result<DataFrame> {
     let documents = stage::documents::documents(read)?;
-    let frame = stage::duplicates::duplicates(documents.clone())?;
+    let frame = stage::duplicates::duplicates(documents.clone(), &job.shingle)?;
     steps.run("duplicates", vec![tables::target("duplicates", Rows::All)], vec![frame]).await?;
     stage::duplicates::reject(documents, steps.table("duplicates")?)
 }

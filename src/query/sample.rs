@@ -95,7 +95,7 @@ async fn kept(session: &SessionContext, job: &Job, rows: &RecordBatch, most: usi
     for (row, doc) in (0_u64..).zip(docs.values()) {
         let compared = comparable.contains(&row);
         match job.source.duplicate_ids {
-            DuplicateIds::Reject if !seen.insert(doc) => continue,
+            DuplicateIds::Reject if compared && !seen.insert(doc) => continue,
             DuplicateIds::Error if compared && !seen.insert(doc) => {
                 return Err(Error::input(format!(
                     "ids must be unique, but `{}` is the id of several documents: name a column of unique ids as source.id (or row_number), or set source.duplicate_ids = \"reject\"",

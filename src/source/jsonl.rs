@@ -1,32 +1,34 @@
-//! JSON lines: the types of the needed values first, from the first rows, then the engine's reader.
-//!
-//! A later value of another type is an error, but for one: the reader takes a string of digits for a number, so that where
-//! the first rows have ids like `7`, a later `"007"` is `7` too.
+//! JSON lines: where the wanted values are, and of which kinds, from the first rows; the lines are read by
+//! [`super::reading`], which holds every row against what was found here.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, Fields, Schema};
+use bytes::Bytes;
 use datafusion::execution::context::SessionContext;
-use datafusion::functions::core::expr_fn::get_field;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use serde_json::Value;
+use serde::Deserializer as _;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
 
-use super::bytes::stream;
+use super::bytes::{decompressed, start};
 use super::columns::{Values, column, missing, needed};
-use super::csv::scans;
+use super::json_line::{JsonValue, Lines, ValueKind};
 use super::listing::File;
 use super::number_rows::value_name;
-use super::scan::{FileTable, Reader};
+use super::parse_files::{ParsedTable, Parser};
 use crate::error::{Context, Error, Result};
-use crate::job;
+use crate::job::{self, OnError};
 
 /// Files whose first rows are read at the same time; each holds up to [`SAMPLE_BYTES`].
 const CONCURRENT_SAMPLES: usize = 4;
-/// Rows of each file that types are taken from.
+/// Rows of each file that kinds are taken from.
 const SAMPLE_ROWS: usize = 1000;
 /// Bytes after which a sample ends with the row that it is in.
 const SAMPLE_BYTES: usize = 8 * 1024 * 1024;
+/// Objects in objects whose fields can be named.
+const MAX_DEPTH: usize = 32;
 
 /// The table of `files`, and the job's columns in it.
 ///
@@ -34,14 +36,14 @@ const SAMPLE_BYTES: usize = 8 * 1024 * 1024;
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for lines that are no JSON objects;
-/// [`Kind::Job`](crate::error::Kind::Job) for a column that no sampled row has or whose type cannot be used.
+/// [`Kind::Job`](crate::error::Kind::Job) for a column that no sampled row has or whose kind cannot be used.
 pub(super) async fn table(
     ctx: &SessionContext,
     source: &job::Source,
     files: &[Arc<File>],
-) -> Result<(FileTable, Values)> {
+) -> Result<(ParsedTable, Values)> {
     let samples: Vec<Sample> = stream::iter(files.iter().cloned())
-        .map(|file| sample(ctx, file))
+        .map(|file| sample(ctx, file, source.on_error))
         .buffered(CONCURRENT_SAMPLES)
         .try_collect()
         .await?;
@@ -54,102 +56,89 @@ pub(super) async fn table(
         return Err(Error::input(format!("{first} and all other files of the input are without a row")));
     }
 
-    let mut tree = Tree::default();
-    let mut paths = Vec::new();
-    for name in needed(source) {
+    let mut wanted = Vec::new();
+    let mut values = Values::new();
+    for (i, name) in needed(source).into_iter().enumerate() {
         let path = path(&shape, name)
             .ok_or_else(|| missing(name, &format!("the first rows of {first}"), shape.names()))?;
         let is_text = source.text.iter().any(|text| text == name);
-        tree.insert(&path, data_type(&shape, &path, name, is_text)?);
-        paths.push((name, path));
+        let kind = kind(&shape, &path, name, is_text)?;
+        let path = path.into_iter().map(str::to_owned).collect();
+        wanted.push(JsonValue { name: name.to_owned(), path, kind });
+        values.push((name.to_owned(), column(value_name(i))));
     }
-
-    let file_schema = Schema::new(tree.fields());
-    let values = paths
-        .into_iter()
-        .map(|(name, path)| {
-            let root = file_schema.index_of(path[0])?;
-            let value =
-                path[1..].iter().fold(column(value_name(root)), |parent, field| get_field(parent, *field));
-            Ok((name.to_owned(), value))
-        })
-        .collect::<Result<Values>>()?;
-    let columns = (0..file_schema.fields().len()).collect();
-    let full = samples.iter().filter(|sample| sample.rows > 0).map(|sample| (&sample.file, sample.row_bytes));
-    Ok((FileTable::new(Reader::Jsonl, Arc::new(file_schema), columns, scans(full)?), values))
+    let full = samples.into_iter().filter(|sample| sample.has_rows).map(|sample| sample.file).collect();
+    Ok((ParsedTable::new(Parser::JsonLines { wanted, on_error: source.on_error }, full), values))
 }
 
 /// What the first rows of a file tell.
 struct Sample {
     file: Arc<File>,
     shape: Shape,
-    rows: usize,
-    /// Bytes of a row, on average.
-    row_bytes: u64,
+    has_rows: bool,
 }
 
-async fn sample(ctx: &SessionContext, file: Arc<File>) -> Result<Sample> {
+async fn sample(ctx: &SessionContext, file: Arc<File>, on_error: OnError) -> Result<Sample> {
     let store = ctx.runtime_env().object_store(&file.store)?;
-    let mut bytes = stream(store.as_ref(), &file).await?;
-    let mut lines = Lines { shape: Shape::default(), rows: 0, line: 0, bytes: 0, path: &file.path };
-    let mut pending: Vec<u8> = Vec::new();
-    let mut read = 0;
-    while lines.rows < SAMPLE_ROWS && (read < SAMPLE_BYTES || lines.rows == 0) {
-        let next = bytes.try_next().await.context(|| format!("the start of {} cannot be read", file.path))?;
-        let Some(chunk) = next else {
-            lines.take(&pending)?;
-            break;
-        };
-        read += chunk.len();
-        let mut rest = chunk.as_ref();
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            pending.extend_from_slice(&rest[..end]);
-            lines.take(&pending)?;
-            pending.clear();
-            rest = &rest[end + 1..];
-            if lines.rows == SAMPLE_ROWS {
-                break;
-            }
+    let failed = || format!("the start of {} cannot be read", file.path);
+    let mut chunks = decompressed(store.as_ref(), &file.to_parse()).await?;
+    let mut chunk = start(&mut chunks).await.context(failed)?;
+    let mut rows = Rows { shape: Shape::default(), count: 0, path: &file.path, on_error };
+    let mut lines = Lines::default();
+    let mut read = chunk.len();
+    while rows.count < SAMPLE_ROWS && (read < SAMPLE_BYTES || rows.count == 0) {
+        if let Some(line) = lines.next(&mut chunk) {
+            rows.take(&line, lines.line())?;
+            continue;
         }
-        pending.extend_from_slice(rest);
+        chunk = chunks.try_next().await.context(failed)?.unwrap_or_else(Bytes::new);
+        read += chunk.len();
+        if chunk.is_empty() {
+            if let Some(line) = lines.end() {
+                rows.take(&line, lines.line())?;
+            }
+            break;
+        }
     }
-    let Lines { shape, rows, bytes, .. } = lines;
-    if rows == 0 {
+    let Rows { shape, count, .. } = rows;
+    if count == 0 {
         tracing::warn!(file = file.path, "this file has no rows");
     }
-    Ok(Sample { file, shape, rows, row_bytes: bytes / (rows as u64).max(1) })
+    Ok(Sample { file, shape, has_rows: count > 0 })
 }
 
-struct Lines<'a> {
+struct Rows<'a> {
     shape: Shape,
-    rows: usize,
-    line: usize,
-    bytes: u64,
+    count: usize,
     path: &'a str,
+    on_error: OnError,
 }
 
-impl Lines<'_> {
-    fn take(&mut self, line: &[u8]) -> Result<()> {
-        self.line += 1;
-        self.bytes += line.len() as u64;
+impl Rows<'_> {
+    fn take(&mut self, line: &[u8], number: u64) -> Result<()> {
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
-        let at = || format!("{} line {}", self.path, self.line);
-        let value: Value = serde_json::from_slice(line).map_err(|e| {
-            let whole = if self.line == 1 {
-                "; one JSON object a line is expected, not one document a file"
-            } else {
-                ""
-            };
-            Error::input(format!("{} is no JSON{whole}", at())).because(e)
-        })?;
-        if !value.is_object() {
-            return Err(Error::input(format!("{} is no JSON object: each line must be one", at())));
+        self.count += 1;
+        let text = std::str::from_utf8(line).map_err(|_| "is not UTF-8: convert the file".to_owned());
+        let wrong = match text.map(|text| self.shape.see_row(text)) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) if error.is_data() => "is no JSON object: each line must be one".to_owned(),
+            Ok(Err(error)) => {
+                let whole = if number == 1 {
+                    "; one JSON object a line is expected, not one document a file"
+                } else {
+                    ""
+                };
+                format!("is no JSON ({error}){whole}")
+            }
+            Err(wrong) => wrong,
+        };
+        match self.on_error {
+            OnError::Error => Err(Error::input(format!("{} line {number} {wrong}", self.path))),
+            // The reading puts it into the rejects.
+            OnError::Reject => Ok(()),
         }
-        self.shape.see(&value);
-        self.rows += 1;
-        Ok(())
     }
 }
 
@@ -158,8 +147,6 @@ impl Lines<'_> {
 struct Shape {
     string: bool,
     integer: bool,
-    /// An integer beyond `i64`.
-    unsigned: bool,
     float: bool,
     boolean: bool,
     array: bool,
@@ -168,32 +155,37 @@ struct Shape {
 }
 
 impl Shape {
-    fn see(&mut self, value: &Value) {
-        match value {
-            Value::Null => {}
-            Value::Bool(_) => self.boolean = true,
-            Value::Number(n) if n.is_i64() => self.integer = true,
-            Value::Number(n) if n.is_u64() => self.unsigned = true,
-            Value::Number(_) => self.float = true,
-            Value::String(_) => self.string = true,
-            Value::Array(_) => self.array = true,
-            Value::Object(fields) => {
-                for (name, value) in fields {
-                    // Not `entry`: it wants an owned name, and most are there.
-                    if let Some(shape) = self.fields.get_mut(name) {
-                        shape.see(value);
-                    } else {
-                        self.fields.entry(name.clone()).or_default().see(value);
-                    }
+    /// Looks at a row, which must be an object.
+    fn see_row(&mut self, text: &str) -> serde_json::Result<()> {
+        self.see_object(text, MAX_DEPTH)
+    }
+
+    fn see_object(&mut self, text: &str, depth: usize) -> serde_json::Result<()> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        reader.deserialize_map(Fields { shape: self, depth })?;
+        reader.end()
+    }
+
+    fn see(&mut self, raw: &str, depth: usize) {
+        match raw.as_bytes().first() {
+            Some(b'n') => {}
+            Some(b't' | b'f') => self.boolean = true,
+            Some(b'"') => self.string = true,
+            Some(b'[') => self.array = true,
+            Some(b'{') => {
+                if let Some(depth) = depth.checked_sub(1) {
+                    // That it is JSON is known by now; a name in it that is no text can be nobody's wish.
+                    let _ = self.see_object(raw, depth);
                 }
             }
+            _ if raw.contains(['.', 'e', 'E']) => self.float = true,
+            _ => self.integer = true,
         }
     }
 
     fn merge(&mut self, other: &Shape) {
         self.string |= other.string;
         self.integer |= other.integer;
-        self.unsigned |= other.unsigned;
         self.float |= other.float;
         self.boolean |= other.boolean;
         self.array |= other.array;
@@ -217,7 +209,7 @@ impl Shape {
     fn kinds(&self) -> String {
         let kinds = [
             (self.string, "strings"),
-            (self.integer || self.unsigned, "integers"),
+            (self.integer, "integers"),
             (self.float, "fractions"),
             (self.boolean, "booleans"),
             (self.array, "arrays"),
@@ -225,6 +217,27 @@ impl Shape {
         ];
         let seen: Vec<&str> = kinds.into_iter().filter(|(seen, _)| *seen).map(|(_, kind)| kind).collect();
         seen.join(" and ")
+    }
+}
+
+/// Looks at the fields of an object.
+struct Fields<'a> {
+    shape: &'a mut Shape,
+    depth: usize,
+}
+
+impl<'a> Visitor<'a> for Fields<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some((name, raw)) = map.next_entry::<String, &'a RawValue>()? {
+            self.shape.fields.entry(name).or_default().see(raw.get(), self.depth);
+        }
+        Ok(())
     }
 }
 
@@ -241,12 +254,12 @@ fn at<'a>(shape: &'a Shape, path: &[&str]) -> Option<&'a Shape> {
     path.iter().try_fold(shape, |shape, name| shape.fields.get(*name))
 }
 
-/// The type in which the value at `path` is read.
-fn data_type(shape: &Shape, path: &[&str], name: &str, is_text: bool) -> Result<DataType> {
+/// What the value at `path` must be in every row.
+fn kind(shape: &Shape, path: &[&str], name: &str, is_text: bool) -> Result<ValueKind> {
     let Some(shape) = at(shape, path) else {
         return Err(Error::bug(format!("the path of `{name}` was lost")));
     };
-    let Shape { string, integer, unsigned, float, boolean, array, fields } = shape;
+    let Shape { string, integer, float, boolean, array, fields } = shape;
     let kinds = || shape.kinds();
     if *array || !fields.is_empty() {
         let role = if is_text { "text" } else { "id" };
@@ -255,83 +268,57 @@ fn data_type(shape: &Shape, path: &[&str], name: &str, is_text: bool) -> Result<
             kinds()
         )));
     }
-    let number = *integer || *unsigned || *float;
-    match (*string, number, *boolean) {
-        // Nothing but nulls in the sample: the column is there, and strings are the likeliest.
-        (_, false, false) => Ok(DataType::Utf8View),
+    match (*string, *integer || *float, *boolean) {
+        // Nothing but nulls in the sample: the column is there.
+        (false, false, false) if !is_text => Ok(ValueKind::Any),
+        (_, false, false) => Ok(ValueKind::String),
         _ if is_text => Err(Error::job(format!("text column `{name}` holds {}, not strings alone", kinds()))),
-        (false, false, true) => Ok(DataType::Boolean),
-        (false, true, false) if *float => Ok(DataType::Float64),
-        (false, true, false) if *unsigned => Ok(DataType::UInt64),
-        (false, true, false) => Ok(DataType::Int64),
+        (false, false, true) => Ok(ValueKind::Boolean),
+        (false, true, false) if *float => Ok(ValueKind::Number),
+        (false, true, false) => Ok(ValueKind::Integer),
         _ => Err(Error::job(format!("id column `{name}` holds {}: ids must be of one type", kinds()))),
-    }
-}
-
-/// The needed columns, with those of their fields that are needed.
-#[derive(Default)]
-struct Tree {
-    /// In the order of the job.
-    children: Vec<(String, Tree)>,
-    leaf: Option<DataType>,
-}
-
-impl Tree {
-    fn insert(&mut self, path: &[&str], data_type: DataType) {
-        let Some((name, rest)) = path.split_first() else {
-            self.leaf = Some(data_type);
-            return;
-        };
-        let at = self.children.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
-            self.children.push(((*name).to_owned(), Tree::default()));
-            self.children.len() - 1
-        });
-        self.children[at].1.insert(rest, data_type);
-    }
-
-    fn fields(self) -> Fields {
-        self.children
-            .into_iter()
-            .map(|(name, tree)| {
-                let data_type = match tree.leaf.clone() {
-                    Some(leaf) => leaf,
-                    None => DataType::Struct(tree.fields()),
-                };
-                Field::new(name, data_type, true)
-            })
-            .collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    fn shape(rows: &[Value]) -> Shape {
+    fn shape(rows: &[&str]) -> Shape {
         let mut shape = Shape::default();
-        rows.iter().for_each(|row| shape.see(row));
+        rows.iter().for_each(|row| shape.see_row(row).unwrap());
         shape
     }
 
     #[test]
     fn a_column_with_a_dot_wins_over_a_field() {
-        let both = shape(&[json!({"a.b": "flat", "a": {"b": "deep"}})]);
+        let both = shape(&[r#"{"a.b": "flat", "a": {"b": "deep"}}"#]);
         assert_eq!(path(&both, "a.b"), Some(vec!["a.b"]));
-        let deep = shape(&[json!({"a": {"b": "deep"}})]);
+        let deep = shape(&[r#"{"a": {"b": "deep"}}"#]);
         assert_eq!(path(&deep, "a.b"), Some(vec!["a", "b"]));
         assert_eq!(path(&deep, "a.c"), None);
         assert_eq!(both.names(), ["a.b", "a.b"]);
     }
 
     #[test]
-    fn types_are_those_of_all_rows() {
-        let rows =
-            shape(&[json!({"n": 1, "m": 1, "x": null}), json!({"n": 18446744073709551615u64, "m": "one"})]);
-        assert_eq!(data_type(&rows, &["n"], "n", false).unwrap(), DataType::UInt64);
-        assert_eq!(data_type(&rows, &["x"], "x", true).unwrap(), DataType::Utf8View);
-        let error = data_type(&rows, &["m"], "m", false).unwrap_err();
+    fn kinds_are_those_of_all_rows() {
+        let rows = shape(&[
+            r#"{"n": 1, "m": 1, "x": null, "f": 1}"#,
+            r#"{"n": 18446744073709551617, "m": "one", "f": 1e2}"#,
+        ]);
+        assert_eq!(kind(&rows, &["n"], "n", false).unwrap(), ValueKind::Integer);
+        assert_eq!(kind(&rows, &["f"], "f", false).unwrap(), ValueKind::Number);
+        assert_eq!(kind(&rows, &["x"], "x", true).unwrap(), ValueKind::String);
+        assert_eq!(kind(&rows, &["x"], "x", false).unwrap(), ValueKind::Any);
+        let error = kind(&rows, &["m"], "m", false).unwrap_err();
         assert!(error.to_string().contains("strings and integers"), "{error}");
-        assert!(data_type(&rows, &["n"], "n", true).is_err());
+        assert!(kind(&rows, &["n"], "n", true).is_err());
+    }
+
+    #[test]
+    fn depth_is_no_error() {
+        let deep = format!("{{\"x\":{}1{}, \"id\": 2}}", "{\"y\":".repeat(5_000), "}".repeat(5_000));
+        let seen = shape(&[&deep]);
+        assert_eq!(kind(&seen, &["id"], "id", false).unwrap(), ValueKind::Integer);
     }
 }

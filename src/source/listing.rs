@@ -12,7 +12,10 @@ use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use url::Url;
 
+use super::bytes::LOCAL;
+use super::parse_files::FileToParse;
 use super::pin::Pin;
+use super::walk::{self, Entry, What};
 use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::job;
@@ -43,29 +46,56 @@ impl File {
             path: self.path.clone(),
             bytes: self.meta.size,
             modified: SystemTime::from(self.meta.last_modified),
+            e_tag: if self.is_local() { None } else { self.meta.e_tag.clone() },
         }
+    }
+
+    /// What whoever reads this file must know of it.
+    pub fn to_parse(&self) -> FileToParse {
+        FileToParse {
+            source: self.path.as_str().into(),
+            name: self.name.as_str().into(),
+            store: self.store.as_str().to_owned(),
+            pin: self.pin(),
+        }
+    }
+
+    fn is_local(&self) -> bool {
+        self.store.as_str() == LOCAL
     }
 }
 
-/// The files of `source`, sorted by path, each once.
+/// What the URLs of a source name.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The files, sorted by path, each once.
+    pub files: Vec<File>,
+    /// Files whose names are not UTF-8 or hold control characters, which nothing could name in an output; sorted.
+    pub unnamable: Vec<job::InputFile>,
+}
+
+/// The files of `source`.
 ///
-/// Folders are read to any depth. Names that start with `.` or `_` are passed over, and in folders everything
-/// that has not one of the format's extensions: how many is logged. A file that is named outright or matched by
-/// a glob to its last letter is taken whatever its extension.
+/// Folders are read to any depth. What is passed over is counted and named in the log: names that start with `.` or
+/// `_`, in folders everything that has not one of the format's extensions, and on disks what is no file. A file that
+/// is named outright or matched by a glob to its last letter is taken whatever its extension.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty or a glob matches nothing.
-pub(super) async fn files(ctx: &SessionContext, source: &job::Source) -> Result<Vec<File>> {
-    let mut found = BTreeMap::new();
+pub(super) async fn files(ctx: &SessionContext, source: &job::Source) -> Result<Found> {
+    let mut files = BTreeMap::new();
+    let mut unnamable = BTreeMap::new();
     for url in &source.urls {
-        for file in under(ctx, url, source.format).await? {
-            found.entry((file.store.clone().to_string(), file.meta.location.clone())).or_insert(file);
+        let found = under(ctx, url, source.format).await?;
+        for file in found.files {
+            files.entry((file.store.clone().to_string(), file.meta.location.clone())).or_insert(file);
         }
+        unnamable.extend(found.unnamable.into_iter().map(|file| (file.path.clone(), file)));
     }
-    let mut files: Vec<File> = found.into_values().collect();
+    let mut files: Vec<File> = files.into_values().collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     name_apart(&mut files);
-    Ok(files)
+    Ok(Found { files, unnamable: unnamable.into_values().collect() })
 }
 
 /// Two folders may hold files of one name, and names are parts of ids: then every file goes by its whole path.
@@ -79,61 +109,164 @@ fn name_apart(files: &mut [File]) {
 }
 
 /// The files behind one URL.
-async fn under(ctx: &SessionContext, url: &str, format: job::Format) -> Result<Vec<File>> {
+async fn under(ctx: &SessionContext, url: &str, format: job::Format) -> Result<Found> {
     let place = Place::parse(url)?;
     let store_url = place.url.object_store();
     let store =
         ctx.runtime_env().object_store(&store_url).context(|| format!("no storage is set up for `{url}`"))?;
     let prefix = place.url.prefix();
+    let local = store_url.as_str() == LOCAL;
 
     // A bucket is no object.
-    if place.glob.is_none()
-        && !place.url.is_collection()
-        && !prefix.as_ref().is_empty()
-        && let Some(meta) = head(store.as_ref(), prefix, url).await?
-    {
-        let name = prefix.filename().unwrap_or(url).to_owned();
-        return Ok(vec![File { path: url.to_owned(), name, store: store_url, meta }]);
+    if place.glob.is_none() && !place.url.is_collection() && !prefix.as_ref().is_empty() {
+        let meta = match local {
+            true => walk::file(prefix).await.context(|| format!("`{url}` cannot be read"))?,
+            false => head(store.as_ref(), prefix, url).await?,
+        };
+        if let Some(meta) = meta {
+            let name = prefix.filename().unwrap_or(url).to_owned();
+            let file = File { path: url.to_owned(), name, store: store_url, meta };
+            check_name(&file, format)?;
+            return Ok(Found { files: vec![file], unnamable: Vec::new() });
+        }
     }
 
-    let mut listed: Vec<ObjectMeta> =
-        store.list(Some(prefix)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;
-    listed.sort_by(|a, b| a.location.cmp(&b.location));
+    let mut listed = match local {
+        true => walk::below(prefix).await?,
+        false => objects(store.as_ref(), prefix, url).await?,
+    };
+    listed.sort_by(|a, b| a.name.cmp(&b.name));
 
-    let mut files = Vec::new();
-    let mut ignored = 0;
-    for meta in listed {
-        let Some(name) = below(prefix, &meta.location) else { continue };
-        if name.split('/').any(|part| part.starts_with(['.', '_'])) {
-            continue;
-        }
-        let named = match &place.glob {
-            Some(glob) => match matched(glob, name) {
+    let mut found = Found::default();
+    let mut passed = PassedOver::default();
+    for Entry { name, what } in listed {
+        let matched = match &place.glob {
+            Some(glob) => match matched(glob, &name) {
                 Matched::Whole => true,
                 Matched::Folder => false,
                 Matched::Not => continue,
             },
             None => false,
         };
-        if !named && !has_extension(name, format) {
-            ignored += 1;
-            continue;
-        }
+        let wanted = matched || has_extension(&name, format);
         let path = match place.base.as_str() {
-            "" => name.to_owned(),
+            "" => name.clone(),
             base if base.ends_with('/') => format!("{base}{name}"),
             base => format!("{base}/{name}"),
         };
-        files.push(File { path, name: name.to_owned(), store: store_url.clone(), meta });
+        match what {
+            What::Hidden { folder: true } => passed.hidden.add(format!("{path}/")),
+            What::LoopingLink => passed.looping.add(path),
+            What::DanglingLink if wanted => passed.dangling.add(path),
+            What::Special if wanted => passed.special.add(path),
+            What::Hidden { folder: false } if wanted => passed.hidden.add(path),
+            // An extension that nobody asked for would have been passed over anyway.
+            What::Hidden { .. } => {}
+            _ if !wanted => passed.other_endings += 1,
+            What::File(meta) => {
+                let file = File { path, name, store: store_url.clone(), meta };
+                check_name(&file, format)?;
+                found.files.push(file);
+            }
+            What::Unnamable { bytes, modified } => {
+                passed.unnamable.add(path.clone());
+                found.unnamable.push(job::InputFile { path, bytes, modified, e_tag: None });
+            }
+            What::DanglingLink | What::Special => {}
+        }
     }
-    if ignored > 0 {
-        let extensions = extensions(format).join(", ");
-        tracing::warn!(url, ignored, "files that do not end in {extensions} are passed over");
+    passed.tell(url, format);
+    if found.files.is_empty() {
+        return Err(nothing_at(url, &place, format, &passed));
     }
-    if files.is_empty() {
-        return Err(nothing_at(url, &place, format, ignored));
+    Ok(found)
+}
+
+/// The objects below `prefix`, those with a hidden name among them.
+async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Vec<Entry>> {
+    let listed: Vec<ObjectMeta> =
+        store.list(Some(prefix)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;
+    let entry = |meta: ObjectMeta| {
+        let name = below(prefix, &meta.location)?.to_owned();
+        let what = match name.split('/').any(|part| part.starts_with(['.', '_'])) {
+            true => What::Hidden { folder: false },
+            false => What::File(meta),
+        };
+        Some(Entry { name, what })
+    };
+    Ok(listed.into_iter().filter_map(entry).collect())
+}
+
+/// The engine's own reader of local files takes names that end in `#` and digits for unfinished writes of its own.
+fn check_name(file: &File, format: job::Format) -> Result<()> {
+    let ending = file.name.rsplit('/').next().and_then(|name| name.split_once('#')).map(|(_, ending)| ending);
+    let digits = ending.is_some_and(|end| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit()));
+    if format == job::Format::Parquet && file.is_local() && digits {
+        return Err(Error::input(format!(
+            "{} cannot be read as Parquet, because its name ends in `#` and digits: rename it",
+            file.path
+        )));
     }
-    Ok(files)
+    Ok(())
+}
+
+/// Names that a sentence mentions.
+const NAMED: usize = 5;
+
+/// How many there are, and the first names of them.
+#[derive(Debug, Default)]
+struct Names {
+    count: usize,
+    first: Vec<String>,
+}
+
+impl Names {
+    fn add(&mut self, name: String) {
+        self.count += 1;
+        if self.first.len() < NAMED {
+            self.first.push(name);
+        }
+    }
+
+    fn tell(&self, url: &str, said: &str) {
+        if self.count > 0 {
+            let more = if self.count > self.first.len() { ", ..." } else { "" };
+            tracing::warn!(url, count = self.count, "{said}: {}{more}", self.first.join(", "));
+        }
+    }
+}
+
+/// What of a listing is not read.
+#[derive(Debug, Default)]
+struct PassedOver {
+    hidden: Names,
+    special: Names,
+    dangling: Names,
+    looping: Names,
+    unnamable: Names,
+    other_endings: usize,
+}
+
+impl PassedOver {
+    fn tell(&self, url: &str, format: job::Format) {
+        self.hidden.tell(url, "files and folders whose names start with . or _ are passed over");
+        self.special.tell(url, "named pipes, sockets and devices are no files and are passed over");
+        self.dangling.tell(url, "symbolic links to nothing are passed over");
+        self.looping.tell(url, "symbolic links that lead back to a folder they are in are passed over");
+        self.unnamable.tell(
+            url,
+            "files whose names are not UTF-8 or hold control characters go to the table rejects; rename them",
+        );
+        if self.other_endings > 0 {
+            let (ignored, extensions) = (self.other_endings, extensions(format).join(", "));
+            tracing::warn!(url, ignored, "files that do not end in {extensions} are passed over");
+        }
+    }
+
+    fn not_read(&self) -> usize {
+        let names = [&self.hidden, &self.special, &self.dangling, &self.looping, &self.unnamable];
+        names.into_iter().map(|names| names.count).sum()
+    }
 }
 
 /// The file at `location`; none where there is a folder or nothing.
@@ -145,8 +278,9 @@ async fn head(store: &dyn ObjectStore, location: &Path, url: &str) -> Result<Opt
     }
 }
 
-fn nothing_at(url: &str, place: &Place, format: job::Format, ignored: usize) -> Error {
+fn nothing_at(url: &str, place: &Place, format: job::Format, passed: &PassedOver) -> Error {
     let extensions = extensions(format).join(", ");
+    let ignored = passed.other_endings;
     if place.glob.is_some() {
         return Error::input(format!("no file matches `{url}`: correct the pattern in [source] url"));
     }
@@ -155,6 +289,12 @@ fn nothing_at(url: &str, place: &Place, format: job::Format, ignored: usize) -> 
             "no file under `{url}` ends in {extensions}, and {ignored} end otherwise: set [source] format to what they are, \
              or name them outright or by a pattern such as `{}/*`",
             url.trim_end_matches('/')
+        ));
+    }
+    if passed.not_read() > 0 {
+        return Error::input(format!(
+            "there is no file under `{url}` that can be read, and {} are passed over, as the log says: name or rename them",
+            passed.not_read()
         ));
     }
     let there =

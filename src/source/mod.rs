@@ -1,9 +1,12 @@
 //! URLs -> documents, one file per format.
 //!
-//! `listing` finds the files. Parquet, CSV and JSON lines are read by the engine's own readers (`parquet`, `csv`, `jsonl`, over `scan`)
-//! under [`NumberRowsExec`], which says of each row where it stood; Reuters SGML and plain text are read by
-//! [`ParseFilesExec`] (`sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of every format the same five columns.
+//! `listing` finds the files, on disks through `walk`. Parquet is read by the engine's own reader (`parquet`, over `scan`)
+//! under [`NumberRowsExec`], which says of each row where it stood. All other formats are read by [`ParseFilesExec`], of whose
+//! batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`, `json_line`,
+//! `sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of every format the
+//! same five columns.
 
+mod batch;
 mod bytes;
 mod chunks;
 mod columns;
@@ -11,6 +14,7 @@ mod csv;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
+mod json_line;
 mod jsonl;
 mod listing;
 mod number_rows;
@@ -18,13 +22,19 @@ mod parquet;
 mod parse_files;
 mod pin;
 pub mod reach;
+mod reading;
+mod records;
 mod scan;
 mod sgml;
 mod text;
+mod walk;
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::array::{
+    ArrayRef, RecordBatch, StringArray, StringViewArray, UInt64Array, new_null_array,
+};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -36,6 +46,7 @@ use object_store::path::Path;
 use crate::error::Result;
 use crate::job::{self, Format};
 
+pub use json_line::{JsonValue, ValueKind};
 pub use number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec};
 pub use parse_files::{FileToParse, ParseFilesExec, Parser};
 pub use pin::Pin;
@@ -52,7 +63,7 @@ pub struct Documents {
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
     /// | `id` | Utf8View, nullable | null where a part of the id is null |
     /// | `text` | Utf8View, nullable | null where there is none |
-    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story cut off by the end of its file), `invalid_utf8` (a text file in another encoding) |
+    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` (a text in another encoding), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is no text) |
     pub frame: DataFrame,
     /// Every file of the input, sorted by path.
     pub inputs: Vec<job::InputFile>,
@@ -62,12 +73,17 @@ pub struct Documents {
 #[derive(Debug)]
 pub struct Listed {
     files: Vec<Arc<listing::File>>,
+    /// Files that are not read because nothing could name them.
+    unnamable: Vec<job::InputFile>,
 }
 
 impl Listed {
     /// Every file, sorted by path.
     pub fn inputs(&self) -> Vec<job::InputFile> {
-        self.files.iter().map(|file| file.input()).collect()
+        let mut inputs: Vec<job::InputFile> = self.files.iter().map(|file| file.input()).collect();
+        inputs.extend(self.unnamable.iter().cloned());
+        inputs.sort_by(|a, b| a.path.cmp(&b.path));
+        inputs
     }
 
     /// Where every file is: its store, its path there, and how the user would write it.
@@ -82,7 +98,8 @@ impl Listed {
 /// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty, a glob matches nothing or the storage
 /// cannot be reached.
 pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
-    Ok(Listed { files: listing::files(ctx, source).await?.into_iter().map(Arc::new).collect() })
+    let found = listing::files(ctx, source).await?;
+    Ok(Listed { files: found.files.into_iter().map(Arc::new).collect(), unnamable: found.unnamable })
 }
 
 /// The documents of `source`: lists the files, reads their footers, headers or first rows, and no more.
@@ -112,18 +129,18 @@ pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Li
         }
         Format::Csv => {
             let (table, values) = csv::table(ctx, source, &read).await?;
-            (Arc::new(table), values, false)
+            (Arc::new(table), values, true)
         }
         Format::Jsonl => {
             let (table, values) = jsonl::table(ctx, source, &read).await?;
-            (Arc::new(table), values, false)
+            (Arc::new(table), values, true)
         }
         Format::Reuters => {
-            let (table, values) = parse_files::table(source, Parser::Reuters, &read)?;
+            let (table, values) = parse_files::reuters(source, &read)?;
             (Arc::new(table), values, true)
         }
         Format::Text => {
-            let (table, values) = parse_files::table(source, Parser::Text, &read)?;
+            let (table, values) = parse_files::texts(source, &read)?;
             (Arc::new(table), values, true)
         }
     };
@@ -140,7 +157,28 @@ pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Li
         text.alias("text"),
         defect.alias("defect"),
     ])?;
+    let frame = match listed.unnamable.as_slice() {
+        [] => frame,
+        files => {
+            let rejects = unnamable(files, Arc::clone(frame.schema().inner()))?;
+            frame.union(ctx.read_batch(rejects)?)?
+        }
+    };
     Ok(Documents { frame, inputs })
+}
+
+/// A row for each file that nothing could name, in the columns of [`Documents`].
+fn unnamable(files: &[job::InputFile], schema: SchemaRef) -> Result<RecordBatch> {
+    let rows = files.len();
+    let paths = StringViewArray::from_iter_values(files.iter().map(|file| &file.path));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(paths),
+        Arc::new(UInt64Array::from(vec![0; rows])),
+        new_null_array(&DataType::Utf8View, rows),
+        new_null_array(&DataType::Utf8View, rows),
+        Arc::new(StringArray::from(vec!["invalid_name"; rows])),
+    ];
+    Ok(RecordBatch::try_new(schema, columns)?)
 }
 
 /// The files that have something to read. Frameworks leave empty files behind, and they are no Parquet and have no story;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use datafusion::arrow::compute::can_cast_types;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::listing::FileRange;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -17,7 +16,7 @@ use super::footer;
 use super::listing::File;
 use super::number_rows::value_name;
 use super::pin::Pins;
-use super::scan::{FileTable, Reader, Scan};
+use super::scan::{FileTable, Scan};
 use crate::error::{Error, Result};
 use crate::job;
 
@@ -60,17 +59,12 @@ pub(super) async fn table(
     }
     let values =
         names.iter().enumerate().map(|(i, name)| (name.to_string(), column(value_name(i)))).collect();
-    Ok((FileTable::new(Reader::Parquet, schema, (0..names.len()).collect(), scans), values))
+    Ok((FileTable::new(schema, (0..names.len()).collect(), scans), values))
 }
 
 fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan {
     let at = scans.iter().position(|scan| &scan.store == store).unwrap_or_else(|| {
-        scans.push(Scan {
-            store: store.clone(),
-            compression: FileCompressionType::UNCOMPRESSED,
-            batch_rows: BATCH_ROWS,
-            pieces: Vec::new(),
-        });
+        scans.push(Scan { store: store.clone(), batch_rows: BATCH_ROWS, pieces: Vec::new() });
         scans.len() - 1
     });
     &mut scans[at]
@@ -89,6 +83,11 @@ async fn read_footer(ctx: &SessionContext, file: Arc<File>) -> Result<Footer> {
 fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer]) -> Result<SchemaRef> {
     let mut fields = Vec::with_capacity(names.len());
     for name in names {
+        for footer in footers {
+            if footer.schema.fields().iter().filter(|field| field.name() == name).count() > 1 {
+                return Err(Error::job(format!("{} has more than one column `{name}`", footer.file.path)));
+            }
+        }
         let of = |footer: &Footer| footer.schema.field_with_name(name).ok().map(|f| f.data_type().clone());
         let Some((first, data_type)) = footers.iter().find_map(|footer| Some((footer, of(footer)?))) else {
             let place = footers.first().map_or("the input", |footer| footer.file.path.as_str());

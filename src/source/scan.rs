@@ -1,4 +1,4 @@
-//! A table over the files of a format that the engine itself can read.
+//! A table over Parquet files, which the engine itself reads.
 
 use std::sync::Arc;
 
@@ -6,10 +6,9 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
-use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{
-    CsvSource, FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, JsonSource, ParquetSource,
+    FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
@@ -29,12 +28,10 @@ use super::chunks::{Piece, spread};
 use super::footer::Readers;
 use super::number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec, numbered_schema};
 use super::pin::Pins;
-use crate::job::Csv;
 
 /// Rows of files of one format; columns as [`NumberRowsExec`] has them.
 #[derive(Debug)]
 pub(super) struct FileTable {
-    reader: Reader,
     /// All columns of the files, in the files' order where order matters.
     file_schema: SchemaRef,
     /// The columns of `file_schema` that are this table's values.
@@ -43,19 +40,10 @@ pub(super) struct FileTable {
     schema: SchemaRef,
 }
 
-/// The engine's reader of a format.
-#[derive(Debug, Clone)]
-pub(super) enum Reader {
-    Parquet,
-    Csv(Csv),
-    Jsonl,
-}
-
-/// Files that one scan can read: of one store and one compression.
+/// Files that one scan can read: of one store.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub store: ObjectStoreUrl,
-    pub compression: FileCompressionType,
     /// Rows of a batch.
     pub batch_rows: usize,
     /// What there is to read, by file and row.
@@ -63,9 +51,9 @@ pub(super) struct Scan {
 }
 
 impl FileTable {
-    pub fn new(reader: Reader, file_schema: SchemaRef, columns: Vec<usize>, scans: Vec<Scan>) -> Self {
+    pub fn new(file_schema: SchemaRef, columns: Vec<usize>, scans: Vec<Scan>) -> Self {
         let schema = numbered_schema(columns.iter().map(|i| file_schema.field(*i).data_type()));
-        Self { reader, file_schema, columns, scans, schema }
+        Self { file_schema, columns, scans, schema }
     }
 
     /// One scan: the files read, and above it the numbers of the rows. `values` are the wanted ones of `columns`.
@@ -94,7 +82,6 @@ impl FileTable {
         let partitions = groups.len();
         let config = FileScanConfigBuilder::new(scan.store.clone(), self.source())
             .with_file_groups(groups)
-            .with_file_compression_type(scan.compression)
             .with_batch_size(Some(scan.batch_rows))
             // Idle partitions would otherwise take files from others, and a chunk's place in its partition
             // is what an error is explained by.
@@ -113,12 +100,8 @@ impl FileTable {
         let schema = TableSchema::builder(Arc::clone(&self.file_schema))
             .with_table_partition_cols(vec![chunk])
             .build();
-        match &self.reader {
-            // Without predicates page indexes are bytes read for nothing.
-            Reader::Parquet => Arc::new(ParquetSource::new(schema).with_enable_page_index(false)),
-            Reader::Csv(csv) => Arc::new(CsvSource::new(schema).with_csv_options(csv_options(csv))),
-            Reader::Jsonl => Arc::new(JsonSource::new(schema)),
-        }
+        // Without predicates page indexes are bytes read for nothing.
+        Arc::new(ParquetSource::new(schema).with_enable_page_index(false))
     }
 }
 
@@ -145,16 +128,6 @@ pub fn pinned_scan(
     let source = parquet.clone().with_parquet_file_reader_factory(Arc::new(readers));
     let scan = FileScanConfigBuilder::from(scan.clone()).with_source(Arc::new(source)).build();
     Ok(DataSourceExec::from_data_source(scan))
-}
-
-fn csv_options(csv: &Csv) -> datafusion::config::CsvOptions {
-    datafusion::config::CsvOptions {
-        has_header: Some(csv.header),
-        delimiter: csv.delimiter,
-        quote: csv.quote,
-        newlines_in_values: Some(true),
-        ..Default::default()
-    }
 }
 
 #[async_trait]

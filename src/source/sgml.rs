@@ -209,19 +209,21 @@ fn end_tag(bytes: &[u8], name: &[u8]) -> Option<usize> {
     None
 }
 
-/// `<D>a</D><D>b</D>` -> `a,b`.
-fn items(mut bytes: &[u8]) -> String {
+/// `<D>a</D><D>b</D>` -> `a,b`. An item whose end tag is missing ends where the next one starts: each byte is in one item
+/// at most.
+fn items(bytes: &[u8]) -> String {
     let mut joined = String::new();
     let mut first = true;
-    while let Some(at) = find_tag(bytes, 0, b"<D") {
-        let Some(item) = element(&bytes[at..], b"<D") else { break };
+    let mut next = find_tag(bytes, 0, b"<D");
+    while let Some(at) = next {
+        next = find_tag(bytes, at + 2, b"<D");
+        let item = &bytes[at..next.unwrap_or(bytes.len())];
+        let Some(item) = element(item, b"<D") else { break };
         if !first {
             joined.push(',');
         }
         first = false;
         joined.push_str(&text(item));
-        // Past this item's tag; its content holds no other.
-        bytes = &bytes[at + 2..];
     }
     joined
 }
@@ -359,6 +361,17 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert!(found[0].truncated && !found[1].truncated);
         assert_eq!(found[1].body.as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn items_that_are_not_closed_do_not_hold_one_another() {
+        let story = |items: &str| format!("<REUTERS><TOPICS>{items}</TOPICS></REUTERS>");
+        let topics = |text: String| stories(std::iter::once(text.into_bytes())).remove(0).topics.unwrap();
+        assert_eq!(topics(story("<D>a<D>b</D><D>c")), "a,b,c");
+        let unclosed = "<D>x".repeat(30_000);
+        assert_eq!(topics(story(&unclosed)).len(), 2 * 30_000 - 1);
+        let cut = format!("<REUTERS><TOPICS>{unclosed}");
+        assert_eq!(topics(cut).len(), 2 * 30_000 - 1);
     }
 
     #[test]

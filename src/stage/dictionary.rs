@@ -4,12 +4,14 @@
 //! order of the documents, and spread evenly over the collection, as the hash functions behind it like it.
 
 use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::array_agg;
 use datafusion::functions_nested::expr_fn::array_sort;
 use datafusion::functions_window::expr_fn::{dense_rank, lag};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
+use super::shingles::empty;
 use crate::error::Result;
 use crate::job::Shingle;
 use crate::udf::expr_fn::{document_key, shingle_texts};
@@ -20,14 +22,23 @@ use crate::udf::expr_fn::{document_key, shingle_texts};
 /// # Errors
 /// When the frame has other columns.
 pub fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    Ok(documents.select(vec![
+    let cut = documents.select(vec![
         col("source"),
         col("position"),
         col("id"),
+        col("text"),
         col("doc"),
         col("reason"),
         // A rejected text is not cut: it may be anything.
         shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts"),
+    ])?;
+    Ok(cut.select(vec![
+        col("source"),
+        col("position"),
+        col("id"),
+        col("doc"),
+        coalesce(vec![col("reason"), empty("texts", shingle)?]).alias("reason"),
+        col("texts"),
     ])?)
 }
 

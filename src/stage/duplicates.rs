@@ -7,31 +7,38 @@ use datafusion::functions_window::expr_fn::{first_value, row_number};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
+use super::shingles::shingles;
 use crate::error::Result;
+use crate::job::{Shingle, ShingleHash};
 
 /// (source, position, id, text, doc, reason) -> (source, position, reason) of every document after the first with
-/// its key, in order of (source, position); only documents that can be compared count.
+/// its key, in order of (source, position). Only documents that can be compared count: where the first one is too short
+/// for `shingle`, the second is the first.
 ///
 /// The reason is `duplicate_id`, or `key_collision` where two different ids have one key.
 ///
 /// # Errors
 /// When the frame has other columns.
-pub fn duplicates(documents: DataFrame) -> Result<DataFrame> {
-    let keyed = documents.filter(col("reason").is_null())?.select(vec![
+pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+    let whole = documents.filter(col("reason").is_null())?;
+    // The texts stay behind, and only documents whose keys come twice are cut.
+    let repeated = whole
+        .clone()
+        .select(vec![col("doc")])?
+        .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
+        .filter(col("times").gt(lit(1)))?
+        .select(vec![col("doc").alias("repeated")])?;
+    let repeated = repeated.join(whole, JoinType::RightSemi, &["repeated"], &["doc"], None)?;
+    // Whether there are shingles is the same whatever turns them into numbers; a dictionary would have to be made first.
+    let shingle = Shingle { hash: ShingleHash::Xxh3, ..shingle.clone() };
+    let keyed = shingles(repeated, &shingle)?.filter(col("reason").is_null())?.select(vec![
         col("source"),
         col("position"),
         col("id"),
         col("doc"),
     ])?;
-    // The texts stay behind, and only keys that come twice reach the window.
-    let repeated = keyed
-        .clone()
-        .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
-        .filter(col("times").gt(lit(1)))?
-        .select(vec![col("doc").alias("repeated")])?;
     let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
-    let ranked = repeated
-        .join(keyed, JoinType::RightSemi, &["repeated"], &["doc"], None)?
+    let ranked = keyed
         .window(vec![
             row_number().partition_by(vec![col("doc")]).order_by(order.clone()).build()?.alias("rank"),
             first_value(col("id")).partition_by(vec![col("doc")]).order_by(order).build()?.alias("first_id"),

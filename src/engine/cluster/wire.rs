@@ -109,7 +109,7 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
         }));
     }
     if let Some(parse) = plan.downcast_ref::<ParseFilesExec>() {
-        return Ok(Some(Node::ParseFiles { parser: parse.parser(), files: parse.files().to_vec() }));
+        return Ok(Some(Node::ParseFiles { parser: parse.parser().clone(), files: parse.files().to_vec() }));
     }
     if let Some(number) = plan.downcast_ref::<NumberRowsExec>() {
         // What the engine's own message of a file scan leaves out travels with the node above it.

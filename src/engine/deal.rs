@@ -1,0 +1,224 @@
+//! The node that deals batches to several threads as they are.
+//!
+//! The engine's own node for it gathers rows into batches of a fixed number on the way. A thousand rows may be long ones:
+//! the memory that they take would follow the input, not the budget.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::internal_err;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    Partitioning, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::{StreamExt, stream};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// `plan` with our node in place of the engine's where that deals batches out in turn.
+pub(super) fn deal(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    plan.transform_up(|node| {
+        let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
+        match engines.partitioning() {
+            Partitioning::RoundRobinBatch(count) if !engines.preserve_order() => {
+                Ok(Transformed::yes(Arc::new(DealExec::new(Arc::clone(engines.input()), *count))))
+            }
+            _ => Ok(Transformed::no(node)),
+        }
+    })
+    .data()
+}
+
+/// Gives each batch of any input partition to whichever output partition asks first.
+#[derive(Debug)]
+struct DealExec {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    table: Mutex<Table>,
+}
+
+/// What the output partitions share.
+#[derive(Debug)]
+struct Table {
+    batches: Option<Arc<Batches>>,
+    /// Output partitions that were not asked for yet.
+    seats: usize,
+}
+
+/// The batches of all input partitions. Dropped, it ends their reading.
+#[derive(Debug)]
+struct Batches {
+    batches: tokio::sync::Mutex<Receiver<Result<RecordBatch>>>,
+    _readers: Vec<SpawnedTask<()>>,
+}
+
+impl DealExec {
+    fn new(input: Arc<dyn ExecutionPlan>, count: usize) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            Partitioning::UnknownPartitioning(count),
+            input.pipeline_behavior(),
+            input.boundedness(),
+        );
+        let table = Mutex::new(Table { batches: None, seats: count });
+        Self { input, properties: Arc::new(properties), table }
+    }
+
+    fn read(&self, context: &Arc<TaskContext>) -> Result<Batches> {
+        // One batch for whoever asks next; the others wait where they are made.
+        let (sender, receiver) = channel(1);
+        let partitions = 0..self.input.output_partitioning().partition_count();
+        let inputs = partitions.map(|partition| self.input.execute(partition, Arc::clone(context)));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let readers =
+            inputs.into_iter().map(|input| SpawnedTask::spawn(read(input, sender.clone()))).collect();
+        Ok(Batches { batches: tokio::sync::Mutex::new(receiver), _readers: readers })
+    }
+}
+
+/// Sends batches to their end, and an error where the reading does not come to it.
+async fn read(input: SendableRecordBatchStream, sender: Sender<Result<RecordBatch>>) {
+    if let Err(error) = SpawnedTask::spawn(send(input, sender.clone())).join().await {
+        // Without it a reader that panics would look like one that is done.
+        let _ = sender.send(Err(DataFusionError::ExecutionJoin(Box::new(error)))).await;
+    }
+}
+
+/// Sends batches until there are none, or nobody wants them.
+async fn send(mut input: SendableRecordBatchStream, sender: Sender<Result<RecordBatch>>) {
+    while let Some(batch) = input.next().await {
+        let failed = batch.is_err();
+        if sender.send(batch).await.is_err() || failed {
+            return;
+        }
+    }
+}
+
+impl DisplayAs for DealExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "DealExec: partitions={}", self.properties.partitioning.partition_count())
+    }
+}
+
+impl ExecutionPlan for DealExec {
+    fn name(&self) -> &'static str {
+        "DealExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (Some(input), true) = (children.pop(), children.is_empty()) else {
+            return internal_err!("DealExec has one input");
+        };
+        Ok(Arc::new(Self::new(input, self.properties.partitioning.partition_count())))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, _partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(seats) = table.seats.checked_sub(1) else {
+            return internal_err!("batches were dealt to all partitions already");
+        };
+        let batches = match table.batches.take() {
+            Some(batches) => batches,
+            None => Arc::new(self.read(&context)?),
+        };
+        table.seats = seats;
+        // The last one to ask takes the node's own share: the reading ends with the streams.
+        table.batches = (seats > 0).then(|| Arc::clone(&batches));
+        let dealt = stream::unfold(batches, |batches| async move {
+            let next = batches.batches.lock().await.recv().await?;
+            Some((next, batches))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), dealt)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{AsArray, UInt64Array};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
+    use datafusion::catalog::memory::MemorySourceConfig;
+    use datafusion::physical_plan::collect_partitioned;
+
+    use super::*;
+    use std::task::{Context, Poll};
+
+    #[tokio::test]
+    async fn every_batch_comes_out_once_and_as_it_was() {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
+        let batch = |n: u64| {
+            let numbers = Arc::new(UInt64Array::from(vec![2 * n, 2 * n + 1]));
+            RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).unwrap()
+        };
+        let partitions: Vec<Vec<_>> = vec![(0..50).map(batch).collect(), (50..60).map(batch).collect()];
+        let input = MemorySourceConfig::try_new_exec(&partitions, Arc::clone(&schema), None).unwrap();
+        let engines = RepartitionExec::try_new(input, Partitioning::RoundRobinBatch(3)).unwrap();
+        let plan = deal(Arc::new(engines)).unwrap();
+        assert_eq!(plan.name(), "DealExec");
+        let dealt = collect_partitioned(plan, Arc::default()).await.unwrap();
+        assert_eq!(dealt.len(), 3);
+        let batches: Vec<RecordBatch> = dealt.into_iter().flatten().collect();
+        assert!(batches.iter().all(|batch| batch.num_rows() == 2), "a batch was joined to another");
+        let mut found: Vec<u64> =
+            batches.iter().flat_map(|b| b.column(0).as_primitive::<UInt64Type>().values().to_vec()).collect();
+        found.sort();
+        assert_eq!(found, (0..120).collect::<Vec<u64>>());
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_no_end() {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
+        let failing = stream::poll_fn(|_: &mut Context<'_>| -> Poll<Option<Result<RecordBatch>>> {
+            panic!("a panic of this test")
+        });
+        let failing = RecordBatchStreamAdapter::new(Arc::clone(&schema), failing);
+        let (sender, mut receiver) = channel(1);
+        read(Box::pin(failing), sender).await;
+        assert!(matches!(receiver.recv().await, Some(Err(DataFusionError::ExecutionJoin(_)))));
+    }
+
+    #[tokio::test]
+    async fn one_partition_gets_all_where_nobody_else_asks() {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
+        let numbers = Arc::new(UInt64Array::from(vec![7]));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).unwrap();
+        let input = MemorySourceConfig::try_new_exec(&[vec![batch; 20]], schema, None).unwrap();
+        let plan = DealExec::new(input, 2);
+        let first: Vec<_> = plan.execute(0, Arc::default()).unwrap().collect().await;
+        let second: Vec<_> = plan.execute(1, Arc::default()).unwrap().collect().await;
+        assert_eq!((first.len(), second.len()), (20, 0));
+        assert!(plan.execute(0, Arc::default()).is_err());
+    }
+}

@@ -1,0 +1,400 @@
+//! JSON lines: a line -> the wanted values, as the text that stands in it.
+//!
+//! No value goes through a number of this machine: an id is what stands in the file, to the last digit. What is not
+//! wanted is checked for being JSON and passed over, however deep it is nested.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::{Buf, Bytes, BytesMut};
+use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// What a value may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ValueKind {
+    /// A string.
+    String,
+    /// A number without a fraction and without an exponent.
+    Integer,
+    /// Any number.
+    Number,
+    /// `true` or `false`.
+    Boolean,
+    /// Any of these: the first rows had nothing but nulls.
+    Any,
+}
+
+impl ValueKind {
+    fn name(self) -> &'static str {
+        match self {
+            ValueKind::String => "a string",
+            ValueKind::Integer => "an integer",
+            ValueKind::Number => "a number",
+            ValueKind::Boolean => "true or false",
+            ValueKind::Any => "a string or a number",
+        }
+    }
+
+    fn takes(self, other: ValueKind) -> bool {
+        self == other || self == ValueKind::Any || (self == ValueKind::Number && other == ValueKind::Integer)
+    }
+}
+
+/// A value that is wanted of each line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JsonValue {
+    /// The job's name for it.
+    pub name: String,
+    /// The column, the field in it, and so on.
+    pub path: Vec<String>,
+    /// What it must be, where it is not null.
+    pub kind: ValueKind,
+}
+
+/// Cuts bytes into lines. Holds no more than the longest line and one chunk.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pending: BytesMut,
+    /// Lines given out.
+    count: u64,
+}
+
+impl Lines {
+    /// The next line of which `chunk` has the end; what is read goes out of `chunk`.
+    pub fn next(&mut self, chunk: &mut Bytes) -> Option<Bytes> {
+        match chunk.iter().position(|byte| *byte == b'\n') {
+            Some(end) => {
+                let line = chunk.split_to(end);
+                chunk.advance(1);
+                self.count += 1;
+                if self.pending.is_empty() {
+                    return Some(line);
+                }
+                self.pending.extend_from_slice(&line);
+                Some(self.pending.split().freeze())
+            }
+            None => {
+                self.pending.extend_from_slice(&std::mem::take(chunk));
+                None
+            }
+        }
+    }
+
+    /// The last line, where the file does not end in a line's end.
+    pub fn end(&mut self) -> Option<Bytes> {
+        if self.pending.is_empty() {
+            return None;
+        }
+        self.count += 1;
+        Some(self.pending.split().freeze())
+    }
+
+    /// The number of the line that was given out last, from 1.
+    pub fn line(&self) -> u64 {
+        self.count
+    }
+}
+
+/// The wanted values as a tree, so that a line is read once.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    children: Vec<Node>,
+    values: Vec<(String, ValueKind)>,
+}
+
+#[derive(Debug)]
+struct Node {
+    field: String,
+    /// The place of the value that this field is.
+    place: Option<usize>,
+    children: Vec<Node>,
+}
+
+/// Why a line cannot be used: what follows the file's name and the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unusable {
+    /// The line is not JSON, not an object, or a value is not what it must be.
+    Malformed(String),
+    /// The line is not UTF-8.
+    NotUtf8,
+}
+
+impl Wanted {
+    /// The tree of `values`.
+    pub fn new(values: &[JsonValue]) -> Self {
+        let mut wanted = Self::default();
+        for (place, value) in values.iter().enumerate() {
+            let mut level = &mut wanted.children;
+            for (depth, field) in value.path.iter().enumerate() {
+                let at = level.iter().position(|node| &node.field == field).unwrap_or_else(|| {
+                    level.push(Node { field: field.clone(), place: None, children: Vec::new() });
+                    level.len() - 1
+                });
+                let node = &mut level[at];
+                if depth + 1 == value.path.len() {
+                    node.place = Some(place);
+                }
+                level = &mut node.children;
+            }
+            wanted.values.push((value.name.clone(), value.kind));
+        }
+        wanted
+    }
+
+    /// How many values are wanted.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The wanted values of a line; none for a line without anything in it.
+    pub fn read<'a>(&self, line: &'a [u8]) -> Result<Option<Vec<Option<Cow<'a, str>>>>, Unusable> {
+        if line.trim_ascii().is_empty() {
+            return Ok(None);
+        }
+        let line = std::str::from_utf8(line).map_err(|_| Unusable::NotUtf8)?;
+        let mut found: Vec<Option<&RawValue>> = vec![None; self.values.len()];
+        fields(line, &self.children, &mut found)?;
+        let value = |(raw, (name, kind)): (Option<&'a RawValue>, &(String, ValueKind))| match raw {
+            Some(raw) => value_of(raw.get(), name, *kind),
+            None => Ok(None),
+        };
+        found.into_iter().zip(&self.values).map(value).collect::<Result<_, _>>().map(Some)
+    }
+}
+
+/// The text of a value; none where it is null.
+fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Cow<'a, str>>, Unusable> {
+    let (kind, found) = match raw.as_bytes().first() {
+        Some(b'n') => return Ok(None),
+        Some(b'"') => (ValueKind::String, "a string"),
+        Some(b't' | b'f') => (ValueKind::Boolean, raw),
+        Some(b'{') => return Err(wrong(name, "an object", wanted)),
+        Some(b'[') => return Err(wrong(name, "an array", wanted)),
+        _ if raw.contains(['.', 'e', 'E']) => (ValueKind::Number, raw),
+        _ => (ValueKind::Integer, raw),
+    };
+    if !wanted.takes(kind) {
+        return Err(wrong(name, found, wanted));
+    }
+    if kind != ValueKind::String {
+        return Ok(Some(Cow::Borrowed(raw)));
+    }
+    match raw.get(1..raw.len() - 1) {
+        Some(inside) if !inside.contains('\\') => Ok(Some(Cow::Borrowed(inside))),
+        _ => match serde_json::from_str::<String>(raw) {
+            Ok(text) => Ok(Some(Cow::Owned(text))),
+            Err(error) => {
+                Err(Unusable::Malformed(format!("has a string `{name}` that is no text ({error})")))
+            }
+        },
+    }
+}
+
+/// Characters of a value that a message shows.
+const SHOWN: usize = 40;
+
+fn wrong(name: &str, found: &str, wanted: ValueKind) -> Unusable {
+    let mut shown: String = found.chars().take(SHOWN).collect();
+    if shown.len() < found.len() {
+        shown.push_str("...");
+    }
+    Unusable::Malformed(format!("has {shown} for `{name}`, where {} is expected", wanted.name()))
+}
+
+/// Puts the wanted fields of the object in `text` into `found`.
+fn fields<'a>(text: &'a str, nodes: &[Node], found: &mut [Option<&'a RawValue>]) -> Result<(), Unusable> {
+    let mut nested: Vec<(usize, &'a RawValue)> = Vec::new();
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let object = Object { nodes, found, nested: &mut nested };
+    let read = object.deserialize(&mut reader).and_then(|()| reader.end());
+    read.map_err(|error| Unusable::Malformed(said(text, &error)))?;
+    for (at, raw) in nested {
+        let Some(node) = nodes.get(at) else { continue };
+        match raw.get().as_bytes().first() {
+            Some(b'{') => fields(raw.get(), &node.children, found)?,
+            Some(b'n') => {}
+            _ => {
+                return Err(Unusable::Malformed(format!(
+                    "has no object for `{}`, of which `{}` is wanted",
+                    node.field,
+                    node.children.first().map_or("a field", |child| &child.field)
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Why the text is not what it must be.
+fn said(text: &str, error: &serde_json::Error) -> String {
+    if error.is_data() && text.trim_ascii_start().starts_with('{') {
+        // One of our own: a field that comes twice.
+        let message = error.to_string();
+        return message.split(" at line ").next().unwrap_or_default().to_owned();
+    }
+    if error.is_data() {
+        return "is no JSON object: each line must be one".to_owned();
+    }
+    format!("is no JSON ({})", error.to_string().replace(" at line 1 column ", " at byte "))
+}
+
+/// Reads an object's fields.
+struct Object<'n, 'f, 'a> {
+    nodes: &'n [Node],
+    found: &'f mut [Option<&'a RawValue>],
+    /// The fields that hold wanted ones, with the numbers of their nodes.
+    nested: &'f mut Vec<(usize, &'a RawValue)>,
+}
+
+impl<'a> DeserializeSeed<'a> for Object<'_, '_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_map(self)
+    }
+}
+
+impl<'a> Visitor<'a> for Object<'_, '_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
+        // Names are few: a linear search is the fastest.
+        let mut seen = vec![false; self.nodes.len()];
+        while let Some(at) = map.next_key_seed(Field(self.nodes))? {
+            let Some((node, seen)) = at.and_then(|at| self.nodes.get(at).zip(seen.get_mut(at))) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            if std::mem::replace(seen, true) {
+                return Err(de::Error::custom(format_args!("has `{}` twice", node.field)));
+            }
+            let raw: &'a RawValue = map.next_value()?;
+            if let Some(found) = node.place.and_then(|place| self.found.get_mut(place)) {
+                *found = Some(raw);
+            }
+            if let (false, Some(at)) = (node.children.is_empty(), at) {
+                self.nested.push((at, raw));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a field's name: the number of its node, where it is wanted.
+struct Field<'n>(&'n [Node]);
+
+impl<'a> DeserializeSeed<'a> for Field<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'a>>(self, reader: D) -> Result<Self::Value, D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Field<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field's name")
+    }
+
+    fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(self.0.iter().position(|node| node.field == name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(name: &str, kind: ValueKind) -> JsonValue {
+        JsonValue { name: name.into(), path: name.split('.').map(str::to_owned).collect(), kind }
+    }
+
+    fn read(values: &[JsonValue], line: &str) -> Result<Vec<Option<String>>, String> {
+        match Wanted::new(values).read(line.as_bytes()) {
+            Ok(found) => Ok(found.unwrap().into_iter().map(|v| v.map(Cow::into_owned)).collect()),
+            Err(Unusable::Malformed(said)) => Err(said),
+            Err(Unusable::NotUtf8) => Err("not UTF-8".into()),
+        }
+    }
+
+    #[test]
+    fn values_are_the_text_that_stands_there() {
+        let values = [value("id", ValueKind::Number), value("a.b", ValueKind::String)];
+        for (id, expected) in [
+            ("7", "7"),
+            ("9007199254740993.0", "9007199254740993.0"),
+            ("1e2", "1e2"),
+            ("123456789012345678901234567890", "123456789012345678901234567890"),
+            ("-0", "-0"),
+        ] {
+            let line = format!("{{\"x\":[1,{{}}],\"id\": {id} ,\"a\":{{\"c\":1,\"b\":\"\\u00e9\\n\"}}}}");
+            assert_eq!(read(&values, &line).unwrap(), [Some(expected.to_owned()), Some("é\n".to_owned())]);
+        }
+        assert_eq!(read(&values, "{\"a\":null}").unwrap(), [None, None]);
+        assert_eq!(read(&values, "{\"a\":{\"b\":null},\"id\":null}").unwrap(), [None, None]);
+        assert_eq!(Wanted::new(&values).read(b" \r").unwrap(), None);
+    }
+
+    #[test]
+    fn other_kinds_are_told_and_never_turned_into_another_value() {
+        let integer = [value("id", ValueKind::Integer)];
+        for (line, says) in [
+            ("{\"id\":5.7}", "has 5.7 for `id`, where an integer is expected"),
+            ("{\"id\":1e2}", "has 1e2 for `id`"),
+            ("{\"id\":\"007\"}", "has a string for `id`"),
+            ("{\"id\":true}", "has true for `id`"),
+            ("{\"id\":[1]}", "has an array for `id`"),
+            ("{\"id\":{\"x\":1}}", "has an object for `id`"),
+            ("{\"id\":1,\"id\":2}", "has `id` twice"),
+            ("{\"id\":007}", "is no JSON (invalid number"),
+            ("{\"id\":1} {\"id\":2}", "is no JSON (trailing characters"),
+            ("{\"id\":1", "is no JSON (EOF while parsing an object at byte 7)"),
+            ("[1]", "is no JSON object: each line must be one"),
+            ("7", "is no JSON object: each line must be one"),
+        ] {
+            let said = read(&integer, line).unwrap_err();
+            assert!(said.starts_with(says), "{line}: {said}");
+        }
+        let nested = [value("a.b", ValueKind::String)];
+        let said = read(&nested, "{\"a\":\"x\"}").unwrap_err();
+        assert_eq!(said, "has no object for `a`, of which `b` is wanted");
+        let said = read(&[value("t", ValueKind::String)], "{\"t\":\"\\ud800\"}").unwrap_err();
+        assert!(said.starts_with("has a string `t` that is no text"), "{said}");
+        assert_eq!(Wanted::new(&nested).read(b"{\"x\":\"\xE9\"}"), Err(Unusable::NotUtf8));
+    }
+
+    #[test]
+    fn what_is_not_wanted_may_be_nested_as_deep_as_it_likes() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let line = format!("{{\"x\":{deep},\"id\":1}}");
+        assert_eq!(read(&[value("id", ValueKind::Integer)], &line).unwrap(), [Some("1".to_owned())]);
+        let open = format!("{{\"x\":{},\"id\":1}}", "[".repeat(100_000));
+        assert!(read(&[value("id", ValueKind::Integer)], &open).is_err());
+    }
+
+    #[test]
+    fn lines_are_the_same_however_the_bytes_come() {
+        let text = "a\n\nlong line\r\nlast";
+        for size in [1, 2, 3, 5, 100] {
+            let mut lines = Lines::default();
+            let mut found = Vec::new();
+            for chunk in text.as_bytes().chunks(size) {
+                let mut chunk = Bytes::copy_from_slice(chunk);
+                while !chunk.is_empty() {
+                    found.extend(lines.next(&mut chunk));
+                }
+            }
+            found.extend(lines.end());
+            assert_eq!(found, ["a", "", "long line\r", "last"], "chunks of {size}");
+            assert_eq!(lines.line(), 4);
+        }
+    }
+}

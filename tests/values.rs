@@ -1,0 +1,433 @@
+//! No value is changed and none is dropped without a word: what is odd in a file is read as it stands, rejected with a reason, or
+//! an error that names the file and the line.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::prelude::SessionContext;
+use object_store::ObjectStoreExt;
+use object_store::memory::InMemory;
+use resemblance::error::{Error, Kind, Result};
+use resemblance::job::{self, Job};
+use resemblance::source::{list, open, open_listed};
+use tempfile::TempDir;
+
+use crate::support::process::{Process, wait_for};
+use crate::support::{resemblance, run, strings, table};
+
+/// More rows than the columns of JSON lines are looked up in.
+const ROWS: usize = 1_200;
+
+// ---- JSON lines -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_late_json_id_of_another_kind_is_an_error_of_its_line() {
+    for id in ["5.7", "9007199254740993.0", "1e2", "true", "\"007\"", "[1]", "{\"x\":1}", "1.0"] {
+        let folder = Folder::new();
+        let mut lines: String = (0..ROWS).map(|i| format!("{{\"id\":{i},\"text\":\"a\"}}\n")).collect();
+        writeln!(lines, "{{\"id\":{id},\"text\":\"b\"}}").unwrap();
+        folder.write("in.jsonl", &lines);
+        let said = failure(read(&folder.job("jsonl", "in.jsonl", "")));
+        assert!(said.contains(&format!("in.jsonl line {}", ROWS + 1)), "{id}: {said}");
+        assert!(said.contains("`id`"), "{id}: {said}");
+    }
+}
+
+#[test]
+fn a_late_json_line_that_is_not_read_goes_to_the_rejects_where_the_job_says_so() {
+    let folder = Folder::new();
+    let mut lines: String =
+        (0..ROWS).map(|i| format!("{{\"id\":{i},\"text\":\"one two three four\"}}\n")).collect();
+    lines.push_str("{\"id\":5.7,\"text\":\"x\"}\n{\"id\":7\n[]\n{\"id\":8,\"id\":9,\"text\":\"x\"}\n");
+    lines.push_str("{\"id\":-1,\"text\":\"one two three four\"}\n");
+    folder.write("in.jsonl", &lines);
+    let job = folder.job("jsonl", "in.jsonl", "on_error = \"reject\"");
+    run(&job).unwrap();
+    let rejects = table(&folder.path("out"), "rejects");
+    assert_eq!(strings(&rejects, "reason"), ["malformed"; 4]);
+    assert_eq!(crate::support::numbers(&rejects, "position"), [1200, 1201, 1202, 1203]);
+    assert_eq!(table(&folder.path("out"), "documents").num_rows(), ROWS + 1);
+}
+
+#[test]
+fn json_numbers_keep_every_digit() {
+    let folder = Folder::new();
+    let ids =
+        ["1.5", "18446744073709551616", "18446744073709551617", "9007199254740993.0", "1e2", "100", "1.50"];
+    let mut lines = String::new();
+    // Before and after the rows that kinds are taken from.
+    for i in 0..2 {
+        for id in ids {
+            writeln!(lines, "{{\"id\":{id},\"text\":\"t\",\"x\":{i}}}").unwrap();
+        }
+        (0..ROWS).for_each(|_| lines.push_str("{\"id\":null,\"text\":\"t\"}\n"));
+    }
+    folder.write("in.jsonl", &lines);
+    let found: Vec<String> =
+        read(&folder.job("jsonl", "in.jsonl", "")).unwrap().into_iter().filter_map(|row| row.id).collect();
+    assert_eq!(found, [ids, ids].concat());
+}
+
+#[test]
+fn a_json_file_may_start_with_a_byte_order_mark() {
+    let folder = Folder::new();
+    folder.write("in.jsonl", "\u{feff}{\"id\":1,\"text\":\"a\"}\n{\"id\":2,\"text\":\"b\"}\n");
+    assert_eq!(ids(read(&folder.job("jsonl", "in.jsonl", "")).unwrap()), ["1", "2"]);
+}
+
+#[test]
+fn depth_in_a_json_column_that_is_not_read_is_nothing_to_anybody() {
+    let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+    let object = format!("{}1{}", "{\"y\":".repeat(300), "}".repeat(300));
+    for deep in [deep, object] {
+        for at in [3, ROWS - 1] {
+            let folder = Folder::new();
+            let lines: String = (0..ROWS)
+                .map(|i| match i == at {
+                    true => format!("{{\"x\":{deep},\"id\":{i},\"text\":\"a\"}}\n"),
+                    false => format!("{{\"id\":{i},\"text\":\"a\"}}\n"),
+                })
+                .collect();
+            folder.write("in.jsonl", &lines);
+            assert_eq!(read(&folder.job("jsonl", "in.jsonl", "")).unwrap().len(), ROWS, "row {at}");
+        }
+    }
+}
+
+#[test]
+fn a_json_object_with_a_wanted_name_twice_is_an_error_of_its_line() {
+    let folder = Folder::new();
+    folder.write("in.jsonl", "{\"id\":1,\"text\":\"a\"}\n{\"id\":2,\"id\":3,\"text\":\"b\"}\n");
+    let said = failure(read(&folder.job("jsonl", "in.jsonl", "")));
+    assert!(said.contains("in.jsonl line 2 has `id` twice"), "{said}");
+}
+
+// ---- CSV --------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_csv_that_ends_inside_quotes_is_an_error_of_the_line_of_the_quote() {
+    let folder = Folder::new();
+    folder.write("in.csv", "id,text\n1,\"two\nlines\"\n2,\"never closed\n3,swallowed\n4,swallowed\n");
+    let said = failure(read(&folder.job("csv", "in.csv", "")));
+    assert!(said.contains("in.csv line 4") && said.contains("never closed"), "{said}");
+
+    folder.job_file("csv", "in.csv", "");
+    let output = resemblance().arg("run").arg(folder.path("job.toml")).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("in.csv line 4"), "{said}");
+}
+
+#[test]
+fn csv_records_that_cannot_be_read_go_to_the_rejects_where_the_job_says_so() {
+    let folder = Folder::new();
+    let text = "one two three four";
+    let mut csv = format!("id,text\n1,{text}\n2,too,many\n3\n4,").into_bytes();
+    csv.extend(b"caf\xE9\n");
+    csv.extend(format!("5,{text}\n6,\"never closed\n7,{text}\n").bytes());
+    fs::write(folder.path("in.csv"), csv).unwrap();
+    run(&folder.job("csv", "in.csv", "on_error = \"reject\"")).unwrap();
+    let rejects = table(&folder.path("out"), "rejects");
+    let mut found: Vec<(u64, String)> =
+        crate::support::numbers(&rejects, "position").into_iter().zip(strings(&rejects, "reason")).collect();
+    found.sort();
+    let expected = [(1, "malformed"), (2, "malformed"), (3, "invalid_utf8"), (5, "truncated")];
+    assert_eq!(found, expected.map(|(row, reason)| (row, reason.to_owned())));
+    let mut documents = strings(&table(&folder.path("out"), "documents"), "id");
+    documents.sort();
+    assert_eq!(documents, ["1", "5"]);
+}
+
+#[test]
+fn a_csv_column_that_is_wanted_may_be_there_once() {
+    let folder = Folder::new();
+    folder.write("in.csv", "id,text,text\n1,a,b\n");
+    let error = read(&folder.job("csv", "in.csv", "")).unwrap_err();
+    assert!(error.to_string().contains("in.csv has more than one column `text`"), "{error}");
+}
+
+// ---- Parquet ----------------------------------------------------------------------------------------------------------
+
+#[test]
+fn two_parquet_columns_of_one_name_are_an_error() {
+    let folder = Folder::new();
+    let field = |name: &str| Field::new(name, DataType::Utf8, true);
+    let schema = Arc::new(Schema::new(vec![field("id"), field("text"), field("text")]));
+    let column = |value: &str| Arc::new(StringArray::from(vec![value])) as ArrayRef;
+    let batch = RecordBatch::try_new(schema.clone(), vec![column("1"), column("a"), column("b")]).unwrap();
+    let file = fs::File::create(folder.path("in.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, schema, None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let error = read(&folder.job("parquet", "in.parquet", "")).unwrap_err();
+    assert!(error.to_string().contains("in.parquet has more than one column `text`"), "{error}");
+}
+
+// ---- text files ---------------------------------------------------------------------------------------------------------
+
+#[cfg(unix)]
+#[test]
+fn text_files_are_read_or_named_whatever_they_are_called() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("in/sub")).unwrap();
+    for name in ["a", "issue#42", "sub/b#7", "_x", ".y"] {
+        folder.write(&format!("in/{name}"), &format!("one two three four {name}"));
+    }
+    fs::write(folder.path("in").join(std::ffi::OsStr::from_bytes(b"caf\xE9.txt")), "one two three four")
+        .unwrap();
+    std::os::unix::fs::symlink("nowhere", folder.path("in/dangling")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(folder.path("in/pipe")).status().unwrap();
+    assert!(made.success());
+
+    let job = folder.job_file("text", "in", "");
+    let output = resemblance().args(["run", "-v"]).arg(folder.path("job.toml")).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    for named in ["in/_x", "in/.y", "in/dangling", "in/pipe", "caf\\xE9.txt"] {
+        assert!(said.contains(named), "{named} is not named: {said}");
+    }
+    let output = PathBuf::from(&job.output.url);
+    let mut documents = strings(&table(&output, "documents"), "id");
+    documents.sort();
+    assert_eq!(documents, ["a", "issue#42", "sub/b#7"]);
+    let rejects = table(&output, "rejects");
+    assert_eq!(strings(&rejects, "reason"), ["invalid_name"]);
+    assert!(strings(&rejects, "source")[0].ends_with("in/caf\\xE9.txt"));
+
+    // By its own name, too.
+    let job = folder.job("text", "in/issue#42", "");
+    assert_eq!(ids(read(&job).unwrap()), ["issue#42"]);
+}
+
+// ---- the same for every format --------------------------------------------------------------------------------------------
+
+#[test]
+fn a_file_that_changes_between_the_listing_and_the_reading_is_an_error() {
+    let first = [
+        ("csv", "id,text\n1,a\n", "id,text\n2,b\n"),
+        ("jsonl", "{\"id\":1,\"text\":\"a\"}\n", "{\"id\":2,\"text\":\"b\"}\n"),
+        ("text", "one", "two"),
+        ("reuters", "<REUTERS OLDID=\"1\"></REUTERS>", "<REUTERS OLDID=\"2\"></REUTERS>"),
+    ];
+    for (format, before, after) in first {
+        let folder = Folder::new();
+        folder.write("in", before);
+        let job = folder.job(format, "in", "");
+        let error = blocking(async {
+            let ctx = SessionContext::new();
+            let listed = list(&ctx, &job.source).await.unwrap();
+            let time = fs::metadata(folder.path("in")).unwrap().modified().unwrap();
+            folder.write("in", after);
+            let changed = fs::File::options().write(true).open(folder.path("in")).unwrap();
+            changed.set_modified(time + std::time::Duration::from_millis(1)).unwrap();
+            match open_listed(&ctx, &job.source, &listed).await {
+                Ok(documents) => Error::from(documents.frame.collect().await.unwrap_err()),
+                Err(error) => error,
+            }
+        });
+        assert_eq!(error.kind(), Kind::Input, "{format}: {error:?}");
+        let said = chain(&error);
+        assert!(said.contains("/in was written to or replaced"), "{format}: {said}");
+    }
+}
+
+#[test]
+fn an_objects_e_tag_is_part_of_what_a_run_is_known_by() {
+    let store = Arc::new(InMemory::new());
+    let folder = Folder::new();
+    let mut job = folder.job("csv", "in.csv", "");
+    job.source.urls = vec!["mem://bucket/in.csv".into()];
+    let inputs = blocking(async {
+        store.put(&"in.csv".into(), "id,text\n1,a\n".into()).await.unwrap();
+        let ctx = SessionContext::new();
+        ctx.register_object_store(&"mem://bucket".try_into().unwrap(), store.clone());
+        list(&ctx, &job.source).await.unwrap().inputs()
+    });
+    let [file] = inputs.as_slice() else { panic!("one file was listed") };
+    assert!(file.e_tag.is_some());
+    let mut other = file.clone();
+    other.e_tag = Some("another".into());
+    assert_ne!(job::fingerprint(&job, &[other]), job::fingerprint(&job, std::slice::from_ref(file)));
+}
+
+// ---- rejects --------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn where_the_first_of_two_ids_is_too_short_the_second_is_compared() {
+    for hash in ["xxh3", "dictionary"] {
+        let folder = Folder::new();
+        folder.write(
+            "in.csv",
+            "id,text\nx,short\nx,one two three four\nx,one two three four five\ny,one two three four\ny,\n",
+        );
+        let mut job = folder.job("csv", "in.csv", "duplicate_ids = \"reject\"");
+        if hash == "dictionary" {
+            job.shingle.hash = job::ShingleHash::Dictionary;
+        }
+        run(&job).unwrap();
+        let rejects = table(&folder.path("out"), "rejects");
+        let mut found: Vec<(u64, String)> = crate::support::numbers(&rejects, "position")
+            .into_iter()
+            .zip(strings(&rejects, "reason"))
+            .collect();
+        found.sort();
+        let expected = [(0, "too_short"), (2, "duplicate_id"), (4, "missing_text")];
+        assert_eq!(found, expected.map(|(row, reason)| (row, reason.to_owned())), "{hash}");
+        assert_eq!(table(&folder.path("out"), "pairs").num_rows(), 1, "{hash}");
+    }
+}
+
+#[test]
+fn a_text_of_which_normalisation_leaves_nothing_is_empty() {
+    for hash in ["xxh3", "dictionary"] {
+        let folder = Folder::new();
+        folder.write("in.csv", "id,text\na,12 34 56 78\nb,one 2\nc,one two three four\nd,  \n");
+        let mut job = folder.job("csv", "in.csv", "");
+        job.shingle.normalize = vec![job::Normalize::LettersOnly];
+        if hash == "dictionary" {
+            job.shingle.hash = job::ShingleHash::Dictionary;
+        }
+        run(&job).unwrap();
+        let rejects = table(&folder.path("out"), "rejects");
+        let found: Vec<_> = strings(&rejects, "id").into_iter().zip(strings(&rejects, "reason")).collect();
+        let expected = [("a", "empty_text"), ("b", "too_short"), ("d", "empty_text")];
+        assert_eq!(found, expected.map(|(id, reason)| (id.to_owned(), reason.to_owned())), "{hash}");
+    }
+}
+
+// ---- memory -----------------------------------------------------------------------------------------------------------------
+
+/// Long rows that come late: their batches are bounded by bytes, though the first rows were short.
+#[cfg(target_os = "linux")]
+#[test]
+fn late_long_rows_do_not_fill_the_memory() {
+    const LONG: usize = 2_000_000;
+    const COUNT: usize = 150;
+    let long = format!("{} ", "w".repeat(9_999)).repeat(LONG / 10_000);
+    for format in ["csv", "jsonl"] {
+        let folder = Folder::new();
+        let mut text = String::new();
+        let mut add = |id: usize, value: &str| match format {
+            "csv" => writeln!(text, "{id},{value} {id} a b c").unwrap(),
+            _ => writeln!(text, "{{\"id\":{id},\"text\":\"{value} {id} a b c\"}}").unwrap(),
+        };
+        (0..4_000).for_each(|id| add(id, "short"));
+        (4_000..4_000 + COUNT).for_each(|id| add(id, &long));
+        if format == "csv" {
+            text.insert_str(0, "id,text\n");
+        }
+        folder.write("in", &text);
+        folder.job_file(format, "in", "");
+        let binary = resemblance().get_program().to_owned();
+        let mut command = std::process::Command::new(binary);
+        command.arg("run").arg(folder.path("job.toml")).args(["--set", "engine.memory=64MiB"]);
+        let mut child = Process::start("run", &mut command, folder.0.path());
+        let mut peak = 0;
+        let status = wait_for("the run", std::time::Duration::from_secs(120), || {
+            peak = peak.max(child.peak_memory().unwrap_or(0));
+            child.ended()
+        });
+        assert!(status.success());
+        assert!(peak > 0, "nobody measured the memory");
+        eprintln!("{format}: {} MiB", peak / 1024 / 1024);
+        assert!(peak < 320 * 1024 * 1024, "{format} took {} MiB", peak / 1024 / 1024);
+    }
+}
+
+// ---- builders -----------------------------------------------------------------------------------------------------------------
+
+#[derive(Debug)]
+struct Row {
+    id: Option<String>,
+}
+
+fn ids(rows: Vec<Row>) -> Vec<String> {
+    rows.into_iter().map(|row| row.id.unwrap()).collect()
+}
+
+/// The rows of a job's source, in order, of one partition.
+fn read(job: &Job) -> Result<Vec<Row>> {
+    blocking(async {
+        let config = datafusion::prelude::SessionConfig::new().with_target_partitions(1);
+        let frame = open(&SessionContext::new_with_config(config), &job.source).await?.frame;
+        let mut rows = Vec::new();
+        for batch in frame.collect().await? {
+            let ids = cast(batch.column(2), &DataType::Utf8).unwrap();
+            let ids = ids.as_string::<i32>();
+            rows.extend(
+                (0..batch.num_rows()).map(|i| Row { id: ids.is_valid(i).then(|| ids.value(i).to_owned()) }),
+            );
+        }
+        Ok(rows)
+    })
+}
+
+fn blocking<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)
+}
+
+/// What an error of the input says, with its causes.
+fn failure(read: Result<Vec<Row>>) -> String {
+    let error = read.err().expect("this cannot be read");
+    assert_eq!(error.kind(), Kind::Input, "{error:?}");
+    chain(&error)
+}
+
+fn chain(error: &Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        write!(said, ": {error}").unwrap();
+        cause = error.source();
+    }
+    said
+}
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    /// A job over `input` in this folder, whose result goes to `out` there; `more` are keys of `[source]`.
+    fn job(&self, format: &str, input: &str, more: &str) -> Job {
+        job::resolve(job::file::read(&self.toml(format, input, more), "job.toml", &[]).unwrap()).unwrap()
+    }
+
+    /// The same as a file.
+    fn job_file(&self, format: &str, input: &str, more: &str) -> Job {
+        self.write("job.toml", &self.toml(format, input, more));
+        self.job(format, input, more)
+    }
+
+    fn toml(&self, format: &str, input: &str, more: &str) -> String {
+        let columns = match format {
+            "text" | "reuters" => "",
+            _ => "id = \"id\"\ntext = \"text\"\n",
+        };
+        let at = |name: &str| -> String { Path::new(&self.path(name)).display().to_string() };
+        format!(
+            "[source]\nformat = \"{format}\"\nurl = {:?}\n{columns}{more}\n[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n\
+             [output]\nurl = {:?}\n",
+            at(input),
+            at("out")
+        )
+    }
+}
