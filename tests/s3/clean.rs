@@ -1,5 +1,7 @@
 //! `resemblance clean`, on this machine and in a bucket.
 
+use resemblance::sink::names::Attempt;
+
 use super::*;
 use crate::support::s3::Fault;
 
@@ -21,9 +23,18 @@ fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
     s3.faults.clear();
     let finished = s3.keys("out/");
     assert_eq!(clean(s3, &output, &[]), (0, 0));
-    let orphans = ["out/_work/scores/part-00007-0.parquet", "out/pairs/part-00000-1.parquet"];
-    let foreign = ["out/_work/notes.txt", "out/pairs/notes.txt", "out/notes.parquet", "outer/part-0.parquet"];
-    for key in orphans.iter().chain(&foreign) {
+    // What this attempt might have left, and files of other names and attempts.
+    let attempt = attempt(finished.keys().map(String::as_str));
+    let orphans = [format!("out/_work/scores/{}", attempt.part(7)), format!("out/pairs/{}", attempt.part(0))];
+    let foreign = [
+        "out/_work/notes.txt".to_owned(),
+        "out/pairs/notes.txt".to_owned(),
+        "out/pairs/part-00000-1.parquet".to_owned(),
+        format!("out/pairs/{}", Attempt::random().part(0)),
+    ];
+    // Outside of our folders nothing is looked at.
+    let elsewhere = ["out/notes.parquet".to_owned(), "outer/part-0.parquet".to_owned()];
+    for key in orphans.iter().chain(&foreign).chain(&elsewhere) {
         s3.put(key, "12345");
     }
     let before = s3.keys("");
@@ -31,25 +42,35 @@ fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
     assert_eq!(s3.keys(""), before);
     assert_eq!(clean(s3, &output, &[]), (2, 10));
     let after = s3.keys("");
-    for key in finished.keys().map(String::as_str).chain(foreign) {
+    for key in finished.keys().chain(&foreign).chain(&elsewhere) {
         assert!(after.contains_key(key), "{key} is gone");
     }
-    for key in orphans {
+    for key in &orphans {
         assert!(!after.contains_key(key), "{key} is there");
     }
-    for key in foreign {
+    let text = command(&s3.env(), &["clean", &output]).well();
+    assert!(text.contains("4 files in s3://data/out are not known to be written by this program"), "{text}");
+    for key in foreign.iter().chain(&elsewhere) {
         std::fs::remove_file(s3.file(key)).unwrap();
     }
     let record = record(corpus.run("out"));
     assert!(record["steps_reused"].as_u64().unwrap() >= 3, "{record}");
-    corpus.check("out");
-    for key in orphans.iter().chain(&["out/_work/scores.json"]) {
+    let manifest = corpus.check("out");
+    // An executor that wrote on after its run had ended: the manifest knows the attempt.
+    assert!(manifest.attempts.contains(&attempt.to_string()));
+    for key in &orphans {
         s3.put(key, "12345");
     }
-    assert_eq!(clean(s3, &output, &[]), (3, 15));
+    assert_eq!(clean(s3, &output, &[]), (2, 10));
     corpus.check("out");
     let text = command(&s3.env(), &["clean", &output]).well();
     assert_eq!(text, "0 files, 0 bytes, removed from s3://data/out\n");
+}
+
+/// The attempt of a run that did not end well, by its record.
+fn attempt<'a>(mut keys: impl Iterator<Item = &'a str>) -> Attempt {
+    let record = keys.find_map(|key| key.split_once("_work/attempts/")).expect("an attempt has a record").1;
+    Attempt::parse(record.trim_end_matches(".json")).unwrap()
 }
 
 #[test]
@@ -61,30 +82,41 @@ fn an_output_on_this_machine_loses_beginnings_of_files_too() {
     let output = folder.path().join("out % [1]");
     run(&job(&input, &output, &[])).unwrap();
     let expected = tables(&output);
+    let attempt = Attempt::parse(manifest(&output).attempts.last().unwrap()).unwrap();
     let orphans = [
-        "_work/keys/part-00000-1.parquet#1",
-        "pairs/part-00001-2.parquet",
-        "manifest.json#3",
-        "_work/keys.json",
+        format!("_work/keys/{}#1", attempt.part(0)),
+        format!("pairs/{}", attempt.part(1)),
+        format!("pairs/{}#12", attempt.part(2)),
     ];
-    let foreign = ["_work/keys/part of mine#1", "pairs/notes.json", "manifest.json#draft"];
+    let foreign = [
+        "_work/keys/part of mine#1",
+        "pairs/notes.json",
+        "pairs/part-00001-2.parquet",
+        "manifest.json#draft",
+    ]
+    .map(str::to_owned);
     for file in orphans.iter().chain(&foreign) {
         std::fs::create_dir_all(output.join(file).parent().unwrap()).unwrap();
         std::fs::write(output.join(file), "12345").unwrap();
     }
-    assert_eq!(clean(&s3, output.to_str().unwrap(), &[]), (4, 20));
+    assert_eq!(clean(&s3, output.to_str().unwrap(), &[]), (3, 15));
     assert_eq!(tables(&output), expected);
     assert!(orphans.iter().all(|file| !output.join(file).exists()));
     assert!(foreign.iter().all(|file| output.join(file).exists()));
     assert_eq!(clean(&s3, folder.path().join("nothing").to_str().unwrap(), &[]), (0, 0));
+    assert!(!folder.path().join("nothing").exists());
 }
 
 #[test]
-fn an_output_that_nobody_can_read_is_left_alone() {
+fn what_is_not_known_as_ours_is_left_alone() {
     let s3 = S3::start();
     s3.put("out/_work/keys.json", "{}");
     s3.put("out/_work/keys/part-0.parquet", "12345");
-    let said = command(&s3.env(), &["clean", "s3://data/out"]).badly(3);
-    assert!(said.contains("s3://data/out/_work/keys.json"), "{said}");
+    assert_eq!(clean(&s3, "s3://data/out", &[]), (0, 0));
     assert_eq!(s3.keys("").len(), 2);
+    // A manifest that nobody can read names nobody knows what.
+    s3.put("out/manifest.json", "{}");
+    let said = command(&s3.env(), &["clean", "s3://data/out"]).badly(3);
+    assert!(said.contains("s3://data/out/manifest.json"), "{said}");
+    assert_eq!(s3.keys("").len(), 3);
 }
