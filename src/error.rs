@@ -124,7 +124,7 @@ impl Error {
     }
 
     /// An error of these messages, each the cause of the one before it; none where there are none.
-    fn chained(kind: Kind, messages: Vec<String>) -> Option<Self> {
+    pub(crate) fn chained(kind: Kind, messages: Vec<String>) -> Option<Self> {
         messages.into_iter().rev().fold(None, |cause, message| {
             let error = Self::new(kind, message);
             Some(match cause {

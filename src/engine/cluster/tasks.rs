@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::connections::Connections;
 use super::failure;
 use crate::engine::stores::LATER;
-use crate::error::Error;
+use crate::error::{Error, Kind};
 
 /// How long an executor that is about to end holds a task before it hands it back: others ask for work more often.
 const HAND_BACK: Duration = Duration::from_millis(500);
@@ -211,13 +211,12 @@ fn job_name(context: &TaskContext) -> String {
 /// one of ours becomes one, whose debug text holds all its causes.
 fn explain(error: DataFusionError, state: &State) -> DataFusionError {
     let executor = &state.executor;
-    let kind = fault(&error);
-    match kind {
+    match fault(&error) {
         Fault::Ours | Fault::Cancelled | Fault::Memory => error,
-        Fault::Store => failure::on_executor(executor, "its storage does not answer", error).into(),
+        Fault::Store => failure::on_executor(executor, "its storage does not answer", causes(&error)).into(),
         Fault::DiskFull => {
             state.note_full_disk();
-            failure::on_executor(executor, "no space is left on its disk", error).into()
+            failure::on_executor(executor, "no space is left on its disk", causes(&error)).into()
         }
         // Ballista would run the stages anew that wrote what cannot be fetched, and then this one, which would refuse
         // (see `taken_back`): the cause is told sooner, and is not lost, where the task fails at once.
@@ -227,10 +226,10 @@ fn explain(error: DataFusionError, state: &State) -> DataFusionError {
         }
         // Ballista tries such a task again as long as it is an I/O error.
         Fault::Io(kind) => {
-            let error = failure::on_executor(executor, "reading or writing failed", error);
+            let error = failure::on_executor(executor, "reading or writing failed", causes(&error));
             DataFusionError::IoError(std::io::Error::new(kind, error))
         }
-        Fault::Other => failure::on_executor(executor, "it ended with an error", error).into(),
+        Fault::Other => failure::on_executor(executor, "it ended with an error", causes(&error)).into(),
     }
 }
 
@@ -285,6 +284,23 @@ fn fault(error: &DataFusionError) -> Fault {
         },
         _ => Fault::Other,
     }
+}
+
+/// What an error and its causes say, each the cause of the one before it.
+fn causes(error: &DataFusionError) -> Error {
+    let only_wraps = |cause: &Cause<'_>| {
+        matches!(cause.downcast_ref(), Some(DataFusionError::External(_)))
+            || matches!(
+                cause.downcast_ref(),
+                Some(
+                    BallistaError::DataFusionError(_)
+                        | BallistaError::ArrowError(_)
+                        | BallistaError::IoError(_)
+                )
+            )
+    };
+    let messages = chain(error).filter(|cause| !only_wraps(cause)).map(|cause| cause.to_string()).collect();
+    Error::chained(Kind::Engine, messages).unwrap_or_else(|| Error::engine(error.to_string()))
 }
 
 type Cause<'a> = &'a (dyn std::error::Error + 'static);
@@ -360,7 +376,22 @@ mod tests {
         assert_eq!(fault(&memory), Fault::Memory);
         let own = DataFusionError::from(Error::input("a.csv is damaged"));
         assert_eq!(fault(&own), Fault::Ours);
-        let away = Error::input("reading a.csv failed").because(Error::input(format!("503: {LATER}")));
-        assert_eq!(fault(&away.into()), Fault::Store);
+    }
+
+    /// Ballista puts errors into errors of its own, which do not name them as their source.
+    #[test]
+    fn the_innermost_cause_arrives_through_ballistas_own_errors() {
+        let refused = std::io::Error::new(ErrorKind::ConnectionRefused, format!("port 9 refused: {LATER}"));
+        let own = Error::input("reading a.csv failed").because(refused);
+        let wrapped = BallistaError::DataFusionError(Box::new(own.into())).into_datafusion();
+        assert_eq!(fault(&wrapped), Fault::Store);
+        let told = Error::told(&format!("{:?}", explain(wrapped, &state()))).unwrap();
+        assert_eq!(
+            told.one_line(),
+            format!(
+                "a task failed on the executor 10.0.0.7:50051: its storage does not answer: reading a.csv failed: \
+                 port 9 refused: {LATER}"
+            )
+        );
     }
 }
