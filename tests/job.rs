@@ -246,7 +246,7 @@ fn messages_name_the_file_and_the_line() {
     }
     std::fs::write(&path, LEAST).unwrap();
     let said = message(Job::load(&path, &["score.threshold=2".into()]));
-    assert!(said.starts_with("--set score.threshold=2: `score.threshold` is 2"), "{said}");
+    assert!(said.starts_with("--set score.threshold: `score.threshold` is 2"), "{said}");
 }
 
 #[test]
