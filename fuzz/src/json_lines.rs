@@ -33,7 +33,7 @@ pub fn check(bytes: &[u8]) {
 
     let (Ok(rows), Some(objects)) = (whole, objects(&lines)) else { return };
     assert_eq!(rows.len(), objects.len());
-    for (row, object) in rows.iter().zip(&objects) {
+    for (row, (line, object)) in rows.iter().zip(&objects) {
         match &object["text"] {
             Value::String(text) => assert_eq!(row.text.as_ref(), Some(text)),
             Value::Null => assert_eq!(row.text, None),
@@ -42,12 +42,13 @@ pub fn check(bytes: &[u8]) {
         match &object["id"] {
             Value::String(id) => assert_eq!(row.id.as_ref(), Some(id)),
             Value::Null => assert_eq!(row.id, None),
-            // A number has several forms as text, all of which are the same number.
-            Value::Number(number) => {
+            Value::Number(_) => {
+                let written = literal(line);
                 let id = row.id.as_deref().unwrap_or_default();
-                let whole = number.is_u64() || number.is_i64();
-                let same = if whole { number.to_string() == id } else { id.parse().ok() == number.as_f64() };
-                assert!(same, "{number} became the id {id:?}");
+                assert!(
+                    decimal(id).is_some() && decimal(id) == decimal(written),
+                    "{written} became the id {id:?}"
+                );
             }
             _ => {}
         }
@@ -55,7 +56,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 /// The lines as objects; none where a line is no object, or says something twice.
-fn objects(lines: &[u8]) -> Option<Vec<Value>> {
+fn objects(lines: &[u8]) -> Option<Vec<(&str, Value)>> {
     let text = std::str::from_utf8(lines).ok()?;
     let mut objects = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -64,7 +65,35 @@ fn objects(lines: &[u8]) -> Option<Vec<Value>> {
         if !object.is_object() || twice || line.contains('\\') {
             return None;
         }
-        objects.push(object);
+        objects.push((line, object));
     }
     Some(objects)
+}
+
+/// The value of the id as it is written.
+fn literal(line: &str) -> &str {
+    let behind = line.split_once("\"id\"").map_or("", |(_, behind)| behind);
+    let value = behind.trim_start().trim_start_matches(':').trim_start();
+    value.split(|c: char| c == ',' || c == '}' || c.is_whitespace()).next().unwrap_or_default()
+}
+
+/// A number as sign, digits and power of ten, the same for all forms of it: `1.50` and `15e-1` are (false, 15, -1).
+fn decimal(number: &str) -> Option<(bool, String, i64)> {
+    let (negative, number) = match number.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, number),
+    };
+    let (mantissa, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{part}");
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let power = power.parse::<i64>().ok()?.checked_sub(part.len() as i64)?;
+    let short = digits.trim_end_matches('0');
+    let zeros = (digits.len() - short.len()) as i64;
+    match short.trim_start_matches('0') {
+        "" => Some((false, "0".into(), 0)),
+        digits => Some((negative, digits.into(), power.checked_add(zeros)?)),
+    }
 }

@@ -37,6 +37,7 @@ pub(super) async fn stream(
         decoder.multiple_members(true);
         return Ok(ReaderStream::new(decoder).map_err(DataFusionError::from).boxed());
     }
-    let raw = got.into_stream().map_err(DataFusionError::from).boxed();
+    // Whoever looks for a byte order mark or a header may ask again after the end, which some stores' streams do not bear.
+    let raw = got.into_stream().map_err(DataFusionError::from).fuse().boxed();
     compression.convert_stream(raw).context(|| format!("reading {} failed", file.path))
 }

@@ -104,7 +104,7 @@ impl Settings {
             table_size,
             hot_bucket: if table_size.is_none() { one_of(random, &[256, 256, 2, 4]) } else { 256 },
             method,
-            threshold: one_of(random, &[0.05, 0.25, 0.5, 1.0 / 3.0, 0.6, 0.75, 0.8, 0.9, 1.0]),
+            threshold: one_of(random, &[0.05, 0.25, 1.0 / 3.0, 0.5, 0.5, 0.6, 0.75, 0.8, 1.0]),
             by_signature: random.below(4) == 0,
             prefilter: random.below(4) == 0,
             star: random.below(4) == 0,
