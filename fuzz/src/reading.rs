@@ -90,6 +90,7 @@ impl Reading<'_> {
             id_separator: ":".into(),
             text: self.text.clone(),
             duplicate_ids: job::DuplicateIds::Error,
+            on_error: job::OnError::Error,
             csv: self.csv,
         };
         let rows = RUNTIME.block_on(collect(&session, &source));

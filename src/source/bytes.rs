@@ -64,7 +64,8 @@ pub(super) async fn stored(store: &dyn ObjectStore, file: &FileToParse) -> Resul
         return local(file).await;
     }
     let bytes = file.pin.stream(store).await.context(failed)?;
-    Ok(bytes.map_err(DataFusionError::from).boxed())
+    // Whoever looks for a byte order mark may ask again after the end, which some stores' streams do not bear.
+    Ok(bytes.map_err(DataFusionError::from).fuse().boxed())
 }
 
 /// Reads a file of this machine by itself: the store of the engine knows no names that end in `#` and digits, and

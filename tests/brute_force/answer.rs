@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::Files;
-use super::settings::{Hash, Method, Settings};
+use super::settings::{Method, Settings};
 use super::sketch::{Functions, buckets, number, shingles};
 
 /// A row of `pairs`.
@@ -67,6 +67,9 @@ pub struct Answer {
     pub dictionary: usize,
 }
 
+/// The id of a document, and its shingles.
+type Cut = (String, BTreeSet<Vec<u8>>);
+
 /// A document that is compared.
 struct Compared {
     id: String,
@@ -106,11 +109,7 @@ pub fn answer(files: &Files, settings: &Settings) -> Result<Answer, String> {
 }
 
 /// The documents that are compared, each with its shingles; the others are rejected.
-fn cut(
-    files: &Files,
-    settings: &Settings,
-    answer: &mut Answer,
-) -> Result<Vec<(String, BTreeSet<Vec<u8>>)>, String> {
+fn cut(files: &Files, settings: &Settings, answer: &mut Answer) -> Result<Vec<Cut>, String> {
     let (mut cut, mut rejects) = (Vec::new(), Vec::new());
     let mut known: BTreeMap<String, bool> = BTreeMap::new();
     for (source, documents) in files {
