@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {
-        // Known from the first version on: another value here means that finished outputs would be made again.
-        assert_eq!(fingerprint(&job(), &inputs()), "3969773a22a6bd497f400898140a48cd");
+        // Known from version 2 of the tables on: another value here means that finished outputs would be made again.
+        assert_eq!(fingerprint(&job(), &inputs()), "d2f629aaf1f3656b77e6a58622ddeb34");
     }
 
     #[test]

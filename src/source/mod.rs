@@ -34,7 +34,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     ArrayRef, RecordBatch, StringArray, StringViewArray, UInt64Array, new_null_array,
 };
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -170,6 +170,9 @@ pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Li
 /// A row for each file that nothing could name, in the columns of [`Documents`].
 fn unnamable(files: &[job::InputFile], schema: SchemaRef) -> Result<RecordBatch> {
     let rows = files.len();
+    // Whatever an id is made of, these files have none.
+    let nullable = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
+    let schema: SchemaRef = Arc::new(Schema::new(schema.fields().iter().map(nullable).collect::<Vec<_>>()));
     let paths = StringViewArray::from_iter_values(files.iter().map(|file| &file.path));
     let columns: Vec<ArrayRef> = vec![
         Arc::new(paths),
