@@ -6,7 +6,7 @@
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::array_agg;
-use datafusion::functions_nested::expr_fn::array_sort;
+use datafusion::functions_nested::expr_fn::{array_length, array_sort};
 use datafusion::functions_window::expr_fn::{dense_rank, lag};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
@@ -32,12 +32,15 @@ pub fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
         // A rejected text is not cut: it may be anything.
         shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts"),
     ])?;
+    // Told here, for below a document without shingles would get those of another with its id.
+    let none = coalesce(vec![array_length(col("texts")), lit(0_u64)]).eq(lit(0_u64));
+    let too_short = when(none, lit("too_short")).end()?;
     Ok(cut.select(vec![
         col("source"),
         col("position"),
         col("id"),
         col("doc"),
-        coalesce(vec![col("reason"), empty("texts", shingle)?]).alias("reason"),
+        coalesce(vec![col("reason"), empty("texts", shingle)?, too_short]).alias("reason"),
         col("texts"),
     ])?)
 }
@@ -86,6 +89,7 @@ pub fn numbered(cuts: DataFrame, numbers: DataFrame) -> Result<DataFrame> {
         col("id"),
         col("doc"),
         col("reason"),
-        array_sort(col("set"), lit("ASC"), lit("NULLS FIRST")).alias("shingles"),
+        array_sort(when(col("reason").is_null(), col("set")).end()?, lit("ASC"), lit("NULLS FIRST"))
+            .alias("shingles"),
     ])?)
 }
