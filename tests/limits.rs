@@ -56,7 +56,7 @@ fn absurd_numbers_are_refused_before_anything_is_done() {
         (&["generate", new, "--documents", "9", "--shingle", HUGE], "at most 1000"),
         (&["generate", new, "--documents", "9", "--vocabulary", HUGE], "at most 1000000"),
         (&["generate", new, "--documents", "9", "--boilerplate-words", HUGE], "from 0 to 10000000"),
-        (&["generate", new, "--documents", "9", "--files", HUGE], "at most 100000"),
+        (&["generate", new, "--documents", "9", "--files", HUGE], "allowed are 1 to 100000"),
         (&["generate", new, "--documents", "9", "--identical", HUGE], "lower one of them"),
         (&["compare", job, "--documents", HUGE], "at most 1000000000"),
         (&["compare", job, "--repeat", HUGE], "at most 1000000"),
