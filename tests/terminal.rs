@@ -149,7 +149,7 @@ fn ids_are_escaped_for_people_and_exact_in_json() {
         (&["sql", out, "SELECT 1 AS \"x\u{1b}[31m\""], 0, "x\\u{1b}[31m"),
         (&["neighbors", out, "--id", EVIL[0]], 0, "c\\u{202e}gpj.exe\\u{2066}"),
         (&["neighbors", out, "--id", EVIL[1], "--json"], 0, "b\\nerror: forged"),
-        (&["neighbors", out, "--id", missing], 3, "mi\\u{1b}[2Jss\\ning"),
+        (&["neighbors", out, "--id", missing], 2, "mi\\u{1b}[2Jss\\ning"),
         (&["sql", out, "SELECT \"x\u{1b}[31m\" FROM pairs"], 2, "\\u{1b}[31m"),
         (&["run", twice.to_str().unwrap()], 3, "a\\u{1b}[31mred\\u{7}"),
     ];
@@ -184,17 +184,17 @@ fn ids_are_escaped_for_people_and_exact_in_json() {
     assert!(line["fields"]["message"].as_str().unwrap().contains(missing), "{line}");
 }
 
-/// Names of files are ids.
+/// Names of files are ids. Those with control characters are refused by the listing.
 #[cfg(target_os = "linux")]
 #[test]
 fn names_of_files_are_escaped_where_they_are_ids() {
     let folder = tempdir().unwrap();
-    for (id, text) in evil_corpus() {
-        std::fs::write(folder.path().join(id), text).unwrap();
+    for name in ["a", "c\u{202e}gpj.exe\u{2066}"] {
+        std::fs::write(folder.path().join(name), &evil_corpus()[0].1).unwrap();
     }
     let found = plain_command().arg("find").arg(folder.path()).args(["-t", "0.5"]).output().unwrap();
     assert_eq!(found.status.code(), Some(0), "{}", said(&found));
     assert_harmless("standard output", &found.stdout);
     assert_harmless("standard error", &found.stderr);
-    assert!(String::from_utf8_lossy(&found.stdout).contains("a\\u{1b}[31mred\\u{7}"));
+    assert!(String::from_utf8_lossy(&found.stdout).contains("c\\u{202e}gpj.exe\\u{2066}"));
 }

@@ -17,7 +17,7 @@ pub(super) const MAX_REPEAT: usize = 1_000_000;
 pub(super) fn one_to(most: usize) -> impl Fn(&str) -> Read<NonZeroUsize> + Clone + Send + Sync + 'static {
     move |text| match text.trim().parse::<NonZeroUsize>() {
         Ok(number) if number.get() <= most => Ok(number),
-        _ => Err(format!("expected a whole number from 1 to {most}")),
+        _ => Err(format!("expected a whole number of 1 or more, and at most {most}")),
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) struct Generate {
     #[arg(long, value_name = "N", default_value_t = 0)]
     identical: u64,
     /// Files to write into the folder, each by one thread
-    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(write::MAX_FILES))]
+    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(usize::MAX))]
     files: NonZeroUsize,
     /// Write the planted pairs into this Parquet file: id_a, id_b, kind, jaccard, size (words in a shingle)
     #[arg(long, value_name = "FILE")]

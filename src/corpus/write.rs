@@ -25,7 +25,7 @@ const BATCH: usize = 4_096;
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Files of a corpus, at most: their names sort as their numbers do.
-pub const MAX_FILES: usize = 100_000;
+const MAX_FILES: usize = 100_000;
 
 /// What was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
