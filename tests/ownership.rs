@@ -65,9 +65,14 @@ fn a_source_in_the_output_is_refused_and_stays() {
     ] {
         for more in [&[][..], &["--overwrite"]] {
             let job = job_file(folder.path(), "parquet", source, output);
-            resemblance().current_dir(folder.path()).arg("run").arg(&job).args(more).assert().code(2).stderr(
-                predicate::str::contains("output").and(predicate::str::contains("choose an output.url")),
-            );
+            resemblance()
+                .current_dir(folder.path())
+                .arg("run")
+                .arg(&job)
+                .args(more)
+                .assert()
+                .code(2)
+                .stderr(predicate::str::contains("output"));
             assert_eq!(files(&absolute), before, "{source} to {output}");
         }
     }

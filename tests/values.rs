@@ -375,7 +375,7 @@ fn blocking<T>(work: impl Future<Output = T>) -> T {
 
 /// What an error of the input says, with its causes.
 fn failure(read: Result<Vec<Row>>) -> String {
-    let error = read.err().expect("this cannot be read");
+    let Err(error) = read else { panic!("this cannot be read") };
     assert_eq!(error.kind(), Kind::Input, "{error:?}");
     chain(&error)
 }

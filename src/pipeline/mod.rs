@@ -4,6 +4,7 @@
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
 pub(crate) mod numbers;
+mod outcome;
 mod overlap;
 mod publish;
 mod replaced;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::prelude::{DataFrame, cast, col};
+use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
 use crate::clusters::Components;
@@ -24,36 +25,16 @@ use crate::engine::{Engine, Watch};
 use crate::error::{Error, Kind, Result};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash, fingerprint};
 use crate::sink::claim::{self, Claim};
-use crate::sink::manifest::Run as Manifest;
 use crate::sink::names::Attempt;
-use crate::sink::process::boot;
-use crate::sink::{Layout, attempt, check, write::Rows};
+use crate::sink::{Layout, attempt, write::Rows};
 use crate::{source, stage};
 use numbers::{apart, keys_of};
+use outcome::finished;
+pub use outcome::{Existing, Outcome};
 use publish::publish;
 use replaced::Replaced;
 use scoring::{PREFIX_STEPS, candidates, scores};
 use steps::Steps;
-
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
-    /// What the output holds now.
-    pub manifest: Manifest,
-    /// Whether the output was finished before this run, which then did nothing.
-    pub already_finished: bool,
-    /// Steps that an earlier run had finished.
-    pub steps_reused: usize,
-}
-
-/// What to do about an output that holds something else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
-    /// Another job's result there is an error.
-    Keep,
-    /// It is replaced, once the new result is whole.
-    Overwrite,
-}
 
 /// Runs `job` on `engine`, or takes it up where an earlier run of the same job over the same inputs stopped. Where another
 /// run has the output, waits for its end.
@@ -70,9 +51,10 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
     let attempt = Attempt::random();
     let mut others = claim::Others::default();
     let mut waited_for = None;
+    overlap::refuse_urls(&output, &job.source)?;
     loop {
         let listed = source::list(session, &job.source).await?;
-        overlap::refuse(&output, &job.source, &listed)?;
+        overlap::refuse_files(&output, &listed)?;
         let fingerprint = fingerprint(job, &listed.inputs());
         if existing == Existing::Keep
             && let Some(finished) = finished(&output, &fingerprint).await?
@@ -174,32 +156,6 @@ impl Run<'_> {
     }
 }
 
-/// The result that an output holds already; none where it holds no finished one.
-///
-/// # Errors
-/// Where it is another job's, or is damaged.
-async fn finished(output: &Layout, fingerprint: &str) -> Result<Option<Outcome>> {
-    let Some(manifest) = output.read::<Manifest>("manifest.json").await? else { return Ok(None) };
-    if manifest.fingerprint != fingerprint {
-        return Err(Error::job(format!(
-            "{} holds the result of another job, or of other inputs: choose another output.url, or replace it with --overwrite",
-            output.shown()
-        )));
-    }
-    let files: Vec<_> = manifest.files().collect();
-    // Files are not synced one by one, so after a power cut some may have been lost. Whether there was one since the machine
-    // wrote them, or whether this is another machine, its start tells.
-    let same_start = manifest.boot.is_some() && manifest.boot == boot();
-    let damage = match output.folder().is_some() && !same_start {
-        true => check::bytes(output, &files).await?,
-        false => check::sizes(output, &files).await?,
-    };
-    if !damage.is_empty() {
-        return Err(check::damaged(output, &damage));
-    }
-    Ok(Some(Outcome { manifest, already_finished: true, steps_reused: 0 }))
-}
-
 fn count_steps(job: &Job) -> usize {
     let duplicates = usize::from(job.source.duplicate_ids == DuplicateIds::Reject);
     let candidates = match job.candidates.method {
@@ -279,10 +235,6 @@ async fn refuse_duplicates(steps: &Steps<'_>, repeated: &[u64]) -> Result<()> {
 
 /// Duplicate ids that an error names.
 const NAMED_DUPLICATES: usize = 5;
-
-fn utf8(column: &str) -> datafusion::prelude::Expr {
-    cast(col(column), datafusion::arrow::datatypes::DataType::Utf8).alias(column)
-}
 
 async fn groups(steps: &mut Steps<'_>) -> Result<()> {
     let keys = steps.table("keys")?.select(vec![col("doc"), col("set_hash_0"), col("set_hash_1")])?;

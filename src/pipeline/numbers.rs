@@ -2,7 +2,7 @@
 
 use datafusion::common::cast::as_uint64_array;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::prelude::DataFrame;
+use datafusion::prelude::{DataFrame, cast, col};
 
 use crate::error::{Error, Result};
 
@@ -35,4 +35,9 @@ pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
         number += as_uint64_array(batch.column(0))?.iter().flatten().sum::<u64>();
     }
     Ok(number)
+}
+
+/// A column as plain strings, whatever strings the engine keeps it as.
+pub(super) fn utf8(column: &str) -> datafusion::prelude::Expr {
+    cast(col(column), datafusion::arrow::datatypes::DataType::Utf8).alias(column)
 }

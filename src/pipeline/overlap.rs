@@ -17,7 +17,7 @@ use crate::source::reach::{Reach, same_store};
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
-pub(super) fn refuse(output: &Layout, source: &job::Source, listed: &Listed) -> Result<()> {
+pub(super) fn refuse_urls(output: &Layout, source: &job::Source) -> Result<()> {
     let (store, root) = (output.store_url(), output.root());
     let shown = output.shown();
     for url in &source.urls {
@@ -34,6 +34,15 @@ pub(super) fn refuse(output: &Layout, source: &job::Source, listed: &Listed) -> 
             )));
         }
     }
+    Ok(())
+}
+
+/// Refuses an output that holds a file of the source, also by a link.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with both.
+pub(super) fn refuse_files(output: &Layout, listed: &Listed) -> Result<()> {
+    let (store, root, shown) = (output.store_url(), output.root(), output.shown());
     let mut links = Links::default();
     for (of, location, path) in listed.places() {
         if same_store(of, store) && (location.prefix_matches(root) || links.lead_into(output, location)) {

@@ -6,10 +6,10 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
-use super::numbers::{apart, one_number, rows_of};
+use super::numbers::{apart, one_number, rows_of, utf8};
+use super::outcome::{Outcome, finished};
 use super::replaced::Replaced;
 use super::steps::Steps;
-use super::{Outcome, finished, utf8};
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
 use crate::sink::manifest::{Input, Run as Manifest, StageTime, Table};

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use object_store::UpdateVersion;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::Existing;
+use super::outcome::Existing;
 use crate::error::Result;
 use crate::sink::Layout;
 use crate::sink::manifest::Run as Manifest;

@@ -71,10 +71,10 @@ pub async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
     match output.folder() {
         Some(folder) => {
             for file in files {
-                if let Ok(meta) = std::fs::metadata(folder.join(&file.path)) {
-                    if meta.is_file() {
-                        found.insert(file.path.clone(), meta.len());
-                    }
+                if let Ok(meta) = std::fs::metadata(folder.join(&file.path))
+                    && meta.is_file()
+                {
+                    found.insert(file.path.clone(), meta.len());
                 }
             }
         }

@@ -225,10 +225,10 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
 async fn owner_beside(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
     let own = path(output, attempt);
     for other in list(output).await?.into_iter().filter(|other| *other != own) {
-        if let Some((_, Some(Content { owner: true, what, process, .. }))) = read(output, &other).await? {
-            if process.is_alive() != Some(false) {
-                return Ok(Some(Holder { what, process }));
-            }
+        if let Some((_, Some(Content { owner: true, what, process, .. }))) = read(output, &other).await?
+            && process.is_alive() != Some(false)
+        {
+            return Ok(Some(Holder { what, process }));
         }
     }
     Ok(None)

@@ -7,8 +7,8 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, StringBuilder, StringViewB
 use datafusion::arrow::buffer::Buffer;
 use datafusion::arrow::datatypes::SchemaRef;
 
-use super::parse_files::FileToParse;
 use super::sgml::Story;
+use super::to_parse::FileToParse;
 use crate::error::{Error, Result};
 
 /// Rows of a batch at most.

@@ -14,7 +14,7 @@ use object_store::ObjectStore;
 use tokio_util::io::{ReaderStream, StreamReader};
 use url::Url;
 
-use super::parse_files::FileToParse;
+use super::to_parse::FileToParse;
 use crate::error::{Context, Error, Result};
 
 /// The URL of the local disk's store.

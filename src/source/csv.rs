@@ -10,8 +10,9 @@ use super::bytes::{Chunks, decompressed, start};
 use super::columns::{Values, column, missing, needed};
 use super::listing::File;
 use super::number_rows::value_name;
-use super::parse_files::{ParsedTable, Parser};
+use super::parse_files::ParsedTable;
 use super::records::{End, Keep, Records};
+use super::to_parse::Parser;
 use crate::error::{Context, Error, Result};
 use crate::job;
 

@@ -17,7 +17,8 @@ use super::columns::{Values, column, missing, needed};
 use super::json_line::{JsonValue, Lines, ValueKind};
 use super::listing::File;
 use super::number_rows::value_name;
-use super::parse_files::{ParsedTable, Parser};
+use super::parse_files::ParsedTable;
+use super::to_parse::Parser;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, OnError};
 

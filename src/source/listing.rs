@@ -13,8 +13,8 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use url::Url;
 
 use super::bytes::LOCAL;
-use super::parse_files::FileToParse;
 use super::pin::Pin;
+use super::to_parse::FileToParse;
 use super::walk::{self, Entry, What};
 use crate::address;
 use crate::error::{Context, Error, Result};

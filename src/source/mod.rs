@@ -27,6 +27,7 @@ mod records;
 mod scan;
 mod sgml;
 mod text;
+mod to_parse;
 mod walk;
 
 use std::sync::Arc;
@@ -48,9 +49,10 @@ use crate::job::{self, Format};
 
 pub use json_line::{JsonValue, ValueKind};
 pub use number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec};
-pub use parse_files::{FileToParse, ParseFilesExec, Parser};
+pub use parse_files::ParseFilesExec;
 pub use pin::Pin;
 pub use scan::pinned_scan;
+pub use to_parse::{FileToParse, Parser};
 
 /// The documents of a source, and the files that they are in.
 #[derive(Debug)]

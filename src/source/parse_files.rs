@@ -23,80 +23,17 @@ use datafusion::physical_plan::{
     PlanProperties, ReplaceChildrenOptions,
 };
 use futures::stream;
-use serde::{Deserialize, Serialize};
 
 use super::chunks::{Piece, spread};
 use super::columns::{Values, column, missing, needed};
-use super::json_line::JsonValue;
 use super::listing::File;
 use super::number_rows::{numbered_schema, only_child, value_name};
-use super::pin::Pin;
 use super::reading::Reading;
 use super::scan::project;
 use super::sgml::Story;
+use super::to_parse::{FileToParse, Parser};
 use crate::error::{Error, Result};
-use crate::job::{self, Csv, OnError};
-
-/// The formats that [`ParseFilesExec`] reads, and what it must know of the files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Parser {
-    /// Stories of Reuters-21578; values `oldid`, `newid`, `date`, `topics`, `places`, `title`, `body`.
-    Reuters,
-    /// A document a file; one value, the file's text.
-    Text,
-    /// A document a record.
-    Csv {
-        /// How the files are written.
-        csv: Csv,
-        /// How many columns they have.
-        columns: usize,
-        /// The columns that are the values, from 0.
-        wanted: Vec<usize>,
-        /// What happens to a record that cannot be read.
-        on_error: OnError,
-    },
-    /// A document a line.
-    JsonLines {
-        /// The values.
-        wanted: Vec<JsonValue>,
-        /// What happens to a line that cannot be read.
-        on_error: OnError,
-    },
-}
-
-impl Parser {
-    /// How many values a row has.
-    pub(super) fn values(&self) -> usize {
-        match self {
-            Parser::Reuters => Story::COLUMNS.len(),
-            Parser::Text => 1,
-            Parser::Csv { wanted, .. } => wanted.len(),
-            Parser::JsonLines { wanted, .. } => wanted.len(),
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self {
-            Parser::Reuters => "Reuters",
-            Parser::Text => "Text",
-            Parser::Csv { .. } => "Csv",
-            Parser::JsonLines { .. } => "JsonLines",
-        }
-    }
-}
-
-/// Where a file is, for whoever reads it, and what it was when it was listed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileToParse {
-    /// The file's path, as the user would write it.
-    pub source: Arc<str>,
-    /// The file's path relative to the folder of its URL.
-    pub name: Arc<str>,
-    /// The URL of its object store, such as `file:///` or `s3://bucket/`.
-    pub store: String,
-    /// Where it is in that store, and what it was when it was listed.
-    pub pin: Pin,
-}
+use crate::job;
 
 /// The documents of files, read in the order in which the input names them.
 ///

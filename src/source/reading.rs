@@ -13,10 +13,10 @@ use futures::stream::TryStreamExt;
 use super::batch::Batch;
 use super::bytes::{Chunks, decompressed, start, stored};
 use super::json_line::{Lines, Unusable, Wanted};
-use super::parse_files::{FileToParse, Parser};
 use super::records::{End, Keep, Records};
 use super::sgml::Stories;
 use super::text;
+use super::to_parse::{FileToParse, Parser};
 use crate::error::{Context, Error, Result};
 use crate::job::OnError;
 
@@ -261,7 +261,7 @@ impl Open {
         let Content::Records { records, header, columns, on_error } = &mut self.content else {
             return Err(Error::bug("a record came of a file without records"));
         };
-        let (line, fields) = (records.line(), records.fields());
+        let (line, fields) = (records.record_line(), records.fields());
         let wrong = match end {
             End::Quoted(quote) => Some((
                 "truncated",

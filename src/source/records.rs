@@ -123,7 +123,7 @@ impl Records {
     }
 
     /// The line in which the record started, from 1.
-    pub fn line(&self) -> u64 {
+    pub fn record_line(&self) -> u64 {
         self.record_line
     }
 
@@ -259,7 +259,7 @@ mod tests {
         let mut found = Vec::new();
         let mut take = |records: &mut Records| {
             let fields = records.values().iter().map(|f| String::from_utf8_lossy(f).into_owned()).collect();
-            found.push((records.line(), fields));
+            found.push((records.record_line(), fields));
             records.next();
         };
         for chunk in chunks {

@@ -11,7 +11,7 @@ use datafusion::functions_window::expr_fn::{dense_rank, lag};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::shingles::empty;
+use super::empty_text::empty;
 use crate::error::Result;
 use crate::job::Shingle;
 use crate::udf::expr_fn::{document_key, shingle_texts};

@@ -8,6 +8,7 @@ pub mod clusters;
 pub mod dictionary;
 pub mod documents;
 pub mod duplicates;
+mod empty_text;
 pub mod groups;
 pub mod members;
 pub mod pairs;

@@ -1,13 +1,14 @@
 //! shingles: one row per document, with the sorted distinct hashes of its shingles in place of its text.
 
-use datafusion::functions::expr_fn::{btrim, coalesce};
-use datafusion::functions_nested::expr_fn::{array_length, array_to_string};
-use datafusion::prelude::{DataFrame, Expr, col, lit, when};
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_nested::expr_fn::array_length;
+use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::dictionary;
+use super::empty_text::empty;
 use crate::error::Result;
-use crate::job::{Shingle, ShingleHash, Unit};
-use crate::udf::expr_fn::{set_hash, shingle_texts, shingles as shingles_of};
+use crate::job::{Shingle, ShingleHash};
+use crate::udf::expr_fn::{set_hash, shingles as shingles_of};
 use crate::udf::shingles::MOST_SHINGLES;
 
 /// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
@@ -38,22 +39,6 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
         coalesce(vec![col("reason"), empty("shingles", shingle)?]).alias("reason"),
         col("shingles"),
     ])?)
-}
-
-/// (text, reason, `cut`, ..) -> `empty_text` where nothing of a text is left after normalisation, and else null.
-///
-/// Only texts without a shingle are normalised once more.
-///
-/// # Errors
-/// Never, as far as this program can tell.
-pub(super) fn empty(cut: &str, shingle: &Shingle) -> Result<Expr> {
-    let count = coalesce(vec![array_length(col(cut)), lit(0_u64)]);
-    // The distinct characters of the normalised text.
-    let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, ..shingle.clone() };
-    let left = array_to_string(shingle_texts(col("text"), &letters), lit(""));
-    let blank = btrim(vec![left, lit(" \t\r\n")]).eq(lit(""));
-    let reason = when(blank, lit("empty_text")).end()?;
-    Ok(when(col("reason").is_null().and(count.eq(lit(0_u64))), reason).end()?)
 }
 
 /// (source, position, id, doc, reason, shingles) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
