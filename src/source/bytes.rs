@@ -87,8 +87,10 @@ async fn local(file: &FileToParse) -> Result<Chunks> {
     Ok(stream::try_unfold(state, |(mut opened, as_listed, mut read)| async move {
         let source = as_listed.source.clone();
         let ended = blocking(move || {
-            let mut chunk = Vec::with_capacity(READ_BYTES);
-            (&mut opened).take(READ_BYTES as u64).read_to_end(&mut chunk)?;
+            // What somebody writes behind the end meanwhile is not of the file that was listed.
+            let next = as_listed.pin.size.saturating_sub(read).min(READ_BYTES as u64);
+            let mut chunk = Vec::with_capacity(usize::try_from(next).unwrap_or(READ_BYTES));
+            (&mut opened).take(next).read_to_end(&mut chunk)?;
             read += chunk.len() as u64;
             // All that was read is of the file that was listed if it still is that one at its end.
             let whole = !chunk.is_empty()
