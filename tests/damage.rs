@@ -91,7 +91,9 @@ fn a_damaged_step_is_done_again() {
             let output = scene.output(&format!("out {step} {file}"));
             let job = job(&scene.input, &output, &[]);
             run_until(&job, Existing::Keep, last).0.unwrap_err();
-            damage(&steps(&output)[step].1[file], how);
+            // Which partitions get rows, and with them how many files there are, is not the same in every run.
+            let written = &steps(&output)[step].1;
+            damage(&written[file % written.len()], how);
             let outcome = run(&job).unwrap();
             assert_eq!(outcome.steps_reused, whole.steps_reused - 1, "{how:?} {file} of step {step}");
             assert_eq!(tables(&output), scene.expected, "{how:?} {file} of step {step}");

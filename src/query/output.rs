@@ -32,7 +32,10 @@ impl Finished {
                 "{url} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job to its end"
             )));
         };
-        let mut damage = Vec::new();
+        let damage = check::sizes(&output, &manifest.files().collect::<Vec<_>>()).await?;
+        if !damage.is_empty() {
+            return Err(check::damaged(&output, &damage));
+        }
         for table in Table::ALL {
             let Some(written) = manifest.tables.get(table.name()) else {
                 if table == Table::Dictionary {
@@ -40,12 +43,8 @@ impl Finished {
                 }
                 return Err(Error::input(format!("the manifest of {url} does not name the table {table}")));
             };
-            damage.extend(check::sizes(&output, &written.files.iter().collect::<Vec<_>>()).await?);
             let provider = read::provider(&output, &written.files, contract(table).arrow_schema())?;
             session.register_table(table.name(), Arc::new(provider))?;
-        }
-        if !damage.is_empty() {
-            return Err(check::damaged(&output, &damage));
         }
         Ok(Self { session: session.clone(), manifest })
     }

@@ -225,8 +225,9 @@ impl Layout {
     ) -> Result<bool> {
         let (path, json) = (self.path(inside), json(value)?);
         let there = || async { Ok::<_, Error>(self.read_bytes(inside).await?.map(|(bytes, _)| bytes)) };
-        if there().await?.as_ref() != Some(found) {
-            return Ok(there().await? == Some(json));
+        let now = there().await?;
+        if now.as_ref() != Some(found) {
+            return Ok(now == Some(json));
         }
         let written = match &self.folder {
             Some(folder) => local::replace(folder, inside, &json).await,
