@@ -13,12 +13,11 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use datafusion::arrow::datatypes::{UInt16Type, UInt32Type, UInt64Type};
-use datafusion::parquet::arrow::ArrowWriter;
 use resemblance::error::Kind;
 
 use self::answer::{Answer, Cluster, Pair, Reject};
 use self::settings::Settings;
-use crate::support::{Random, floats, job, manifest, numbers, run, strings, table};
+use crate::support::{Random, floats, job, manifest, numbers, run, strings, table, write_batch};
 
 /// A document as it stands in its file.
 #[derive(Debug, Clone)]
@@ -312,11 +311,5 @@ fn write(path: &Path, documents: &[Document], row_group: usize) {
     let ids: ArrayRef = Arc::new(documents.iter().map(|d| d.id.as_deref()).collect::<StringArray>());
     let texts: ArrayRef = Arc::new(documents.iter().map(|d| d.text.as_deref()).collect::<StringArray>());
     let batch = RecordBatch::try_from_iter_with_nullable([("id", ids, true), ("text", texts, true)]).unwrap();
-    let properties = datafusion::parquet::file::properties::WriterProperties::builder()
-        .set_max_row_group_row_count(Some(row_group))
-        .build();
-    let file = std::fs::File::create(path).unwrap();
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-    writer.write(&batch).unwrap();
-    writer.close().unwrap();
+    write_batch(path, &batch, row_group);
 }

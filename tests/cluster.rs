@@ -18,10 +18,7 @@ const QUIET: u64 = 240;
 /// A job over Parquet with columns `id` and `text`: 3-word shingles, a threshold of 0.5. What else it is, a run sets.
 fn job_file(folder: &Path, source: &Path) -> PathBuf {
     let job = folder.join("job.toml");
-    let text = format!(
-        "[source]\nformat = \"parquet\"\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = \"set by the test\"\n"
-    );
+    let text = job_text(source, SET_BY_THE_TEST);
     std::fs::write(&job, text).unwrap();
     job
 }

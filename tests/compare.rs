@@ -30,12 +30,7 @@ fn compared(
 fn job_file(folder: &Path, documents: &[Document], name: &str) -> PathBuf {
     write_parquet(&folder.join("in.parquet"), documents, 64);
     let path = folder.join("job.toml");
-    let text = format!(
-        "name = {name:?}\n[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
-        folder.join("in.parquet"),
-        folder.join("out"),
-    );
+    let text = format!("name = {name:?}\n{}", job_text(folder.join("in.parquet"), folder.join("out")));
     std::fs::write(&path, text).unwrap();
     path
 }

@@ -71,10 +71,7 @@ async fn two_runs_at_once_lose_no_file() {
     run(&job(&file, &local, &[])).unwrap();
     let pairs = manifest(&local).tables["pairs"].rows;
     let job_file = folder.path().join("job.toml");
-    let text = format!(
-        "[source]\nformat = \"parquet\"\nurl = {file:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = \"set by the test\"\n"
-    );
+    let text = job_text(&file, SET_BY_THE_TEST);
     std::fs::write(&job_file, text).unwrap();
 
     for round in 0..3 {

@@ -25,11 +25,7 @@ fn spawn(job: &Path, output: &Path) -> Child {
 fn job_file(folder: &Path) -> std::path::PathBuf {
     write_parquet(&folder.join("in.parquet"), &corpus(11, 4_000, 60), 500);
     let job = folder.join("job.toml");
-    let text = format!(
-        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = \"set by the test\"\n",
-        folder.join("in.parquet")
-    );
+    let text = job_text(folder.join("in.parquet"), SET_BY_THE_TEST);
     std::fs::write(&job, text).unwrap();
     job
 }

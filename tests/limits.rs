@@ -13,12 +13,7 @@ const HUGE: &str = "18446744073709551615";
 fn job_file(folder: &Path) -> PathBuf {
     write_parquet(&folder.join("in.parquet"), &corpus(1, 20, 30), 100);
     let path = folder.join("job.toml");
-    let text = format!(
-        "[source]\nformat = \"parquet\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
-        folder.join("in.parquet"),
-        folder.join("out"),
-    );
+    let text = job_text(folder.join("in.parquet"), folder.join("out"));
     std::fs::write(&path, text).unwrap();
     path
 }

@@ -26,10 +26,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// A job file over `source` of `format`.
 fn job_file(folder: &Path, format: &str, source: &str, output: &str) -> PathBuf {
     let path = folder.join("job.toml");
-    let text = format!(
-        "[source]\nformat = {format:?}\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n"
-    );
+    let text = job_text_of(format, source, output);
     std::fs::write(&path, text).unwrap();
     path
 }

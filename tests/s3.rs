@@ -168,6 +168,18 @@ impl Format {
         format!("format = {:?}\nurl = {url:?}\n{}", self.name, self.keys)
     }
 
+    /// Writes the files into a folder, and runs the job over them there: the output.
+    fn run_locally(&self, folder: &FsPath) -> PathBuf {
+        let (input, output) = (folder.join("in"), folder.join("out"));
+        std::fs::create_dir(&input).unwrap();
+        for (name, bytes) in &self.files {
+            std::fs::write(input.join(name), bytes).unwrap();
+        }
+        let job = job_file(folder, &self.source(input.to_str().unwrap()));
+        run_to(&[], &job, output.to_str().unwrap(), &[]).well();
+        output
+    }
+
     fn put(&self, s3: &S3, prefix: &str) {
         for (name, bytes) in &self.files {
             s3.put(&format!("{prefix}/{name}"), bytes);

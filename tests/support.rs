@@ -8,6 +8,7 @@ pub mod s3;
 pub mod stopping;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,22 +91,39 @@ pub fn write_parquet(path: &Path, documents: &[Document], row_group: usize) {
         ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
         ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
     ];
-    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), row_group);
+}
+
+/// Writes rows as Parquet, so many in a row group.
+pub fn write_batch(path: &Path, batch: &RecordBatch, row_group: usize) {
     let properties = datafusion::parquet::file::properties::WriterProperties::builder()
         .set_max_row_group_row_count(Some(row_group))
         .build();
     let file = std::fs::File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
-    writer.write(&batch).unwrap();
+    writer.write(batch).unwrap();
     writer.close().unwrap();
 }
 
+/// The text of a job file over Parquet files with columns `id` and `text`: 3-word shingles, threshold 0.5.
+pub fn job_text(source: impl Debug, output: impl Debug) -> String {
+    job_text_of("parquet", source, output)
+}
+
+/// The same over files of another format.
+pub fn job_text_of(format: &str, source: impl Debug, output: impl Debug) -> String {
+    format!(
+        "[source]\nformat = {format:?}\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
+         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n"
+    )
+}
+
+/// What stands for an output that every run of the job file sets.
+pub const SET_BY_THE_TEST: &str = "set by the test";
+
 /// A job over Parquet files with columns `id` and `text`: 3-word shingles, threshold 0.5, and what `sets` says.
 pub fn job(source: &Path, output: &Path, sets: &[&str]) -> Job {
-    let text = format!(
-        "[source]\nformat = \"parquet\"\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n"
-    );
+    let text = job_text(source, output);
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
     job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()
 }

@@ -42,11 +42,7 @@ impl Scene {
         let input = folder.path().join("in.parquet");
         write_parquet(&input, &corpus(9, documents, 30), 20);
         let job_file = folder.path().join("job.toml");
-        let text = format!(
-            "[source]\nformat = \"parquet\"\nurl = {input:?}\nid = \"id\"\ntext = \"text\"\n\
-             [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = \"set by the test\"\n\
-             [engine]\nthreads = 1\n"
-        );
+        let text = job_text(&input, SET_BY_THE_TEST) + "[engine]\nthreads = 1\n";
         std::fs::write(&job_file, text).unwrap();
         let undisturbed = folder.path().join("undisturbed");
         run(&job(&input, &undisturbed, &[])).unwrap();

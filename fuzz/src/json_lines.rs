@@ -1,6 +1,6 @@
 //! JSON lines: how often the first line is repeated, the size of chunks, and the lines.
 
-use resemblance::job::{Csv, Format, Id};
+use resemblance::job::Format;
 use serde_json::Value;
 
 use super::reading::{Reading, outcome};
@@ -19,13 +19,7 @@ pub fn check(bytes: &[u8]) {
         lines.extend(std::iter::repeat_n(&file[..=end], MANY).flatten());
     }
     lines.extend(file);
-    let reading = Reading {
-        format: Format::Jsonl,
-        name: "documents.jsonl",
-        id: Id::Columns(vec!["id".into()]),
-        text: vec!["text".into()],
-        csv: Csv { delimiter: b',', header: true, quote: b'"' },
-    };
+    let reading = Reading::of(Format::Jsonl, "documents.jsonl");
     let whole = reading.rows(&lines, usize::MAX);
     let size = if lines.len() > file.len() { 997 } else { 1 + usize::from(*chunk) };
     let chunks = reading.rows(&lines, size);

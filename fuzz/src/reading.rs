@@ -75,7 +75,18 @@ pub struct Reading<'a> {
     pub csv: job::Csv,
 }
 
-impl Reading<'_> {
+impl<'a> Reading<'a> {
+    /// A file with the columns `id` and `text`, and the usual marks where it is CSV.
+    pub fn of(format: Format, name: &'a str) -> Self {
+        Self {
+            format,
+            name,
+            id: Id::Columns(vec!["id".into()]),
+            text: vec!["text".into()],
+            csv: job::Csv { delimiter: b',', header: true, quote: b'"' },
+        }
+    }
+
     /// The rows of the file, by position; its bytes come in chunks of this many.
     ///
     /// # Panics

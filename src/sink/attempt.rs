@@ -45,8 +45,8 @@ pub async fn ids(output: &Layout) -> Result<Vec<String>> {
     Ok(inside.filter_map(|inside| Some(attempt_of(&inside)?.to_string())).collect())
 }
 
-/// Whether the store keeps the promise of a put that must not replace anything; some servers do not know that condition
-/// and replace. `record` is there already: put again with other content it must be refused.
+/// Whether the store refuses a put that must not replace anything; some servers do not know that condition, and replace.
+/// `record` is there already, so that a put with other content in its place must be refused.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -55,7 +55,12 @@ pub async fn keeps_conditions(output: &Layout, record: &Record) -> Result<bool> 
         return Ok(true);
     }
     let other = Record { resemblance: format!("{} asks", record.resemblance), ..record.clone() };
-    Ok(!output.create(&path(&record.attempt), &other).await?)
+    let replaced = output.create(&path(&record.attempt), &other).await?;
+    if replaced {
+        // What replaced it without being asked is replaced in the same way.
+        record.put(output).await?;
+    }
+    Ok(!replaced)
 }
 
 fn path(attempt: &str) -> String {

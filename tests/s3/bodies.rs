@@ -11,14 +11,7 @@ fn a_body_that_ends_early_is_asked_for_again() {
     // Of a range the head says where it ends; of a whole object nothing but its length does.
     for (i, format) in formats(&documents).iter().enumerate().filter(|(_, format)| format.name == "parquet") {
         let folder = tempfile::tempdir().unwrap();
-        let input = folder.path().join("in");
-        std::fs::create_dir(&input).unwrap();
-        for (name, bytes) in &format.files {
-            std::fs::write(input.join(name), bytes).unwrap();
-        }
-        let local = folder.path().join("out");
-        let job = job_file(folder.path(), &format.source(input.to_str().unwrap()));
-        run_to(&s3.env(), &job, local.to_str().unwrap(), &[]).well();
+        let local = format.run_locally(folder.path());
 
         format.put(&s3, &format!("in{i}"));
         let job = job_file(folder.path(), &format.source(&s3.url(&format!("in{i}"))));

@@ -59,14 +59,7 @@ fn every_format_gives_the_rows_of_a_local_run() {
     let documents = corpus(3, 60, 30);
     for (i, format) in formats(&documents).iter().enumerate() {
         let folder = tempfile::tempdir().unwrap();
-        let input = folder.path().join("in");
-        std::fs::create_dir(&input).unwrap();
-        for (name, bytes) in &format.files {
-            std::fs::write(input.join(name), bytes).unwrap();
-        }
-        let local = folder.path().join("out");
-        let job = job_file(folder.path(), &format.source(input.to_str().unwrap()));
-        run_to(&[], &job, local.to_str().unwrap(), &[]).well();
+        let local = format.run_locally(folder.path());
 
         format.put(&s3, &format!("in{i}"));
         let job = job_file(folder.path(), &format.source(&s3.url(&format!("in{i}"))));

@@ -15,25 +15,24 @@
 //! machine since the same start), or when its content has not changed for its `seconds` by the observer's own clock; the
 //! clocks of two machines are never compared.
 
+mod stored;
+
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures::TryStreamExt;
+use object_store::ObjectStoreExt;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt};
-use serde::{Deserialize, Serialize};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::Layout;
 use super::names::Attempt;
 use super::process::Process;
-use crate::error::{Context, Error, Result};
-
-/// The folder of claims, inside the output.
-pub(super) const CLAIMS: &str = "_work/claims";
+use crate::error::{Error, Result};
+pub(super) use stored::{CLAIMS, attempt_of};
+use stored::{Content, Found, claims, path, put, read, remove};
 
 /// The variable that says after how many seconds of silence a claim of another machine is dead.
 pub const LEASE_SECONDS: &str = "RESEMBLANCE_LEASE_SECONDS";
@@ -53,26 +52,21 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long somebody who asked first is given to become the owner or to go.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// The content of a claim.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Content {
-    /// Whether it holds the output, or only asks for it.
-    owner: bool,
-    /// Rises with every put, so that a living claim changes.
-    beat: u64,
-    /// After so many seconds without a change it is dead.
-    seconds: u64,
-    /// What it wants to do: `run` or `clean`.
-    what: String,
-    /// The process that put it.
-    process: Process,
-}
-
 /// Somebody else who has an output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Holder {
     what: String,
     process: Process,
+}
+
+impl Holder {
+    /// Who put a claim that says this; somebody unknown where it says nothing that can be read.
+    fn of(content: Option<Content>) -> Self {
+        match content {
+            Some(Content { what, process, .. }) => Self { what, process },
+            None => Self { what: "?".into(), process: Process::unknown() },
+        }
+    }
 }
 
 impl fmt::Display for Holder {
@@ -95,18 +89,18 @@ pub enum Asked {
 pub struct Others(BTreeMap<Path, (Bytes, Instant)>);
 
 impl Others {
-    /// Whether a claim that reads `bytes` now is dead.
-    fn is_dead(&mut self, path: &Path, bytes: &Bytes, content: Option<&Content>) -> bool {
+    /// Whether a claim is dead.
+    fn is_dead(&mut self, claim: &Found) -> bool {
         let now = Instant::now();
-        let seen = self.0.entry(path.clone()).or_insert_with(|| (bytes.clone(), now));
-        if seen.0 != *bytes {
-            *seen = (bytes.clone(), now);
+        let seen = self.0.entry(claim.path.clone()).or_insert_with(|| (claim.bytes.clone(), now));
+        if seen.0 != claim.bytes {
+            *seen = (claim.bytes.clone(), now);
         }
-        match content.and_then(|content| content.process.is_alive()) {
+        match claim.content.as_ref().and_then(|content| content.process.is_alive()) {
             Some(alive) => !alive,
             // A claim that cannot be read is one that was not put whole, and will be dead or put anew.
             None => {
-                let seconds = content.map_or(DEFAULT_SECONDS, |content| content.seconds);
+                let seconds = claim.content.as_ref().map_or(DEFAULT_SECONDS, |content| content.seconds);
                 now.duration_since(seen.1) >= Duration::from_secs(seconds)
             }
         }
@@ -122,7 +116,8 @@ pub struct Claim {
     lost: CancellationToken,
     /// Ends the task that puts the claim anew.
     stop: CancellationToken,
-    released: bool,
+    /// That task; none when the claim was given up.
+    beating: Option<JoinHandle<()>>,
 }
 
 /// Asks for `output` in the name of `attempt`, in order to do `what`. Does not wait for whoever has it: ask again later
@@ -160,13 +155,13 @@ pub async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Ot
         return Ok(Asked::Held(holder));
     }
     let (lost, stop) = (CancellationToken::new(), CancellationToken::new());
-    tokio::spawn(beat(output.clone(), attempt.clone(), content, lost.clone(), stop.clone()));
+    let beating = tokio::spawn(beat(output.clone(), attempt.clone(), content, lost.clone(), stop.clone()));
     Ok(Asked::Granted(Claim {
         output: output.clone(),
         attempt: attempt.clone(),
         lost,
         stop,
-        released: false,
+        beating: Some(beating),
     }))
 }
 
@@ -178,10 +173,8 @@ pub async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken
     let pause = if output.folder().is_some() { POLL_INTERVAL / 4 } else { POLL_INTERVAL };
     loop {
         let mut held = false;
-        for other in list(output).await? {
-            if let Some((bytes, content)) = read(output, &other).await? {
-                held |= !others.is_dead(&other, &bytes, content.as_ref());
-            }
+        for other in claims(output, None).await? {
+            held |= !others.is_dead(&other);
         }
         if !held {
             return Ok(());
@@ -197,24 +190,18 @@ pub async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken
 async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Result<Option<Holder>> {
     let own = path(output, attempt);
     loop {
-        let mut asking = None;
-        for other in list(output).await?.into_iter().filter(|other| *other != own) {
-            let Some((bytes, content)) = read(output, &other).await? else { continue };
-            if others.is_dead(&other, &bytes, content.as_ref()) {
-                tracing::debug!(claim = %other, "a dead claim is removed");
-                remove(output, &other).await?;
-                continue;
+        let mut asking = false;
+        for other in claims(output, Some(attempt)).await? {
+            if others.is_dead(&other) {
+                tracing::debug!(claim = %other.path, "a dead claim is removed");
+                remove(output, &other.path).await?;
+            } else if other.content.as_ref().is_none_or(|content| content.owner) || other.path < own {
+                return Ok(Some(Holder::of(other.content)));
+            } else {
+                asking = true;
             }
-            let (owner, holder) = match content {
-                Some(Content { owner, what, process, .. }) => (owner, Holder { what, process }),
-                None => (true, Holder { what: "?".into(), process: Process::unknown() }),
-            };
-            if owner || other < own {
-                return Ok(Some(holder));
-            }
-            asking = Some(holder);
         }
-        if asking.is_none() {
+        if !asking {
             return Ok(None);
         }
         tokio::time::sleep(SETTLE).await;
@@ -223,15 +210,9 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
 
 /// An owner beside `attempt`.
 async fn owner_beside(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
-    let own = path(output, attempt);
-    for other in list(output).await?.into_iter().filter(|other| *other != own) {
-        if let Some((_, Some(Content { owner: true, what, process, .. }))) = read(output, &other).await?
-            && process.is_alive() != Some(false)
-        {
-            return Ok(Some(Holder { what, process }));
-        }
-    }
-    Ok(None)
+    let contents = claims(output, Some(attempt)).await?.into_iter().filter_map(|claim| claim.content);
+    let mut owners = contents.filter(|content| content.owner && content.process.is_alive() != Some(false));
+    Ok(owners.next().map(|content| Holder::of(Some(content))))
 }
 
 /// Puts a claim anew until it is told to stop, or finds that somebody removed it.
@@ -308,28 +289,36 @@ impl Claim {
     /// # Errors
     /// When the store does not answer; the claim is then dead as soon as this process has ended.
     pub async fn release(mut self) -> Result<()> {
-        self.released = true;
+        match self.give_up() {
+            Some(given_up) => given_up.await,
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the beating, and then takes the claim back: a put that was under way would bring it back after its removal.
+    fn give_up(&mut self) -> Option<impl Future<Output = Result<()>> + Send + use<>> {
+        let beating = self.beating.take()?;
         self.stop.cancel();
-        remove(&self.output, &path(&self.output, &self.attempt)).await?;
-        self.output.remove_empty_work();
-        Ok(())
+        let (output, path) = (self.output.clone(), path(&self.output, &self.attempt));
+        Some(async move {
+            // However it ended, it puts nothing any more.
+            let _ = beating.await;
+            remove(&output, &path).await?;
+            output.remove_empty_work();
+            Ok(())
+        })
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.stop.cancel();
-        if self.released {
-            return;
-        }
+        let Some(given_up) = self.give_up() else { return };
         // Without a runtime the process is ending, and its claim is dead with it.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (output, path) = (self.output.clone(), path(&self.output, &self.attempt));
         runtime.spawn(async move {
-            if let Err(error) = remove(&output, &path).await {
+            if let Err(error) = given_up.await {
                 tracing::debug!(%error, "a claim could not be removed");
             }
-            output.remove_empty_work();
         });
     }
 }
@@ -339,75 +328,11 @@ impl Drop for Claim {
 /// # Errors
 /// When the store does not answer.
 pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
-    let mut found = Vec::new();
-    for path in list(output).await? {
-        let Some(attempt) = attempt_of(&path) else { continue };
-        let alive = match read(output, &path).await? {
-            Some((_, Some(content))) => content.process.is_alive() != Some(false),
-            Some((_, None)) => true,
-            None => false,
-        };
-        if alive {
-            found.push(attempt);
-        }
-    }
-    Ok(found)
-}
-
-/// The attempt whose claim is at `path`.
-pub(super) fn attempt_of(path: &Path) -> Option<Attempt> {
-    Attempt::parse(path.filename()?.strip_suffix(".json")?)
-}
-
-fn path(output: &Layout, attempt: &Attempt) -> Path {
-    output.path(&format!("{CLAIMS}/{attempt}.json"))
-}
-
-/// The claims that are there, sorted. What else lies in their folder is none.
-async fn list(output: &Layout) -> Result<Vec<Path>> {
-    let listed = output.store().list(Some(&output.path(CLAIMS)));
-    let listed: Vec<Path> = listed
-        .map_ok(|meta| meta.location)
-        .try_collect()
-        .await
-        .context(|| format!("cannot list {}/{CLAIMS}", output.shown()))?;
-    let mut claims: Vec<Path> = listed.into_iter().filter(|path| attempt_of(path).is_some()).collect();
-    claims.sort();
-    Ok(claims)
-}
-
-/// A claim's bytes, and what they say; none where it is gone.
-async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, Option<Content>)>> {
-    let store: &Arc<dyn ObjectStore> = output.store();
-    let bytes = match store.get(path).await {
-        Ok(got) => got.bytes().await,
-        Err(e) => Err(e),
+    let alive = |claim: &Found| {
+        claim.content.as_ref().is_none_or(|content| content.process.is_alive() != Some(false))
     };
-    match bytes {
-        Ok(bytes) => {
-            let content = serde_json::from_slice(&bytes).ok();
-            Ok(Some((bytes, content)))
-        }
-        Err(object_store::Error::NotFound { .. }) => Ok(None),
-        Err(e) => Err(e).context(|| format!("cannot read a claim on {}", output.shown())),
-    }
-}
-
-async fn put(output: &Layout, attempt: &Attempt, content: &Content) -> Result<()> {
-    let json = serde_json::to_vec(content).map_err(|e| Error::bug("a claim cannot be written").because(e))?;
-    output
-        .store()
-        .put(&path(output, attempt), json.into())
-        .await
-        .context(|| format!("cannot write to {}", output.shown()))?;
-    Ok(())
-}
-
-async fn remove(output: &Layout, path: &Path) -> Result<()> {
-    match output.store().delete(path).await {
-        Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-        Err(e) => Err(e).context(|| format!("cannot remove a claim on {}", output.shown())),
-    }
+    let claims = claims(output, None).await?;
+    Ok(claims.iter().filter(|claim| alive(claim)).filter_map(|claim| attempt_of(&claim.path)).collect())
 }
 
 /// Seconds of silence after which a claim of this process is dead to other machines.
@@ -430,6 +355,7 @@ fn parse_seconds(given: &str) -> Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use datafusion::prelude::SessionContext;
@@ -479,7 +405,7 @@ mod tests {
             }
             assert!(grants.load(Ordering::SeqCst) > 0);
             // Nothing of it stays.
-            assert_eq!(list(&output).await.unwrap(), []);
+            assert!(claims(&output, None).await.unwrap().is_empty());
         }
     }
 
