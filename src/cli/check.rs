@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{JobArguments, print};
 use crate::error::{Error, Result};
 use crate::job::{Choice, Job, Method, curve};
+use crate::pipeline::Step;
 
 #[derive(clap::Args)]
 pub(super) struct Check {
@@ -61,41 +62,7 @@ fn as_json(job: &Job) -> Result<String> {
 
 /// The steps of the run, each with what it does.
 fn steps(job: &Job) -> Vec<String> {
-    let s = &job.shingle;
-    let unit = format!("{:?}", s.unit).to_lowercase();
-    let mut steps = Vec::new();
-    steps.push(format!(
-        "sketches: read {} from {}, cut {}-{unit} shingles, {} permutations",
-        job.source.text.join(" + "),
-        job.source.urls.join(", "),
-        s.size,
-        job.minhash.permutations
-    ));
-    steps.push("groups: one document stands for all with its shingle set".into());
-    match job.candidates.method {
-        Method::Lsh => {
-            steps.push(format!(
-                "candidates: two documents that share one of {} buckets of {} rows",
-                job.lsh.bands, job.lsh.rows
-            ));
-            steps.push(format!(
-                "  (in a bucket of more than {} documents, those that share one of their rarest shingles)",
-                job.lsh.hot_bucket
-            ));
-            steps.push(format!("scores: candidates of similarity {} or more", job.score.threshold));
-        }
-        Method::Prefix => {
-            steps.push("frequencies: how often each shingle occurs".into());
-            steps.push("candidates: two documents that share one of their rarest shingles".into());
-            steps.push(format!("scores: candidates of similarity {} or more", job.score.threshold));
-        }
-        Method::All => {
-            steps.push(format!("scores: every two documents of similarity {} or more", job.score.threshold));
-        }
-    }
-    steps.push("members, pairs: scores expanded to the documents that they stand for".into());
-    steps.push("clusters: connected components of the pairs".into());
-    steps
+    Step::of(job).into_iter().map(|step| format!("{step}: {}", step.describe(job))).collect()
 }
 
 fn as_text(job: &Job) -> String {

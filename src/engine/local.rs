@@ -4,13 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::SessionContext;
-use futures::TryStreamExt;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
 
 use super::deal::deal;
-use super::{Engine, Watch};
+use super::exchange::exchange;
+use super::{BUCKET_SHARE, Engine, Watch};
 use crate::error::{Error, Result};
 use crate::sink::manifest::File;
 
@@ -20,12 +25,15 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// Runs plans in this process.
 pub struct Local {
     session: SessionContext,
+    /// Partitions that run at once.
+    tasks: usize,
 }
 
 impl Local {
-    /// The engine on `session`, whose memory pool bounds it.
+    /// The engine on `session`, whose memory pool bounds it, and whose partitions are as many as its threads.
     pub fn new(session: SessionContext) -> Self {
-        Self { session }
+        let tasks = session.state().config().target_partitions();
+        Self { session, tasks }
     }
 }
 
@@ -35,10 +43,13 @@ impl Engine for Local {
         &self.session
     }
 
+    fn bucket_bytes(&self) -> u64 {
+        self.task_bytes() as u64 / self.tasks.max(1) as u64 / BUCKET_SHARE
+    }
+
     async fn run(&self, _step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
-        let plan = deal(plan)?;
-        let root: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(Arc::clone(&plan)));
-        let mut stream = execute_stream(root, self.session.task_ctx())?;
+        let plan = exchange(deal(plan)?, self.tasks)?;
+        let mut written = run_partitions(&plan, self.tasks, &self.session.task_ctx());
         let mut files = Vec::new();
         let mut glance = tokio::time::interval(GLANCE);
         loop {
@@ -46,8 +57,10 @@ impl Engine for Local {
                 biased;
                 // Dropping the stream stops every task of the plan.
                 () = watch.stop.cancelled() => return Err(Error::interrupted()),
-                batch = stream.try_next() => match batch? {
-                    Some(batch) => files.extend(File::read_rows(&batch)?),
+                batches = written.try_next() => match batches? {
+                    Some(batches) => for batch in &batches {
+                        files.extend(File::read_rows(batch)?);
+                    },
                     None => break,
                 },
                 _ = glance.tick() => {
@@ -59,6 +72,22 @@ impl Engine for Local {
         files.sort();
         Ok(files)
     }
+}
+
+/// What each partition of `plan` gives, in the order in which they end. At most `tasks` of them run at once.
+fn run_partitions(
+    plan: &Arc<dyn ExecutionPlan>,
+    tasks: usize,
+    context: &Arc<TaskContext>,
+) -> BoxStream<'static, Result<Vec<RecordBatch>>> {
+    let partitions = plan.output_partitioning().partition_count();
+    let (plan, context) = (Arc::clone(plan), Arc::clone(context));
+    let run = move |partition| {
+        let batches = plan.execute(partition, Arc::clone(&context));
+        let task = SpawnedTask::spawn(async move { batches?.try_collect().await });
+        async move { Ok(task.join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))??) }
+    };
+    stream::iter(0..partitions).map(run).buffer_unordered(tasks.max(1)).boxed()
 }
 
 /// Rows that the plan's leaves gave so far, and rows that its root took.

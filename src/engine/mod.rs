@@ -5,6 +5,7 @@
 
 pub mod cluster;
 mod deal;
+mod exchange;
 mod local;
 pub mod session;
 pub mod spills;
@@ -25,6 +26,13 @@ use crate::sink::manifest::File;
 pub use cluster::Cluster;
 pub use local::Local;
 
+/// Partitions of a plan, at most: for each there may be a file that is open.
+const MAX_PARTITIONS: usize = 512;
+
+/// Of what a task may reserve, the share that the rows of a partition may take: there are those of two sides of a join, and
+/// what is built of them.
+const BUCKET_SHARE: u64 = 6;
+
 /// What runs physical plans.
 #[async_trait]
 pub trait Engine: Send + Sync {
@@ -38,6 +46,18 @@ pub trait Engine: Send + Sync {
             _ => usize::MAX,
         }
     }
+
+    /// Partitions of a plan that shuffles so many bytes between them: one for each task that can run at once, or more where
+    /// the rows of a partition would take too much of what a task may hold.
+    fn partitions(&self, bytes: u64) -> usize {
+        let least = self.session().state().config().target_partitions();
+        let needed =
+            usize::try_from(bytes / self.bucket_bytes().max(1)).unwrap_or(usize::MAX).saturating_add(1);
+        needed.min(MAX_PARTITIONS).max(least)
+    }
+
+    /// Bytes of rows that one partition may have, so that a task can hold them with what it builds of them.
+    fn bucket_bytes(&self) -> u64;
 
     /// Runs `plan`, which ends in a writer node, for the step `step`, and returns a row for each file that it wrote.
     ///

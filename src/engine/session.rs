@@ -26,6 +26,11 @@ use crate::operator::OperatorPlanner;
 /// their way, decoding and encoding, the program itself.
 const POOL_SHARE: f64 = 0.7;
 
+/// Of what operators may reserve, one part in so many is the most that a join holds whole of one side; a row of it takes so
+/// many bytes, with its place in a hash table.
+const HELD_PART: usize = 16;
+const BYTES_OF_HELD_ROW: usize = 64;
+
 /// Rows of a batch. Documents may be long, and the engine gathers rows into batches of this many on their way to another
 /// thread: at 8,192, its own choice, one such batch of 5 KB texts and their shingles took 80 MB.
 const BATCH_ROWS: usize = 1_024;
@@ -92,11 +97,16 @@ pub fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> Se
     // Each sorter keeps this aside for its merge: a small budget must hold one for each thread and side.
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
-    // The stages write the side that is held to the left, and know better than estimates which one that is. Held whole,
-    // it meets the other side where that is; else lists of shingles would be shuffled to it.
+    // The stages write the side that is held to the left, and know better than estimates which one that is. A small one is
+    // held whole, and meets the other side where that is; else lists of shingles would be shuffled to it. Its size is that
+    // of the tables that it comes from, which their files tell, or an estimate that a filter makes too small by some times.
     options.optimizer.join_reordering = false;
-    options.optimizer.hash_join_single_partition_threshold = pool_bytes / 4;
-    options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / 256;
+    options.optimizer.hash_join_single_partition_threshold = pool_bytes / HELD_PART;
+    options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / HELD_PART / BYTES_OF_HELD_ROW;
+    // A filter that a join makes of the side that it holds is there when all partitions have read theirs. Where few of many
+    // partitions run at once, that is never.
+    options.optimizer.enable_dynamic_filter_pushdown = false;
+    options.optimizer.enable_join_dynamic_filter_pushdown = false;
     config
 }
 

@@ -1,8 +1,8 @@
-//! The self-join on the bucket: documents of a bucket that may be a pair, as one pass over rows sorted by bucket.
+//! The self-join on the bucket: documents of a bucket that may be a pair, as one pass over rows that are together by bucket.
 //!
-//! A hash join would hold one side in memory, and the engine's does not spill. The rows come here sorted, by the
-//! engine's own sort, which does; so all that this operator holds is the documents of one bucket, 16 bytes each.
-//! A bucket of one document yields nothing and leaves here, before any pair exists.
+//! A hash join would hold one side in memory, and the engine's does not spill. Here the rows of a partition are brought
+//! together by bucket ([`super::by_bucket`], which spills); rows of prefixes come sorted by the engine's own sort. A bucket
+//! of one document yields nothing and leaves here, before any pair exists.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -17,10 +17,12 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
     LexRequirement, OrderingRequirements, PhysicalExpr, PhysicalSortRequirement,
 };
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{Distribution, ExecutionPlan};
-use futures::StreamExt;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
+use super::by_bucket::by_bucket;
 use super::exec::{Batches, Requirement, Work};
 use super::node::Operator;
 use crate::udf::jaccard::least_shared;
@@ -36,6 +38,12 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 /// without b says that a is in a hot bucket: see [`Meeting::Any`].
 pub fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
+}
+
+#[cfg(test)]
+pub(super) fn rows_schema() -> SchemaRef {
+    let column = |name| Field::new(name, DataType::UInt64, false);
+    Arc::new(Schema::new(vec![column("bucket"), column("doc")]))
 }
 
 /// Which documents of a bucket are paired.
@@ -60,7 +68,7 @@ pub enum Meeting {
     },
 }
 
-/// (bucket: UInt64, doc: UInt64, ..), partitioned and sorted by bucket -> (a: UInt64, b: UInt64).
+/// (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> (a: UInt64, b: UInt64).
 #[derive(Debug)]
 pub(super) struct BucketPairs(pub(super) Meeting);
 
@@ -95,11 +103,14 @@ impl Work for BucketPairs {
             return plan_err!("the pairs of a bucket are made of columns of {expected:?}, not of {types:?}");
         }
         let bucket: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(0).name(), 0));
-        let sorted = PhysicalSortRequirement::new(Arc::clone(&bucket), None);
-        Ok(vec![Requirement {
-            distribution: Distribution::KeyPartitioned(vec![bucket]),
-            ordering: LexRequirement::new([sorted]).map(OrderingRequirements::new),
-        }])
+        let ordering = match self.0 {
+            Meeting::Any { .. } => None,
+            Meeting::Reaching { .. } => {
+                let sorted = PhysicalSortRequirement::new(Arc::clone(&bucket), None);
+                LexRequirement::new([sorted]).map(OrderingRequirements::new)
+            }
+        };
+        Ok(vec![Requirement { distribution: Distribution::KeyPartitioned(vec![bucket]), ordering }])
     }
 
     fn start(
@@ -109,8 +120,17 @@ impl Work for BucketPairs {
         context: Arc<TaskContext>,
     ) -> Result<Batches> {
         let [input] = inputs else { return internal_err!("the pairs of a bucket have one input") };
+        let rows = input.execute(partition, Arc::clone(&context))?;
+        let input = match self.0 {
+            Meeting::Reaching { .. } => rows,
+            Meeting::Any { .. } => {
+                let schema = rows.schema();
+                let together = stream::once(by_bucket(rows, Arc::clone(&context))).try_flatten();
+                Box::pin(RecordBatchStreamAdapter::new(schema, together))
+            }
+        };
         let pairs = Pairs {
-            input: input.execute(partition, Arc::clone(&context))?,
+            input,
             rows: None,
             row: 0,
             bucket: Bucket::new(self.0),
@@ -174,6 +194,9 @@ impl Found {
     }
 }
 
+/// Members of a hot bucket that wait for each other.
+const MAX_WAITING: usize = 1 << 16;
+
 /// Pairs that are looked at before other tasks are let in.
 const STRETCH: usize = 1 << 20;
 
@@ -183,6 +206,8 @@ struct Bucket {
     meeting: Meeting,
     id: u64,
     members: Vec<Member>,
+    /// It is hot, and more of its members may come; those that did are written by themselves.
+    hot: bool,
     /// The next pair to look at is (members[first], members[second]).
     first: usize,
     second: usize,
@@ -190,13 +215,25 @@ struct Bucket {
 
 impl Bucket {
     fn new(meeting: Meeting) -> Self {
-        Self { meeting, id: 0, members: Vec::new(), first: 0, second: 1 }
+        Self { meeting, id: 0, members: Vec::new(), hot: false, first: 0, second: 1 }
     }
 
     fn restart(&mut self, id: u64) {
+        self.hot &= self.id == id;
         self.id = id;
         self.members.clear();
         (self.first, self.second) = (0, 1);
+    }
+
+    /// Whether so many members are there that it is hot and they need not wait for the others.
+    fn overflows(&self) -> bool {
+        match self.meeting {
+            Meeting::Any { hot } => {
+                let members = self.members.len();
+                members >= MAX_WAITING && (self.hot || members as u64 > hot)
+            }
+            Meeting::Reaching { .. } => false,
+        }
     }
 
     /// Call when all members are there.
@@ -213,7 +250,7 @@ impl Bucket {
     /// Writes pairs until there is no more room, or for a while.
     fn write(&mut self, found: &mut Found) {
         match self.meeting {
-            Meeting::Any { hot } if self.members.len() as u64 > hot => self.write_each(found),
+            Meeting::Any { hot } if self.hot || self.members.len() as u64 > hot => self.write_each(found),
             Meeting::Any { .. } => self.write_pairs(found, |_, _| Some(true)),
             Meeting::Reaching { threshold } => {
                 let mut last = (0, 0, None);
@@ -324,6 +361,10 @@ impl Pairs {
                     }
                     self.bucket.members.push(rows.member(self.row));
                     self.row += 1;
+                    if self.bucket.overflows() {
+                        self.bucket.hot = true;
+                        return Ok(true);
+                    }
                 }
                 self.held.try_resize(self.bucket.members.capacity() * size_of::<Member>())?;
             }

@@ -38,6 +38,11 @@ pub(super) trait Work: fmt::Debug + fmt::Display + Send + Sync + 'static {
     /// When there are other inputs, or inputs of other columns, than the operator takes.
     fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>>;
 
+    /// Whether partitions of the inputs that have the same number belong together.
+    fn co_partitioned(&self) -> bool {
+        false
+    }
+
     /// Starts on a partition of the last input, whose partitions are also those that come out.
     fn start(
         self: Arc<Self>,
@@ -133,8 +138,11 @@ impl<W: Work> ExecutionPlan for Exec<W> {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        let distributions = self.requirements.iter().map(|r| r.distribution.clone());
-        InputDistributionRequirements::new(distributions.collect())
+        let distributions = self.requirements.iter().map(|r| r.distribution.clone()).collect();
+        match self.work.co_partitioned() {
+            true => InputDistributionRequirements::co_partitioned(distributions),
+            false => InputDistributionRequirements::new(distributions),
+        }
     }
 
     fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {

@@ -1,17 +1,22 @@
 //! Physical operators that the engine lacks, each with the logical node that stands for it.
 //!
-//! - [`bucket_pairs`]: the self-join on the bucket, as one pass over rows sorted by bucket.
+//! - [`bucket_pairs`]: the self-join on the bucket, over rows that [`by_bucket`] brings together.
 //! - [`token_counts`], [`prefixes`]: what a prefix filter needs to know, and the prefixes.
-//! - [`score`]: candidate pairs looked up in the stored sketches and scored.
+//! - [`score`]: pairs looked up in sketches and scored; `sketches`, `scorer` and `home` for candidates, `all_pairs` for all.
 //!
 //! All are plain stream transformations: one partition in, one partition out, no state between runs. What they are to
 //! the engine is in one place, `exec`.
 
+mod all_pairs;
 pub mod bucket_pairs;
+pub mod by_bucket;
 mod exec;
+mod home;
 mod node;
 pub mod prefixes;
 pub mod score;
+mod scorer;
+mod sketches;
 pub mod token_counts;
 
 pub use node::{Operator, OperatorPlanner, apply};

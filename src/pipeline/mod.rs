@@ -9,6 +9,7 @@ mod overlap;
 mod publish;
 mod replaced;
 mod scoring;
+mod step;
 mod steps;
 pub(crate) mod tables;
 
@@ -23,18 +24,21 @@ use futures::TryStreamExt;
 use crate::clusters::Components;
 use crate::engine::{Engine, Watch};
 use crate::error::{Error, Kind, Result};
-use crate::job::{DuplicateIds, Job, Method, ShingleHash, fingerprint};
+use crate::job::{DuplicateIds, Job, ShingleHash, fingerprint};
+use crate::schema::Table;
 use crate::sink::claim::{self, Claim};
 use crate::sink::names::Attempt;
-use crate::sink::{Layout, attempt, write::Rows};
+use crate::sink::{Layout, attempt};
 use crate::{source, stage};
 use numbers::{apart, keys_of};
 use outcome::finished;
 pub use outcome::{Existing, Outcome};
 use publish::publish;
 use replaced::Replaced;
-use scoring::{PREFIX_STEPS, candidates, scores};
+use scoring::{candidates, scores};
+pub use step::Step;
 use steps::Steps;
+use tables::WorkTable;
 
 /// Runs `job` on `engine`, or takes it up where an earlier run of the same job over the same inputs stopped. Where another
 /// run has the output, waits for its end.
@@ -138,13 +142,13 @@ impl Run<'_> {
             );
         }
         let key = replaced.key(fingerprint, existing);
-        let mut steps = Steps::new(engine, output, claim, watch, fingerprint, key, count_steps(job));
+        let mut steps = Steps::new(engine, output, claim, watch, fingerprint, key, Step::of(job).len());
         let documents = match job.source.duplicate_ids {
             DuplicateIds::Error => stage::documents::documents(read.frame)?,
             DuplicateIds::Reject => without_duplicates(&mut steps, job, read.frame).await?,
         };
         sketches(&mut steps, job, documents).await?;
-        let repeated = stage::duplicates::repeated(steps.table("keys")?, NAMED_DUPLICATES)?;
+        let repeated = stage::duplicates::repeated(steps.table(WorkTable::Keys)?, NAMED_DUPLICATES)?;
         let (repeated, ()) = futures::try_join!(apart(keys_of(repeated)), groups(&mut steps))?;
         refuse_duplicates(&steps, &repeated).await?;
         let candidates = candidates(&mut steps, job).await?;
@@ -156,23 +160,12 @@ impl Run<'_> {
     }
 }
 
-fn count_steps(job: &Job) -> usize {
-    let duplicates = usize::from(job.source.duplicate_ids == DuplicateIds::Reject);
-    let candidates = match job.candidates.method {
-        Method::All => 0,
-        Method::Lsh => 1,
-        Method::Prefix => PREFIX_STEPS,
-    };
-    let dictionary = if job.shingle.hash == ShingleHash::Dictionary { 2 } else { 0 };
-    7 + duplicates + candidates + dictionary
-}
-
 /// Finds documents whose key came before, in a first reading of which only ids are kept, and the texts of those that come twice are measured.
 async fn without_duplicates(steps: &mut Steps<'_>, job: &Job, read: DataFrame) -> Result<DataFrame> {
     let documents = stage::documents::documents(read)?;
     let frame = stage::duplicates::duplicates(documents.clone(), &job.shingle)?;
-    steps.run("duplicates", vec![tables::target("duplicates", Rows::All)], vec![frame]).await?;
-    stage::duplicates::reject(documents, steps.table("duplicates")?)
+    steps.run(Step::Duplicates, 0, vec![frame]).await?;
+    stage::duplicates::reject(documents, steps.table(WorkTable::Duplicates)?)
 }
 
 /// The one pass over the texts: documents -> shingles -> signatures -> bands, into three tables at once.
@@ -180,33 +173,26 @@ async fn sketches(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Res
     let (shingles, dictionary) = match job.shingle.hash {
         ShingleHash::Dictionary => {
             let shingles = by_dictionary(steps, job, documents).await?;
-            (shingles, Some(steps.rows("dictionary")))
+            (shingles, Some(steps.rows(Table::Dictionary)))
         }
         _ => (stage::shingles::shingles(documents, &job.shingle)?, None),
     };
     let signatures = stage::signatures::signatures(shingles, &job.minhash, dictionary)?;
     let bands = stage::bands::bands(signatures, &job.lsh)?;
-    let compared = || Rows::Null("reason".into());
-    let targets = vec![
-        tables::target("documents", compared()),
-        tables::target("rejects", Rows::NotNull("reason".into())),
-        tables::target("keys", compared()),
-    ];
-    steps.run("sketches", targets, vec![bands]).await
+    let bytes = steps.bytes(WorkTable::Cuts) + steps.bytes(WorkTable::Numbers);
+    steps.run(Step::Sketches, bytes, vec![bands]).await
 }
 
 /// The shingles as a dictionary of the whole collection numbers them, which needs all texts to be cut before the first
 /// has its numbers.
 async fn by_dictionary(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Result<DataFrame> {
     let cuts = stage::dictionary::cuts(documents, &job.shingle)?;
-    steps.run("cuts", vec![tables::target("cuts", Rows::All)], vec![cuts]).await?;
-    let numbers = stage::dictionary::numbers(steps.table("cuts")?)?;
-    let targets = vec![
-        tables::target("numbers", Rows::All),
-        tables::target("dictionary", Rows::NotNull("shingle".into())),
-    ];
-    steps.run("dictionary", targets, vec![numbers]).await?;
-    let numbered = stage::dictionary::numbered(steps.table("cuts")?, steps.table("numbers")?)?;
+    steps.run(Step::Cuts, 0, vec![cuts]).await?;
+    // Numbers are ranks in one order, so all rows come together in one partition at the end.
+    let numbers = stage::dictionary::numbers(steps.table(WorkTable::Cuts)?)?;
+    steps.run(Step::Dictionary, 0, vec![numbers]).await?;
+    let numbered =
+        stage::dictionary::numbered(steps.table(WorkTable::Cuts)?, steps.table(WorkTable::Numbers)?)?;
     stage::shingles::measured(numbered)
 }
 
@@ -215,7 +201,7 @@ async fn refuse_duplicates(steps: &Steps<'_>, repeated: &[u64]) -> Result<()> {
     if repeated.is_empty() {
         return Ok(());
     }
-    let named = stage::duplicates::named(steps.table("documents")?, repeated)?;
+    let named = stage::duplicates::named(steps.table(Table::Documents)?, repeated)?;
     let mut said = Vec::new();
     for batch in named.collect().await? {
         let (least, most) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
@@ -237,38 +223,55 @@ async fn refuse_duplicates(steps: &Steps<'_>, repeated: &[u64]) -> Result<()> {
 const NAMED_DUPLICATES: usize = 5;
 
 async fn groups(steps: &mut Steps<'_>) -> Result<()> {
-    let keys = steps.table("keys")?.select(vec![col("doc"), col("set_hash_0"), col("set_hash_1")])?;
-    let frame = stage::groups::groups(keys)?;
-    steps.run("groups", vec![tables::target("groups", Rows::All)], vec![frame]).await
+    let keys =
+        steps.table(WorkTable::Keys)?.select(vec![col("doc"), col("set_hash_0"), col("set_hash_1")])?;
+    let bytes = steps.rows(WorkTable::Keys) * BYTES_OF_KEY;
+    steps.run(Step::Groups, bytes, vec![stage::groups::groups(keys)?]).await
 }
 
 async fn members(steps: &mut Steps<'_>) -> Result<()> {
-    let frame =
-        stage::members::members(steps.table("documents")?, steps.table("groups")?, steps.table("scores")?)?;
-    steps.run("members", vec![tables::target("members", Rows::All)], vec![frame]).await
+    let frame = stage::members::members(
+        steps.table(Table::Documents)?,
+        steps.table(WorkTable::Groups)?,
+        steps.table(WorkTable::Scores)?,
+    )?;
+    let bytes = steps.rows(Table::Documents) * BYTES_OF_MEMBER
+        + steps.bytes(WorkTable::Groups)
+        + 2 * steps.rows(WorkTable::Scores) * BYTES_OF_KEY;
+    steps.run(Step::Members, bytes, vec![frame]).await
 }
 
 async fn pairs(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
-    let frame =
-        stage::pairs::pairs(steps.table("members")?, steps.table("scores")?, &job.output, job.lsh.bands)?;
-    steps.run("pairs", vec![tables::target("pairs", Rows::All)], vec![frame]).await
+    let (members, scores) = (steps.table(WorkTable::Members)?, steps.table(WorkTable::Scores)?);
+    let frame = stage::pairs::pairs(members, scores, &job.output, job.lsh.bands)?;
+    let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Scores);
+    steps.run(Step::Pairs, bytes, vec![frame]).await
 }
 
 async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
-    let target = tables::target("components", Rows::All);
     let mut frames = Vec::new();
-    if !steps.is_done("components").await? {
+    if !steps.is_done(Step::Components).await? {
         let found = components(steps).await?;
-        frames.push(steps.session().read_batch(batch_of(found, &target.schema)?)?);
+        let batch = batch_of(found, &WorkTable::Components.schema())?;
+        frames.push(steps.session().read_batch(batch)?);
     }
-    steps.run_here("components", vec![target], frames).await?;
-    let frame = stage::clusters::clusters(steps.table("members")?, steps.table("components")?)?;
-    steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![frame]).await
+    steps.run_here(Step::Components, frames).await?;
+    let members = steps.table(WorkTable::Members)?;
+    let frame = stage::clusters::clusters(members, steps.table(WorkTable::Components)?)?;
+    let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Components);
+    steps.run(Step::Clusters, bytes, vec![frame]).await
 }
+
+/// Bytes of a row that has a document's key and two more numbers of that size.
+const BYTES_OF_KEY: u64 = 24;
+
+/// Bytes of a row that has a document's id too, which is short.
+const BYTES_OF_MEMBER: u64 = 64;
 
 /// The components of the scored representatives.
 async fn components(steps: &Steps<'_>) -> Result<Components> {
-    let mut edges = steps.table("scores")?.select(vec![col("a"), col("b")])?.execute_stream().await?;
+    let mut edges =
+        steps.table(WorkTable::Scores)?.select(vec![col("a"), col("b")])?.execute_stream().await?;
     let mut components = Components::default();
     while let Some(batch) = edges.try_next().await? {
         if steps.stopped() {

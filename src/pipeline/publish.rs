@@ -10,6 +10,7 @@ use super::numbers::{apart, one_number, rows_of, utf8};
 use super::outcome::{Outcome, finished};
 use super::replaced::Replaced;
 use super::steps::Steps;
+use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
 use crate::sink::manifest::{Input, Run as Manifest, StageTime, Table};
@@ -30,30 +31,37 @@ pub(super) async fn publish(
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
     for &table in tables {
-        checks.push(apart(check(table, steps.table(table.name())?, steps.rows(table.name()))));
+        checks.push(apart(check(table, steps.table(table)?, steps.rows(table))));
     }
-    let left_out = stage::pairs::left_out(steps.table("members")?, steps.table("scores")?, &job.output)?;
+    let left_out = stage::pairs::left_out(
+        steps.table(WorkTable::Members)?,
+        steps.table(WorkTable::Scores)?,
+        &job.output,
+    )?;
     let (left_out, _, copies, clusters, rejects) = futures::try_join!(
         apart(one_number(left_out)),
         futures::future::try_join_all(checks),
-        apart(rows_of(steps.table("groups")?.filter(col("doc").not_eq(col("rep")))?)),
-        apart(rows_of(steps.table("clusters")?.filter(col("representative"))?)),
-        apart(reasons(steps.table("rejects")?)),
+        apart(rows_of(steps.table(WorkTable::Groups)?.filter(col("doc").not_eq(col("rep")))?)),
+        apart(rows_of(steps.table(schema::Table::Clusters)?.filter(col("representative"))?)),
+        apart(reasons(steps.table(schema::Table::Rejects)?)),
     )?;
-    for table in tables {
-        counts.insert(table.name().to_owned(), steps.rows(table.name()));
+    for &table in tables {
+        counts.insert(table.name().to_owned(), steps.rows(table));
     }
     if job.candidates.method != Method::All {
         // Those of hot documents come in a table that holds all.
-        counts.insert("candidates".into(), steps.rows("candidates").max(steps.rows("all_candidates")));
+        counts.insert(
+            "candidates".into(),
+            steps.rows(WorkTable::Candidates).max(steps.rows(WorkTable::AllCandidates)),
+        );
     }
-    if steps.rows("hot") > 0 {
-        counts.insert("hot_documents".into(), steps.rows("hot"));
+    if steps.rows(WorkTable::Hot) > 0 {
+        counts.insert("hot_documents".into(), steps.rows(WorkTable::Hot));
     }
-    counts.insert("scores".into(), steps.rows("scores"));
-    counts.insert("shingle_sets".into(), steps.rows("documents") - copies);
+    counts.insert("scores".into(), steps.rows(WorkTable::Scores));
+    counts.insert("shingle_sets".into(), steps.rows(schema::Table::Documents) - copies);
     counts.insert("clusters".into(), clusters);
-    counts.insert("clustered_documents".into(), steps.rows("clusters"));
+    counts.insert("clustered_documents".into(), steps.rows(schema::Table::Clusters));
     counts.insert("pairs_left_out".into(), left_out);
     let mut warnings = Vec::new();
     if left_out > 0 {
@@ -80,8 +88,9 @@ pub(super) async fn publish(
             .collect(),
         tables: tables
             .iter()
-            .map(|table| table.name())
-            .map(|table| (table.to_owned(), Table { rows: steps.rows(table), files: steps.files(table) }))
+            .map(|&table| {
+                (table.name().to_owned(), Table { rows: steps.rows(table), files: steps.files(table) })
+            })
             .collect(),
         warnings,
         boot: output.folder().and_then(|_| boot()),

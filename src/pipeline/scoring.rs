@@ -1,120 +1,95 @@
-//! From buckets to scores: which pairs are looked at, and in how many blocks.
+//! From sketches to scores: candidates, and what they are compared by.
 
-use datafusion::functions_aggregate::expr_fn::sum;
-use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::prelude::DataFrame;
 
 use super::numbers::one_number;
+use super::step::Step;
 use super::steps::Steps;
-use super::tables;
+use super::tables::{self, WorkTable};
 use crate::error::Result;
 use crate::job::{Job, Method};
-use crate::sink::write::Rows;
+use crate::schema::Table;
 use crate::stage;
-use crate::stage::scores::Block;
+use crate::stage::scores::{Block, HOMES_PER_PARTITION};
 
 /// Finds candidates, and says which table holds them; none where all pairs are to be scored.
-pub(super) async fn candidates(steps: &mut Steps<'_>, job: &Job) -> Result<Option<&'static str>> {
+pub(super) async fn candidates(steps: &mut Steps<'_>, job: &Job) -> Result<Option<WorkTable>> {
     match job.candidates.method {
         Method::All => return Ok(None),
-        Method::Prefix => prefix(steps, job, None, "candidates").await?,
+        Method::Prefix => prefix(steps, job, None, Step::Candidates).await?,
         Method::Lsh => {
-            let (keys, groups) = (steps.table("keys")?, steps.table("groups")?);
+            let (keys, groups) = (steps.table(WorkTable::Keys)?, steps.table(WorkTable::Groups)?);
             let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket)?;
-            let targets = vec![
-                tables::target("candidates", Rows::NotNull("b".into())),
-                tables::target("hot", Rows::Null("b".into())),
-            ];
-            steps.run("candidates", targets, vec![frame]).await?;
-            if steps.rows("hot") > 0 {
-                steps.expect(PREFIX_STEPS);
-                prefix(steps, job, Some(steps.table("hot")?), "all_candidates").await?;
-                return Ok(Some("all_candidates"));
+            let bytes = steps.rows(WorkTable::Keys) * job.lsh.bands as u64 * BYTES_OF_ROW;
+            steps.run(Step::Candidates, bytes, vec![frame]).await?;
+            if steps.rows(WorkTable::Hot) > 0 {
+                steps.expect(Step::of_hot_buckets().len());
+                let hot = steps.table(WorkTable::Hot)?;
+                prefix(steps, job, Some(hot), Step::AllCandidates).await?;
+                return Ok(Some(WorkTable::AllCandidates));
             }
         }
     }
-    Ok(Some("candidates"))
+    Ok(Some(WorkTable::Candidates))
 }
 
-/// The steps of a prefix join.
-pub(super) const PREFIX_STEPS: usize = 2;
+/// Bytes of a row (bucket, document), and of one (document, document).
+const BYTES_OF_ROW: u64 = 16;
 
-/// Joins documents by their prefixes into `table`: all of them, or the `hot` ones, whose candidates then stand among those
+/// Bytes of a row (shingle, document, size, position).
+const BYTES_OF_PREFIX: u64 = 24;
+
+/// Joins documents by their prefixes in `step`: all of them, or the `hot` ones, whose candidates then stand among those
 /// that there are already.
-async fn prefix(steps: &mut Steps<'_>, job: &Job, hot: Option<DataFrame>, table: &'static str) -> Result<()> {
-    let beside = if hot.is_some() { Some(steps.table("candidates")?) } else { None };
-    let documents = stage::prefix::documents(steps.table("documents")?, steps.table("groups")?, hot)?;
+async fn prefix(steps: &mut Steps<'_>, job: &Job, hot: Option<DataFrame>, step: Step) -> Result<()> {
+    let beside = if hot.is_some() { Some(steps.table(WorkTable::Candidates)?) } else { None };
+    let documents =
+        stage::prefix::documents(steps.table(Table::Documents)?, steps.table(WorkTable::Groups)?, hot)?;
     let permutations = job.minhash.permutations;
-    let elements = stage::prefix::elements(documents.clone(), &job.score, permutations)?;
-    let join = stage::prefix::Join::new(&job.score, permutations, one_number(elements).await?);
+    let elements = one_number(stage::prefix::elements(documents.clone(), &job.score, permutations)?).await?;
+    let join = stage::prefix::Join::new(&job.score, permutations, elements);
     let frame = stage::prefix::frequencies(documents.clone(), &join)?;
-    steps.run("frequencies", vec![tables::target("frequencies", Rows::All)], vec![frame]).await?;
-    let mut frame = stage::prefix::candidates(documents, steps.table("frequencies")?, &join)?;
+    steps.run(Step::Frequencies, 0, vec![frame]).await?;
+    let mut frame = stage::prefix::candidates(documents, steps.table(WorkTable::Frequencies)?, &join)?;
     if let Some(beside) = beside {
         frame = frame.union(beside)?.distinct()?;
     }
-    steps.run(table, vec![tables::target(table, Rows::All)], vec![frame]).await
+    // A prefix has all but a set's share of shingles that a similar one must have.
+    let rows = (elements as f64 * (1.0 - join.threshold())) as u64 + steps.rows(Table::Documents);
+    steps.run(step, rows * BYTES_OF_PREFIX, vec![frame]).await
 }
 
-/// `candidates` is the table that holds them; where there is none, every two documents are scored.
-pub(super) async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<&str>) -> Result<()> {
+/// Scores the candidates that `candidates` holds; where there is no such table, every two documents.
+pub(super) async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<WorkTable>) -> Result<()> {
+    let Some(candidates) = candidates else { return scores_of_all(steps, job).await };
+    let (pairs, documents) = (steps.rows(candidates), steps.rows(Table::Documents));
+    // A pair asks for two sketches; of those that are there, each goes to as many homes as ask for it.
+    let per_document = steps.bytes(Table::Documents) / documents.max(1);
+    let bytes = (2 * pairs).saturating_mul(per_document + BYTES_OF_PREFIX);
+    let homes = HOMES_PER_PARTITION * steps.partitions(bytes) as u64;
+    let (documents, candidates) = (steps.table(Table::Documents)?, steps.table(candidates)?);
+    let frame = stage::scores::scores(documents, candidates, homes, &job.score, &job.lsh)?;
+    steps.run(Step::Scores, bytes, vec![frame]).await
+}
+
+async fn scores_of_all(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
     let mut frames = Vec::new();
-    if !steps.is_done("scores").await? {
-        let blocks = blocks(steps, job, candidates).await?;
-        let documents = asked_for(steps, candidates, blocks.len()).await?;
-        for block in blocks {
-            let documents = documents.clone();
-            frames.push(match candidates {
-                Some(candidates) => {
-                    let candidates = steps.table(candidates)?;
-                    stage::scores::scores(documents, candidates, block, &job.score, &job.lsh)?
-                }
-                None => {
-                    let slices = tables::slices(steps.session())?;
-                    stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?
-                }
-            });
+    if !steps.is_done(Step::Scores).await? {
+        let documents = steps.table(Table::Documents)?;
+        let documents = stage::groups::without_copies(documents, steps.table(WorkTable::Groups)?)?;
+        for block in blocks(steps, job).await? {
+            let (documents, slices) = (documents.clone(), tables::slices(steps.session())?);
+            frames.push(stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?);
         }
     }
-    steps.run("scores", vec![tables::target("scores", Rows::All)], frames).await
-}
-
-/// The documents that scoring asks for. Where it reads them once for each of several blocks, they are put apart first.
-async fn asked_for(steps: &mut Steps<'_>, candidates: Option<&str>, blocks: usize) -> Result<DataFrame> {
-    let documents = steps.table("documents")?;
-    let Some(candidates) = candidates else {
-        return stage::groups::without_copies(documents, steps.table("groups")?);
-    };
-    if blocks == 1 {
-        return Ok(documents);
-    }
-    let frame = stage::scores::sketches(documents, steps.table(candidates)?)?;
-    steps.expect(1);
-    steps.run("sketches_asked_for", vec![tables::target("asked_for", Rows::All)], vec![frame]).await?;
-    steps.table("asked_for")
+    steps.run(Step::Scores, 0, frames).await
 }
 
 /// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
-async fn blocks(steps: &Steps<'_>, job: &Job, candidates: Option<&str>) -> Result<Vec<Block>> {
+async fn blocks(steps: &Steps<'_>, job: &Job) -> Result<Vec<Block>> {
     let room = steps.task_bytes() as f64 * 0.4;
-    // What is stored bounds what can be asked for; only if that is too much is it worth a count.
-    if steps.bytes("documents") as f64 <= room {
-        return Ok(Block::all(1));
-    }
-    let documents = steps.table("documents")?.select(vec![col("doc"), col("shingle_count")])?;
-    let asked = match candidates {
-        None => documents,
-        Some(candidates) => stage::scores::needed(steps.table(candidates)?)?.join(
-            documents,
-            datafusion::common::JoinType::RightSemi,
-            &["needed"],
-            &["doc"],
-            None,
-        )?,
-    };
-    let per_document = 8 + 48 + 4 * job.minhash.permutations as u64;
-    let bytes = asked
-        .aggregate(vec![], vec![sum(col("shingle_count") * lit(8_u64) + lit(per_document)).alias("n")])?;
-    let bytes = one_number(bytes).await? as f64;
+    let documents = steps.table(Table::Documents)?;
+    let bytes = one_number(stage::scores::held_bytes(documents, job.minhash.permutations)?).await? as f64;
     let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
     tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");
     Ok(Block::all(segments))

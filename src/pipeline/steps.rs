@@ -1,4 +1,5 @@
-//! A step: frames that are planned, executed, and published by one manifest, or taken over from an earlier run.
+//! How a step is done: its frames are planned, executed, and published by one manifest, or it is taken over from an earlier
+//! run.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -8,13 +9,14 @@ use std::time::Instant;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
 
-use super::tables;
+use super::step::Step;
+use super::tables::AnyTable;
 use crate::engine::{Engine, Local, Watch};
 use crate::error::{Context, Error, Result};
 use crate::schema::Table;
 use crate::sink::claim::Claim;
 use crate::sink::manifest::{File, Stage};
-use crate::sink::write::{Target, WriteExec};
+use crate::sink::write::WriteExec;
 use crate::sink::{Layout, check, read};
 
 /// The steps of a run, in order, and what those that are done have written.
@@ -69,6 +71,11 @@ impl<'a> Steps<'a> {
         self.engine.task_bytes()
     }
 
+    /// Partitions of a plan that shuffles so many bytes.
+    pub(super) fn partitions(&self, bytes: u64) -> usize {
+        self.engine.partitions(bytes)
+    }
+
     /// There will be more steps than was said at first.
     pub(super) fn expect(&mut self, more: usize) {
         self.total += more;
@@ -102,12 +109,13 @@ impl<'a> Steps<'a> {
     }
 
     /// Whether an earlier run finished the step, so that what only it needs can be left undone.
-    pub(super) async fn is_done(&self, name: &str) -> Result<bool> {
-        Ok(self.find(name).await?.is_some())
+    pub(super) async fn is_done(&self, step: Step) -> Result<bool> {
+        Ok(self.find(step).await?.is_some())
     }
 
     /// The step as an earlier attempt finished it; none where it has to be done, also since what it wrote is damaged.
-    async fn find(&self, name: &str) -> Result<Option<Stage>> {
+    async fn find(&self, step: Step) -> Result<Option<Stage>> {
+        let name = step.name();
         if let Some(stage) = self.earlier().get(name) {
             return Ok(Some(stage.clone()));
         }
@@ -141,37 +149,29 @@ impl<'a> Steps<'a> {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `frames` one after the other, each into all of `targets`, and publishes what they wrote.
-    pub(super) async fn run(
-        &mut self,
-        name: &str,
-        targets: Vec<Target>,
-        frames: Vec<DataFrame>,
-    ) -> Result<()> {
-        self.run_on(self.engine, name, targets, frames).await
+    /// Runs `frames` one after the other, each into all tables of `step`, and publishes what they wrote. `bytes` is what
+    /// they shuffle between their partitions, of which there are as many as that needs.
+    pub(super) async fn run(&mut self, step: Step, bytes: u64, frames: Vec<DataFrame>) -> Result<()> {
+        self.run_on(self.engine, step, bytes, frames).await
     }
 
     /// The same in this process, for rows that it holds: on their way to a cluster they might be too many.
-    pub(super) async fn run_here(
-        &mut self,
-        name: &str,
-        targets: Vec<Target>,
-        frames: Vec<DataFrame>,
-    ) -> Result<()> {
+    pub(super) async fn run_here(&mut self, step: Step, frames: Vec<DataFrame>) -> Result<()> {
         let here = Local::new(self.session().clone());
-        self.run_on(&here, name, targets, frames).await
+        self.run_on(&here, step, 0, frames).await
     }
 
     async fn run_on(
         &mut self,
         engine: &dyn Engine,
-        name: &str,
-        targets: Vec<Target>,
+        step: Step,
+        bytes: u64,
         frames: Vec<DataFrame>,
     ) -> Result<()> {
+        let name = step.name();
         let progress = &self.watch.progress;
         progress.stage_begins(name, self.done.len() + 1, self.total);
-        if let Some(stage) = self.find(name).await? {
+        if let Some(stage) = self.find(step).await? {
             progress.stage_ends(name, rows_of(&stage), stage.seconds, true);
             self.reused += 1;
             self.done.push(stage);
@@ -179,67 +179,73 @@ impl<'a> Steps<'a> {
         }
         if frames.is_empty() {
             // It was done a moment ago, so that nothing was planned for it.
-            return Err(self.removed(name));
+            return Err(self.removed(step));
         }
         let began = Instant::now();
+        let partitions = engine.partitions(bytes);
         let mut files = Vec::new();
         for frame in frames {
-            let plan = frame.create_physical_plan().await.context(|| format!("cannot plan {name}"))?;
+            let (mut state, plan) = frame.into_parts();
+            state.config_mut().options_mut().execution.target_partitions = partitions;
+            let plan = state.create_physical_plan(&plan).await.context(|| format!("cannot plan {name}"))?;
             let root = self.output.root().clone();
             let plan: Arc<dyn ExecutionPlan> = Arc::new(WriteExec::new(
                 plan,
                 self.output.store_url().clone(),
                 root,
                 self.claim.attempt().clone(),
-                targets.clone(),
+                step.targets(),
             ));
             let shown = datafusion::physical_plan::displayable(plan.as_ref());
-            tracing::debug!(step = name, plan = %shown.indent(false), "planned");
+            tracing::debug!(step = name, partitions, bytes, plan = %shown.indent(false), "planned");
             files.extend(engine.run(name, plan, self.watch).await?);
         }
         let seconds = began.elapsed().as_secs_f64();
         let stage =
             Stage { stage: name.to_owned(), fingerprint: self.fingerprint.to_owned(), seconds, files };
-        let stage = self.publish(stage).await?;
+        let stage = self.publish(step, stage).await?;
         self.watch.progress.stage_ends(name, rows_of(&stage), seconds, false);
         self.done.push(stage);
         Ok(())
     }
 
     /// Writes the step's manifest; where another run of the same job was faster, its step is the one that counts.
-    async fn publish(&self, stage: Stage) -> Result<Stage> {
+    async fn publish(&self, step: Step, stage: Stage) -> Result<Stage> {
         if self.output.create(&Layout::step(&stage.stage, &self.key), &stage).await? {
             return Ok(stage);
         }
-        match self.find(&stage.stage).await? {
+        match self.find(step).await? {
             Some(other) => Ok(other),
-            None => Err(self.removed(&stage.stage)),
+            None => Err(self.removed(step)),
         }
     }
 
-    fn removed(&self, name: &str) -> Error {
+    fn removed(&self, step: Step) -> Error {
         let output = self.output.shown();
-        Error::input(format!("another run removed {name} from {output}: let one run at a time write there"))
+        Error::input(format!("another run removed {step} from {output}: let one run at a time write there"))
     }
 
     /// The files of a table that a step wrote.
-    pub(super) fn files(&self, table: &str) -> Vec<File> {
-        self.done.iter().flat_map(|s| &s.files).filter(|f| f.table == table).cloned().collect()
+    pub(super) fn files(&self, table: impl Into<AnyTable>) -> Vec<File> {
+        let name = table.into().name();
+        self.done.iter().flat_map(|s| &s.files).filter(|f| f.table == name).cloned().collect()
     }
 
     /// The rows of a table that a step wrote.
-    pub(super) fn rows(&self, table: &str) -> u64 {
-        self.done.iter().map(|s| s.rows(table)).sum()
+    pub(super) fn rows(&self, table: impl Into<AnyTable>) -> u64 {
+        let name = table.into().name();
+        self.done.iter().map(|s| s.rows(name)).sum()
     }
 
     /// The bytes of a table that a step wrote.
-    pub(super) fn bytes(&self, table: &str) -> u64 {
+    pub(super) fn bytes(&self, table: impl Into<AnyTable>) -> u64 {
         self.files(table).iter().map(|f| f.bytes).sum()
     }
 
     /// The table as a frame.
-    pub(super) fn table(&self, table: &str) -> Result<DataFrame> {
-        read::frame(self.session(), self.output, &self.files(table), tables::schema(table))
+    pub(super) fn table(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
+        let table = table.into();
+        read::frame(self.session(), self.output, &self.files(table), table.schema())
     }
 }
 

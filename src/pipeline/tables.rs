@@ -1,5 +1,6 @@
 //! The tables of a run: the public ones by their contracts, those between the steps here.
 
+use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
@@ -9,65 +10,148 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use crate::error::Result;
 use crate::operator;
-use crate::schema;
+use crate::schema::{self, Table};
 use crate::sink::Layout;
 use crate::sink::write::{Rows, Target};
 
-/// The columns of a table.
-pub(crate) fn schema(table: &str) -> SchemaRef {
-    if let Some(public) = schema::Table::named(table) {
-        return schema::contract(public).arrow_schema();
+/// A table that steps write for later ones, and that goes when the run is finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkTable {
+    /// Documents whose key an earlier one has.
+    Duplicates,
+    /// The shingles of each document as they read.
+    Cuts,
+    /// A number for each shingle of each document.
+    Numbers,
+    /// What is known of each document without its shingles.
+    Keys,
+    /// Documents that share their shingles with another.
+    Groups,
+    /// Every two documents that may be similar.
+    Candidates,
+    /// Documents of hot buckets.
+    Hot,
+    /// Candidates, and those of hot buckets.
+    AllCandidates,
+    /// How often shingles occur.
+    Frequencies,
+    /// Candidates that reach the threshold.
+    Scores,
+    /// A document and the least document of its component.
+    Components,
+    /// Documents that scores stand for.
+    Members,
+}
+
+impl WorkTable {
+    fn name(self) -> &'static str {
+        match self {
+            WorkTable::Duplicates => "duplicates",
+            WorkTable::Cuts => "cuts",
+            WorkTable::Numbers => "numbers",
+            WorkTable::Keys => "keys",
+            WorkTable::Groups => "groups",
+            WorkTable::Candidates => "candidates",
+            WorkTable::Hot => "hot",
+            WorkTable::AllCandidates => "all_candidates",
+            WorkTable::Frequencies => "frequencies",
+            WorkTable::Scores => "scores",
+            WorkTable::Components => "components",
+            WorkTable::Members => "members",
+        }
     }
-    let u64s =
-        |names: &[&str]| names.iter().map(|n| Field::new(*n, DataType::UInt64, false)).collect::<Vec<_>>();
-    let fields = match table {
-        "duplicates" => vec![
-            Field::new("source", DataType::Utf8, false),
-            Field::new("position", DataType::UInt64, false),
-            Field::new("reason", DataType::Utf8, false),
-        ],
-        "cuts" => {
-            let texts = Field::new_list_field(DataType::LargeUtf8, true);
-            vec![
+
+    /// Its columns.
+    pub(crate) fn schema(self) -> SchemaRef {
+        let u64s = |names: &[&str]| {
+            names.iter().map(|n| Field::new(*n, DataType::UInt64, false)).collect::<Vec<_>>()
+        };
+        let fields = match self {
+            WorkTable::Duplicates => vec![
                 Field::new("source", DataType::Utf8, false),
                 Field::new("position", DataType::UInt64, false),
-                Field::new("id", DataType::Utf8, true),
-                Field::new("doc", DataType::UInt64, true),
-                Field::new("reason", DataType::Utf8, true),
-                Field::new_list("texts", texts, true),
-            ]
+                Field::new("reason", DataType::Utf8, false),
+            ],
+            WorkTable::Cuts => {
+                let texts = Field::new_list_field(DataType::LargeUtf8, true);
+                vec![
+                    Field::new("source", DataType::Utf8, false),
+                    Field::new("position", DataType::UInt64, false),
+                    Field::new("id", DataType::Utf8, true),
+                    Field::new("doc", DataType::UInt64, true),
+                    Field::new("reason", DataType::Utf8, true),
+                    Field::new_list("texts", texts, true),
+                ]
+            }
+            WorkTable::Numbers => u64s(&["doc", "number"]),
+            WorkTable::Keys => {
+                let mut fields = u64s(&["doc", "set_hash_0", "set_hash_1"]);
+                fields.push(Field::new_list("buckets", Field::new_list_field(DataType::UInt64, true), false));
+                fields
+            }
+            WorkTable::Groups => u64s(&["rep", "doc", "size"]),
+            WorkTable::Candidates | WorkTable::AllCandidates => u64s(&["a", "b"]),
+            WorkTable::Hot => u64s(&["a"]),
+            WorkTable::Frequencies => return operator::token_counts::schema(),
+            WorkTable::Scores => return operator::score::schema(),
+            WorkTable::Components => u64s(&["doc", "root"]),
+            WorkTable::Members => {
+                let mut fields = vec![Field::new("id", DataType::Utf8, false)];
+                fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));
+                fields
+            }
+        };
+        Arc::new(Schema::new(fields))
+    }
+}
+
+/// A table that a step writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnyTable {
+    Public(Table),
+    Work(WorkTable),
+}
+
+impl From<Table> for AnyTable {
+    fn from(table: Table) -> Self {
+        AnyTable::Public(table)
+    }
+}
+
+impl From<WorkTable> for AnyTable {
+    fn from(table: WorkTable) -> Self {
+        AnyTable::Work(table)
+    }
+}
+
+impl AnyTable {
+    /// Its name, which is its folder's.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            AnyTable::Public(table) => table.name(),
+            AnyTable::Work(table) => table.name(),
         }
-        "numbers" => u64s(&["doc", "number"]),
-        "keys" => {
-            let mut fields = u64s(&["doc", "set_hash_0", "set_hash_1"]);
-            fields.push(Field::new_list("buckets", Field::new_list_field(DataType::UInt64, true), false));
-            fields
+    }
+
+    /// Its columns.
+    pub(super) fn schema(self) -> SchemaRef {
+        match self {
+            AnyTable::Public(table) => schema::contract(table).arrow_schema(),
+            AnyTable::Work(table) => table.schema(),
         }
-        "groups" => u64s(&["rep", "doc", "size"]),
-        "candidates" | "all_candidates" => u64s(&["a", "b"]),
-        "hot" => u64s(&["a"]),
-        "asked_for" => {
-            let documents = schema::contract(schema::Table::Documents).arrow_schema();
-            let names = ["doc", "shingles", "signature"];
-            names.iter().filter_map(|name| documents.field_with_name(name).ok().cloned()).collect()
-        }
-        "frequencies" => return operator::token_counts::schema(),
-        "scores" => return operator::score::schema(),
-        // A document and the least document of its component.
-        "components" => u64s(&["doc", "root"]),
-        "members" => {
-            let mut fields = vec![Field::new("id", DataType::Utf8, false)];
-            fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));
-            fields
-        }
-        _ => vec![],
-    };
-    Arc::new(Schema::new(fields))
+    }
+}
+
+impl fmt::Display for AnyTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// What the writer node needs to know of a table.
-pub(super) fn target(table: &str, rows: Rows) -> Target {
-    Target { table: table.to_owned(), folder: Layout::table(table), rows, schema: schema(table) }
+pub(super) fn target(table: AnyTable, rows: Rows) -> Target {
+    let name = table.name();
+    Target { table: name.to_owned(), folder: Layout::table(name), rows, schema: table.schema() }
 }
 
 /// Slices that the comparison of all pairs is cut into, for each thread: enough that none waits long at the end.

@@ -15,7 +15,7 @@ use crate::job::{Job, Lsh, Score, ShingleHash};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::tables;
 use crate::stage;
-use crate::stage::scores::Block;
+use crate::stage::scores::{Block, HOMES_PER_PARTITION};
 
 /// The stages that look at one document at a time.
 #[derive(Debug, Clone, Copy)]
@@ -152,12 +152,13 @@ async fn scored(
     job: &Job,
 ) -> Result<(Vec<RecordBatch>, u64)> {
     let (candidates, count) = in_memory(session, candidates).await?;
-    let scores = stage::scores::scores(sketches, candidates, whole(), &job.score, &job.lsh)?;
+    let homes = HOMES_PER_PARTITION * session.state().config().target_partitions() as u64;
+    let scores = stage::scores::scores(sketches, candidates, homes, &job.score, &job.lsh)?;
     Ok((scores.collect().await?, count))
 }
 
 fn no_groups(session: &SessionContext) -> Result<DataFrame> {
-    Ok(session.read_table(Arc::new(MemTable::try_new(tables::schema("groups"), vec![vec![]])?))?)
+    Ok(session.read_table(Arc::new(MemTable::try_new(tables::WorkTable::Groups.schema(), vec![vec![]])?))?)
 }
 
 fn whole() -> Block {

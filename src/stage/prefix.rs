@@ -42,6 +42,11 @@ impl Join {
         Self { by: score.by, threshold, bits: bits.clamp(LEAST_BITS, MOST_BITS) }
     }
 
+    /// From which Jaccard similarity of the joined sets on pairs are found.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
     /// (doc, shingles, signature, ..) -> (doc, set: `List<UInt64>`).
     fn sets(&self, documents: DataFrame) -> Result<DataFrame> {
         let set = match self.by {

@@ -1,6 +1,7 @@
 //! scores: candidates, verified on the stored shingle sets; those that reach the threshold stay.
 
 use datafusion::common::JoinType;
+use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use crate::error::Result;
@@ -41,18 +42,10 @@ impl Block {
         let segment = col("doc") % lit(self.segments);
         Ok(documents.filter(segment.clone().eq(lit(self.left)).or(segment.eq(lit(self.right))))?)
     }
-
-    /// Candidates with a document in each segment.
-    fn of_candidates(self, candidates: DataFrame) -> Result<DataFrame> {
-        if self.is_whole() {
-            return Ok(candidates);
-        }
-        let (a, b) = (col("a") % lit(self.segments), col("b") % lit(self.segments));
-        let one_way = a.clone().eq(lit(self.left)).and(b.clone().eq(lit(self.right)));
-        let other_way = a.eq(lit(self.right)).and(b.eq(lit(self.left)));
-        Ok(candidates.filter(one_way.or(other_way))?)
-    }
 }
+
+/// Homes of pairs for each partition that verifies them, so that partitions get about equally many.
+pub const HOMES_PER_PARTITION: u64 = 8;
 
 /// The documents that candidates ask for: (a, b) -> distinct (needed: UInt64).
 ///
@@ -64,31 +57,40 @@ pub fn needed(candidates: DataFrame) -> Result<DataFrame> {
     Ok(a.union(b)?.distinct()?)
 }
 
-/// (doc, shingles, signature, ..), (a, b) -> (doc, shingles, signature) of the documents that candidates ask for.
+/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::score::schema`] for the candidates that
+/// reach the threshold.
 ///
-/// # Errors
-/// When a frame lacks its columns.
-pub fn sketches(documents: DataFrame, candidates: DataFrame) -> Result<DataFrame> {
-    let documents = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
-    Ok(needed(candidates)?.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
-}
-
-/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::score::schema`] for the candidates
-/// of a block that reach the threshold.
+/// Each pair has a home, one of `homes`: its lesser document decides which. A sketch travels once to each home that asks
+/// for it, and meets the home's pairs there.
 ///
 /// # Errors
 /// When a frame lacks its columns.
 pub fn scores(
     documents: DataFrame,
     candidates: DataFrame,
-    block: Block,
+    homes: u64,
     score: &Score,
     lsh: &Lsh,
 ) -> Result<DataFrame> {
-    let candidates = block.of_candidates(candidates)?;
-    let sketches = sketches(block.of_documents(documents)?, candidates.clone())?;
+    let home = || (col("a") % lit(homes.max(1))).alias("home");
+    let asked = |document: &str| candidates.clone().select(vec![home(), col(document).alias("asked")]);
+    let requests = asked("a")?.union(asked("b")?)?.distinct()?;
+    let documents = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
+    let sketches = requests.join(documents, JoinType::Inner, &["asked"], &["doc"], None)?;
+    let sketches = sketches.select(vec![col("home"), col("doc"), col("shingles"), col("signature")])?;
+    let pairs = candidates.select(vec![home(), col("a"), col("b")])?;
     let scoring = Scoring { score: *score, bands: lsh.bands, rows: lsh.rows, probe: Probe::Candidates };
-    apply(Operator::Score(scoring), vec![sketches, candidates])
+    apply(Operator::Score(scoring), vec![sketches, pairs])
+}
+
+/// Bytes that the sketches take in memory: (shingle_count, ..) -> one row (bytes: UInt64), null for no documents.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn held_bytes(documents: DataFrame, permutations: usize) -> Result<DataFrame> {
+    let per_document = 8 + 48 + 4 * permutations as u64;
+    let bytes = col("shingle_count") * lit(8_u64) + lit(per_document);
+    Ok(documents.aggregate(vec![], vec![sum(bytes).alias("bytes")])?)
 }
 
 /// (doc, shingles, signature, ..) and a frame of slices (slice: UInt64, slices: UInt64) -> the columns of

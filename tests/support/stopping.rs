@@ -28,6 +28,10 @@ impl Engine for Stopping {
         self.engine.session()
     }
 
+    fn bucket_bytes(&self) -> u64 {
+        self.engine.bucket_bytes()
+    }
+
     async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
         if self.plans.fetch_add(1, Ordering::Relaxed) == self.at {
             return Err(Error::engine(STOPPED));

@@ -21,7 +21,7 @@ use super::failure::{self, Failure};
 use super::rest::{Advance, Executors, Rest};
 use super::wire::file_scan;
 use super::{Codec, settings};
-use crate::engine::{Engine, Watch, session};
+use crate::engine::{BUCKET_SHARE, Engine, Watch, session};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::sink::manifest::File;
@@ -189,6 +189,10 @@ impl Engine for Cluster {
 
     fn task_bytes(&self) -> usize {
         self.task_bytes
+    }
+
+    fn bucket_bytes(&self) -> u64 {
+        self.task_bytes as u64 / BUCKET_SHARE
     }
 
     async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {

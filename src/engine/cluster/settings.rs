@@ -51,8 +51,6 @@ pub(super) fn planning(executors: &Executors) -> SessionConfig {
     let options = config.options_mut();
     // Hash joins hold one side, which the stages see to being the small one; sorting both costs more.
     options.optimizer.prefer_hash_join = true;
-    // A filter that one task finds is not known to the others.
-    options.optimizer.enable_dynamic_filter_pushdown = false;
     config
         .set_bool("ballista.planner.adaptive.enabled", false)
         .set_u64("ballista.scheduler.max_partitions_per_task", 1)

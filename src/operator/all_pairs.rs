@@ -1,0 +1,118 @@
+//! The search of all pairs: each document with those of a size that could match.
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::cast::as_uint64_array;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::SendableRecordBatchStream;
+use futures::{Stream, StreamExt};
+use std::sync::Arc;
+
+use super::scorer::{Scorer, Scores};
+use super::sketches::{SketchRef, Sketches};
+use crate::job::ScoreBy;
+
+/// A document of known size.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    size: usize,
+    doc: u64,
+    sketch: SketchRef,
+}
+
+/// Two of `segments` key segments, between whose documents pairs are searched: a document's segment is `doc % segments`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Segments {
+    pub(super) left: u64,
+    pub(super) right: u64,
+    pub(super) segments: u64,
+}
+
+/// Scored pairs, in batches of at least `batch_size`: of each probe (slice, slices), that share of all pairs.
+pub(super) fn all_pairs(
+    sketches: Arc<Sketches>,
+    probes: SendableRecordBatchStream,
+    between: Segments,
+    scorer: Scorer,
+    batch_size: usize,
+) -> impl Stream<Item = Result<RecordBatch>> {
+    let Segments { left, right, segments } = between;
+    let lefts = by_size(&sketches, left, segments);
+    let rights = (left != right).then(|| by_size(&sketches, right, segments));
+    let search = Search { sketches, scorer, batch_size, probes, lefts, rights, slice: None };
+    futures::stream::try_unfold(search, async |mut search| {
+        Ok(search.next_batch().await?.map(|batch| (batch, search)))
+    })
+}
+
+/// The documents of a key segment, by size and then by key, so that those of a like size stand together.
+fn by_size(sketches: &Sketches, segment: u64, segments: u64) -> Vec<Entry> {
+    let of_segment = sketches.iter().filter(|(doc, _)| doc % segments == segment);
+    let mut docs: Vec<Entry> = of_segment
+        .map(|(doc, sketch)| Entry { size: sketches.shingles(sketch).len(), doc, sketch })
+        .collect();
+    docs.sort_unstable_by_key(|d| (d.size, d.doc));
+    docs
+}
+
+struct Search {
+    sketches: Arc<Sketches>,
+    scorer: Scorer,
+    batch_size: usize,
+    probes: SendableRecordBatchStream,
+    lefts: Vec<Entry>,
+    /// None where both segments are the same.
+    rights: Option<Vec<Entry>>,
+    /// The slice being searched, as the left documents still to do.
+    slice: Option<std::iter::StepBy<std::ops::Range<usize>>>,
+}
+
+impl Search {
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let mut found = Scores::default();
+        while !found.is_full(self.batch_size) {
+            match self.slice.as_mut().map(Iterator::next) {
+                Some(Some(left)) => {
+                    self.search(left, &mut found);
+                    // A search takes long and never waits by itself: let a stop signal and other tasks in.
+                    tokio::task::consume_budget().await;
+                }
+                Some(None) => self.slice = None,
+                None => match self.probes.next().await.transpose()? {
+                    Some(probe) => self.slice = Some(self.slice_of(&probe)?),
+                    None => break,
+                },
+            }
+        }
+        found.finish()
+    }
+
+    fn slice_of(&self, probe: &RecordBatch) -> Result<std::iter::StepBy<std::ops::Range<usize>>> {
+        let (slice, slices) = (as_uint64_array(probe.column(0))?, as_uint64_array(probe.column(1))?);
+        if probe.num_rows() != 1 || slices.value(0) == 0 {
+            return internal_err!("a probe of all pairs is one row (slice, slices)");
+        }
+        let (first, step) = (slice.value(0) as usize, slices.value(0) as usize);
+        Ok((first.min(self.lefts.len())..self.lefts.len()).step_by(step))
+    }
+
+    fn search(&self, at: usize, found: &mut Scores) {
+        let left = self.lefts[at];
+        let threshold = self.scorer.score.threshold;
+        let by_signature = self.scorer.score.by == ScoreBy::Signature;
+        // Only the exact score is bounded by the sizes: the smaller set over the larger one.
+        let close = |a: usize, b: usize| by_signature || a.min(b) as f64 / a.max(b) as f64 >= threshold;
+        let (others, start) = match &self.rights {
+            None => (&self.lefts, at + 1),
+            Some(rights) => {
+                (rights, rights.partition_point(|r| r.size < left.size && !close(r.size, left.size)))
+            }
+        };
+        for right in &others[start..] {
+            if right.size > left.size && !close(left.size, right.size) {
+                break;
+            }
+            let (one, other) = ((left.doc, left.sketch), (right.doc, right.sketch));
+            self.scorer.score(&self.sketches, one, other, found);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Candidates at their homes: the sketches that a task's pairs ask for are read, and then the pairs one after the other.
+//!
+//! Plans make homes small. One that is too large all the same, as that of a document with very many candidates, is cut
+//! into blocks on disk: sketches by segments of their keys, pairs by the two segments that they are of.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{RecordBatch, UInt32Array};
+use datafusion::arrow::compute::take_record_batch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::cast::as_uint64_array;
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::exec::Batches;
+use super::scorer::{Scorer, Scores};
+use super::sketches::{Sketches, docs};
+
+/// Segments of the keys of a home that is too large.
+const SEGMENTS: usize = 16;
+
+/// Bytes of a segment that go to disk at once.
+const SPILL_BYTES: usize = 1 << 20;
+
+/// Sketches (home, doc, shingles, signature) and pairs (home, a, b) of a partition -> the pairs that `scorer` keeps.
+pub(super) fn score_at_home(
+    sketches: SendableRecordBatchStream,
+    pairs: SendableRecordBatchStream,
+    scorer: Scorer,
+    context: Arc<TaskContext>,
+) -> Batches {
+    let batches = stream::once(async move {
+        let held = MemoryConsumer::new("Score").register(context.memory_pool());
+        Ok::<_, DataFusionError>(match read(sketches, held).await? {
+            Read::Whole(sketches) => score_all(sketches, pairs, scorer),
+            Read::TooLarge { read, rest, held } => {
+                tracing::debug!("the sketches of a home do not fit into memory and are cut into blocks");
+                let blocks = Blocks::new(read, rest, pairs, &context).await?;
+                blocks.score(scorer, held)
+            }
+        })
+    });
+    batches.try_flatten().boxed()
+}
+
+/// What came of reading sketches.
+enum Read {
+    Whole(Sketches),
+    /// What was read, and what was not.
+    TooLarge {
+        read: Vec<RecordBatch>,
+        rest: SendableRecordBatchStream,
+        held: MemoryReservation,
+    },
+}
+
+async fn read(mut input: SendableRecordBatchStream, held: MemoryReservation) -> Result<Read> {
+    let again = held.new_empty();
+    let mut sketches = Sketches::new(held);
+    while let Some(batch) = input.next().await.transpose()? {
+        match sketches.add(&batch) {
+            Ok(()) => {}
+            Err(error) if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => {
+                let mut read = sketches.into_rows();
+                read.push(batch);
+                return Ok(Read::TooLarge { read, rest: input, held: again });
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Read::Whole(sketches))
+}
+
+fn score_all(sketches: Sketches, pairs: SendableRecordBatchStream, scorer: Scorer) -> Batches {
+    let score = move |batch: Result<RecordBatch>| score_batch(&sketches, &batch?, &scorer);
+    pairs.map(score).filter_map(async |batch| batch.transpose()).boxed()
+}
+
+fn score_batch(sketches: &Sketches, pairs: &RecordBatch, scorer: &Scorer) -> Result<Option<RecordBatch>> {
+    let (a, b) = ends(pairs)?;
+    let mut kept = Scores::default();
+    for (&a, &b) in a.iter().zip(b) {
+        scorer.score(sketches, (a, sketches.find(a)?), (b, sketches.find(b)?), &mut kept);
+    }
+    kept.finish()
+}
+
+/// The two documents of each pair.
+fn ends(pairs: &RecordBatch) -> Result<(&[u64], &[u64])> {
+    let [.., a, b] = pairs.columns() else { return internal_err!("a pair has two documents") };
+    Ok((as_uint64_array(a)?.values(), as_uint64_array(b)?.values()))
+}
+
+/// The segment of a document. The lower bits of its key have decided on the home.
+fn segment(doc: u64) -> usize {
+    (doc >> 48) as usize % SEGMENTS
+}
+
+/// The number of the block of pairs between two segments.
+fn block(one: usize, other: usize) -> usize {
+    one.min(other) * SEGMENTS + one.max(other)
+}
+
+/// A home on disk.
+struct Blocks {
+    sketches: Parts,
+    pairs: Parts,
+}
+
+impl Blocks {
+    async fn new(
+        read: Vec<RecordBatch>,
+        rest: SendableRecordBatchStream,
+        mut pairs: SendableRecordBatchStream,
+        context: &TaskContext,
+    ) -> Result<Self> {
+        let mut of_sketches = Parts::new(SEGMENTS, rest.schema(), context);
+        let mut all = stream::iter(read.into_iter().map(Ok)).chain(rest);
+        while let Some(batch) = all.next().await.transpose()? {
+            of_sketches.divide(&batch, docs(&batch)?.iter().map(|&doc| segment(doc)))?;
+        }
+        of_sketches.spill()?;
+        let mut of_pairs = Parts::new(SEGMENTS * SEGMENTS, pairs.schema(), context);
+        while let Some(batch) = pairs.next().await.transpose()? {
+            let (a, b) = ends(&batch)?;
+            of_pairs.divide(&batch, a.iter().zip(b).map(|(&a, &b)| block(segment(a), segment(b))))?;
+        }
+        of_pairs.spill()?;
+        Ok(Self { sketches: of_sketches, pairs: of_pairs })
+    }
+
+    /// Scores block by block, with the sketches of two segments in memory.
+    fn score(self, scorer: Scorer, held: MemoryReservation) -> Batches {
+        let blocks = (0..SEGMENTS).flat_map(|one| (one..SEGMENTS).map(move |other| (one, other)));
+        let home = Arc::new((self, held));
+        let scored = stream::iter(blocks).then(move |(one, other)| {
+            let home = Arc::clone(&home);
+            async move {
+                let (this, held) = home.as_ref();
+                if this.pairs.files[block(one, other)].is_empty() {
+                    return Ok::<_, DataFusionError>(stream::empty().boxed());
+                }
+                let mut sketches = Sketches::new(held.new_empty());
+                this.sketches.read_into(one, &mut sketches).await?;
+                if one != other {
+                    this.sketches.read_into(other, &mut sketches).await?;
+                }
+                Ok(score_all(sketches, this.pairs.read(block(one, other))?, scorer))
+            }
+        });
+        scored.try_flatten().boxed()
+    }
+}
+
+/// Rows on disk, in parts.
+struct Parts {
+    spills: SpillManager,
+    schema: SchemaRef,
+    /// What is not yet on disk of each part, and its bytes.
+    pending: Vec<(Vec<RecordBatch>, usize)>,
+    files: Vec<Vec<Arc<dyn SpillFile>>>,
+}
+
+impl Parts {
+    fn new(count: usize, schema: SchemaRef, context: &TaskContext) -> Self {
+        let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+        Self {
+            spills: SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema)),
+            schema,
+            pending: vec![(Vec::new(), 0); count],
+            files: vec![Vec::new(); count],
+        }
+    }
+
+    /// Adds each row of a batch to the part that `parts` gives for it.
+    fn divide(&mut self, batch: &RecordBatch, parts: impl Iterator<Item = usize>) -> Result<()> {
+        let mut rows = vec![Vec::new(); self.pending.len()];
+        for (row, part) in (0u32..).zip(parts) {
+            rows[part].push(row);
+        }
+        for (part, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+            let rows = take_record_batch(batch, &UInt32Array::from(rows))?;
+            let (pending, bytes) = &mut self.pending[part];
+            *bytes += get_record_batch_memory_size(&rows);
+            pending.push(rows);
+            if *bytes >= SPILL_BYTES {
+                self.spill_part(part)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is not yet on disk.
+    fn spill(&mut self) -> Result<()> {
+        (0..self.pending.len()).try_for_each(|part| self.spill_part(part))
+    }
+
+    fn spill_part(&mut self, part: usize) -> Result<()> {
+        let (pending, _) = std::mem::take(&mut self.pending[part]);
+        if !pending.is_empty() {
+            let rows = datafusion::arrow::compute::concat_batches(&self.schema, &pending)?;
+            self.files[part].extend(self.spills.spill_record_batch_and_finish(&[rows], "a home")?);
+        }
+        Ok(())
+    }
+
+    fn read(&self, part: usize) -> Result<SendableRecordBatchStream> {
+        let files = self.files[part].iter();
+        let streams = files.map(|file| self.spills.read_spill_as_stream_unbuffered(Arc::clone(file), None));
+        let streams = streams.collect::<Result<Vec<_>>>()?;
+        let batches = stream::iter(streams).flatten();
+        Ok(Box::pin(datafusion::physical_plan::stream::RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        )))
+    }
+
+    async fn read_into(&self, part: usize, sketches: &mut Sketches) -> Result<()> {
+        let mut rows = self.read(part)?;
+        while let Some(batch) = rows.next().await.transpose()? {
+            sketches.add(&batch)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! One pair: its similarity, and whether it is kept.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::{
+    ArrayBuilder, ArrayRef, Float64Builder, RecordBatch, UInt16Builder, UInt64Builder,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::Result;
+
+use super::sketches::{SketchRef, Sketches};
+use crate::job::{self, ScoreBy};
+use crate::udf::jaccard::{shared, shared_at_least};
+use crate::udf::minhash_similarity::minhash_similarity;
+
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        Field::new("a", DataType::UInt64, false),
+        Field::new("b", DataType::UInt64, false),
+        Field::new("shared", DataType::UInt64, false),
+        Field::new("shingles_a", DataType::UInt64, false),
+        Field::new("shingles_b", DataType::UInt64, false),
+        Field::new("estimate", DataType::Float64, false),
+        Field::new("shared_bands", DataType::UInt16, false),
+    ]))
+});
+
+/// The columns (a, b, shared, shingles_a, shingles_b, estimate, shared_bands) of scored pairs, a < b.
+///
+/// `shared`, `shingles_a` and `shingles_b` count distinct shingles, `shared_bands` the bands in which the two
+/// signatures agree in every row; `estimate` is the share of equal values in the two signatures.
+pub fn schema() -> SchemaRef {
+    Arc::clone(&SCHEMA)
+}
+
+/// What pairs are held against.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scorer {
+    /// The threshold and what it is for.
+    pub(super) score: job::Score,
+    /// Bands of the signature.
+    pub(super) bands: usize,
+    /// Rows of a band.
+    pub(super) rows: usize,
+}
+
+impl Scorer {
+    /// Scores two documents and keeps them if they reach the threshold.
+    pub(super) fn score(
+        &self,
+        sketches: &Sketches,
+        one: (u64, SketchRef),
+        other: (u64, SketchRef),
+        kept: &mut Scores,
+    ) {
+        let ((a, sketch_a), (b, sketch_b)) = if one.0 < other.0 { (one, other) } else { (other, one) };
+        let (set_a, set_b) = (sketches.shingles(sketch_a), sketches.shingles(sketch_b));
+        let (signature_a, signature_b) = (sketches.signature(sketch_a), sketches.signature(sketch_b));
+        let job::Score { threshold, by, prefilter } = self.score;
+        let by_estimate = prefilter || by == ScoreBy::Signature;
+        if by_estimate && estimate(signature_a, signature_b) < threshold {
+            return;
+        }
+        let shared = match by {
+            ScoreBy::Shingles => shared_at_least(set_a, set_b, threshold),
+            ScoreBy::Signature => Some(shared(set_a, set_b)),
+        };
+        let Some(shared) = shared else { return };
+        kept.a.append_value(a);
+        kept.b.append_value(b);
+        kept.shared.append_value(shared);
+        kept.shingles_a.append_value(set_a.len() as u64);
+        kept.shingles_b.append_value(set_b.len() as u64);
+        kept.estimate.append_value(estimate(signature_a, signature_b));
+        kept.shared_bands.append_value(self.shared_bands(signature_a, signature_b));
+    }
+
+    fn shared_bands(&self, a: &[u32], b: &[u32]) -> u16 {
+        let rows = self.rows.max(1);
+        let bands = a.chunks_exact(rows).zip(b.chunks_exact(rows)).take(self.bands);
+        bands.filter(|(a, b)| a == b).count().try_into().unwrap_or(u16::MAX)
+    }
+}
+
+/// The share of equal values; a run's signatures all have one length.
+fn estimate(a: &[u32], b: &[u32]) -> f64 {
+    minhash_similarity(a, b).unwrap_or(0.0)
+}
+
+/// Scored pairs on their way into a batch.
+#[derive(Default)]
+pub(super) struct Scores {
+    a: UInt64Builder,
+    b: UInt64Builder,
+    shared: UInt64Builder,
+    shingles_a: UInt64Builder,
+    shingles_b: UInt64Builder,
+    estimate: Float64Builder,
+    shared_bands: UInt16Builder,
+}
+
+impl Scores {
+    /// The batch, if there is anything in it.
+    pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>> {
+        if self.a.is_empty() {
+            return Ok(None);
+        }
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(self.a.finish()),
+            Arc::new(self.b.finish()),
+            Arc::new(self.shared.finish()),
+            Arc::new(self.shingles_a.finish()),
+            Arc::new(self.shingles_b.finish()),
+            Arc::new(self.estimate.finish()),
+            Arc::new(self.shared_bands.finish()),
+        ];
+        Ok(Some(RecordBatch::try_new(schema(), columns)?))
+    }
+
+    /// Whether there are that many rows.
+    pub(super) fn is_full(&self, rows: usize) -> bool {
+        self.a.len() >= rows
+    }
+}

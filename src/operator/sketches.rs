@@ -1,0 +1,142 @@
+//! Sketches in memory: the shingles and the signature of each document, found by its key.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use datafusion::common::cast::{as_list_array, as_uint32_array, as_uint64_array};
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+
+/// Document keys are hashes already: hashing them again would only cost time.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
+/// Sketches as they came: nothing is copied after decoding.
+#[derive(Debug)]
+pub(super) struct Sketches {
+    /// The rows themselves, whose buffers the sketches share.
+    rows: Vec<RecordBatch>,
+    sketches: Vec<Sketch>,
+    by_doc: HashMap<u64, SketchRef, BuildHasherDefault<KeyHasher>>,
+    held: MemoryReservation,
+}
+
+/// Where a document's sketch is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SketchRef {
+    batch: u32,
+    row: u32,
+}
+
+/// The sketches of a batch.
+#[derive(Debug)]
+struct Sketch {
+    shingles: OffsetBuffer<i32>,
+    shingle_values: ScalarBuffer<u64>,
+    signatures: OffsetBuffer<i32>,
+    signature_values: ScalarBuffer<u32>,
+}
+
+impl Sketch {
+    fn try_new(batch: &RecordBatch) -> Result<Self> {
+        let [.., shingles, signatures] = batch.columns() else {
+            return internal_err!("a sketch has shingles and a signature");
+        };
+        let (shingles, signatures) = (as_list_array(shingles)?, as_list_array(signatures)?);
+        Ok(Self {
+            shingles: shingles.offsets().clone(),
+            shingle_values: as_uint64_array(shingles.values())?.values().clone(),
+            signatures: signatures.offsets().clone(),
+            signature_values: as_uint32_array(signatures.values())?.values().clone(),
+        })
+    }
+}
+
+/// The keys of sketches: the last columns are (doc, shingles, signature).
+pub(super) fn docs(batch: &RecordBatch) -> Result<&[u64]> {
+    let [.., docs, _, _] = batch.columns() else {
+        return internal_err!("a sketch has a document");
+    };
+    Ok(as_uint64_array(docs)?.values())
+}
+
+impl Sketches {
+    /// None yet; those that come are accounted for in `held`.
+    pub(super) fn new(held: MemoryReservation) -> Self {
+        Self { rows: Vec::new(), sketches: Vec::new(), by_doc: HashMap::default(), held }
+    }
+
+    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`). A document that is there already
+    /// has the same sketch again.
+    ///
+    /// # Errors
+    /// [`DataFusionError::ResourcesExhausted`] where the pool has no room, and then nothing was added.
+    pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        // An entry takes 16 bytes; the table that holds them is at most doubled while it grows.
+        self.held.try_grow(batch.get_array_memory_size() + 48 * batch.num_rows())?;
+        let number = u32::try_from(self.sketches.len()).map_err(|e| DataFusionError::External(e.into()))?;
+        for (row, &doc) in (0u32..).zip(docs(batch)?) {
+            self.by_doc.insert(doc, SketchRef { batch: number, row });
+        }
+        self.sketches.push(Sketch::try_new(batch)?);
+        self.rows.push(batch.clone());
+        Ok(())
+    }
+
+    /// Gives back the rows, and the memory that they took.
+    pub(super) fn into_rows(self) -> Vec<RecordBatch> {
+        self.rows
+    }
+
+    /// The sketch of a document.
+    ///
+    /// # Errors
+    /// Where it is not there, which is a bug.
+    pub(super) fn find(&self, doc: u64) -> Result<SketchRef> {
+        match self.by_doc.get(&doc) {
+            Some(&sketch) => Ok(sketch),
+            None => internal_err!("document {doc} is a candidate and has no sketch"),
+        }
+    }
+
+    /// Its shingles, in ascending order.
+    pub(super) fn shingles(&self, of: SketchRef) -> &[u64] {
+        let sketch = &self.sketches[of.batch as usize];
+        slice(&sketch.shingles, &sketch.shingle_values, of.row)
+    }
+
+    /// Its signature.
+    pub(super) fn signature(&self, of: SketchRef) -> &[u32] {
+        let sketch = &self.sketches[of.batch as usize];
+        slice(&sketch.signatures, &sketch.signature_values, of.row)
+    }
+
+    /// The documents, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, SketchRef)> {
+        self.by_doc.iter().map(|(&doc, &sketch)| (doc, sketch))
+    }
+}
+
+fn slice<'a, T>(offsets: &OffsetBuffer<i32>, values: &'a [T], row: u32) -> &'a [T] {
+    let row = row as usize;
+    // Arrow keeps list offsets at 0 or above and in order.
+    &values[offsets[row] as usize..offsets[row + 1] as usize]
+}

@@ -1,0 +1,183 @@
+//! The steps of a run: what each is called, what it does, and which tables it writes.
+//!
+//! This list is the only one: `check` prints it, a run walks through it, and progress counts it.
+
+use std::fmt;
+
+use super::tables::WorkTable::{
+    self, AllCandidates, Candidates, Components, Cuts, Duplicates, Frequencies, Groups, Hot, Keys, Members,
+    Numbers, Scores,
+};
+use super::tables::{AnyTable, target};
+use crate::job::{DuplicateIds, Job, Method, ShingleHash};
+use crate::schema::Table;
+use crate::sink::write::{Rows, Target};
+
+/// A part of a run that is published when it is done, and is not done again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Finds documents whose id came before.
+    Duplicates,
+    /// Cuts all texts, before the first shingle has its number.
+    Cuts,
+    /// Gives each distinct shingle its number.
+    Dictionary,
+    /// Reads the texts: shingles, signatures, buckets.
+    Sketches,
+    /// Finds documents with the same shingles.
+    Groups,
+    /// Finds documents that may be similar.
+    Candidates,
+    /// Counts shingles, for a join by the rarest.
+    Frequencies,
+    /// Adds the candidates of hot buckets to the others.
+    AllCandidates,
+    /// Measures the candidates.
+    Scores,
+    /// Finds the documents that scores stand for.
+    Members,
+    /// Writes the pairs.
+    Pairs,
+    /// Finds which documents are connected by scores.
+    Components,
+    /// Writes the clusters.
+    Clusters,
+}
+
+impl Step {
+    /// The steps of `job`, in their order. A run over hot buckets has those of [`Step::of_hot_buckets`] too, after the
+    /// candidates.
+    pub fn of(job: &Job) -> Vec<Step> {
+        let mut steps = Vec::new();
+        if job.source.duplicate_ids == DuplicateIds::Reject {
+            steps.push(Step::Duplicates);
+        }
+        if job.shingle.hash == ShingleHash::Dictionary {
+            steps.extend([Step::Cuts, Step::Dictionary]);
+        }
+        steps.extend([Step::Sketches, Step::Groups]);
+        match job.candidates.method {
+            Method::All => {}
+            Method::Lsh => steps.push(Step::Candidates),
+            Method::Prefix => steps.extend([Step::Frequencies, Step::Candidates]),
+        }
+        steps.extend([Step::Scores, Step::Members, Step::Pairs, Step::Components, Step::Clusters]);
+        steps
+    }
+
+    /// The steps that find the pairs of hot buckets.
+    pub fn of_hot_buckets() -> [Step; 2] {
+        [Step::Frequencies, Step::AllCandidates]
+    }
+
+    /// Its name, in logs, records and the names of its files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Step::Duplicates => "duplicates",
+            Step::Cuts => "cuts",
+            Step::Dictionary => "dictionary",
+            Step::Sketches => "sketches",
+            Step::Groups => "groups",
+            Step::Candidates => "candidates",
+            Step::Frequencies => "frequencies",
+            Step::AllCandidates => "all_candidates",
+            Step::Scores => "scores",
+            Step::Members => "members",
+            Step::Pairs => "pairs",
+            Step::Components => "components",
+            Step::Clusters => "clusters",
+        }
+    }
+
+    /// What it does for `job`, in one line.
+    pub fn describe(self, job: &Job) -> String {
+        let threshold = job.score.threshold;
+        match self {
+            Step::Duplicates => "find documents whose id an earlier one has".into(),
+            Step::Cuts => {
+                format!("read {} from {} and cut the shingles", texts(job), job.source.urls.join(", "))
+            }
+            Step::Dictionary => "number the distinct shingles of the collection".into(),
+            Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
+            Step::Groups => "let one document stand for all with its shingle set".into(),
+            Step::Candidates if job.candidates.method == Method::Prefix => {
+                "pair documents that share one of their rarest shingles".into()
+            }
+            Step::Candidates => format!(
+                "pair documents that share one of {} buckets of {} rows (in a bucket of more than {} documents, those \
+                 that share one of their rarest shingles)",
+                job.lsh.bands, job.lsh.rows, job.lsh.hot_bucket
+            ),
+            Step::Frequencies => "count how often each shingle occurs".into(),
+            Step::AllCandidates => {
+                "pair documents of hot buckets that share one of their rarest shingles".into()
+            }
+            Step::Scores if job.candidates.method == Method::All => {
+                format!("keep every two documents of similarity {threshold} or more")
+            }
+            Step::Scores => format!("keep candidates of similarity {threshold} or more"),
+            Step::Members => "find the documents that scores stand for".into(),
+            Step::Pairs => "write the pairs".into(),
+            Step::Components => "find which documents are connected by scores".into(),
+            Step::Clusters => "write the clusters".into(),
+        }
+    }
+
+    /// The tables that it writes, and which rows go into each.
+    fn tables(self) -> Vec<(AnyTable, Rows)> {
+        let all = |table: WorkTable| vec![(table.into(), Rows::All)];
+        let null = |column: &str| Rows::Null(column.into());
+        let not_null = |column: &str| Rows::NotNull(column.into());
+        match self {
+            Step::Duplicates => all(Duplicates),
+            Step::Cuts => all(Cuts),
+            Step::Dictionary => {
+                vec![(Numbers.into(), Rows::All), (Table::Dictionary.into(), not_null("shingle"))]
+            }
+            Step::Sketches => vec![
+                (Table::Documents.into(), null("reason")),
+                (Table::Rejects.into(), not_null("reason")),
+                (Keys.into(), null("reason")),
+            ],
+            Step::Groups => all(Groups),
+            // A document of a hot bucket comes without a second one.
+            Step::Candidates => vec![(Candidates.into(), not_null("b")), (Hot.into(), null("b"))],
+            Step::Frequencies => all(Frequencies),
+            Step::AllCandidates => all(AllCandidates),
+            Step::Scores => all(Scores),
+            Step::Members => all(Members),
+            Step::Pairs => vec![(Table::Pairs.into(), Rows::All)],
+            Step::Components => all(Components),
+            Step::Clusters => vec![(Table::Clusters.into(), Rows::All)],
+        }
+    }
+
+    /// What the writer node needs to know of them.
+    pub(super) fn targets(self) -> Vec<Target> {
+        self.tables().into_iter().map(|(table, rows)| target(table, rows)).collect()
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+fn texts(job: &Job) -> String {
+    job.source.text.join(" + ")
+}
+
+fn shingles(job: &Job) -> String {
+    let shingle = &job.shingle;
+    let unit = format!("{:?}", shingle.unit).to_lowercase();
+    match shingle.hash {
+        ShingleHash::Dictionary => "take the numbers of the shingles".into(),
+        _ => format!(
+            "read {} from {}, cut {}-{unit} shingles",
+            texts(job),
+            job.source.urls.join(", "),
+            shingle.size
+        ),
+    }
+}
