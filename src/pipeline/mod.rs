@@ -3,6 +3,7 @@
 //! Stages are lazy; this is where they are cut into *steps* that run, are published and can be taken up again.
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
+mod components;
 pub(crate) mod numbers;
 mod outcome;
 mod overlap;
@@ -14,13 +15,9 @@ pub(crate) mod tables;
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col};
-use futures::TryStreamExt;
 
-use crate::clusters::Components;
 use crate::engine::{Engine, Watch};
 use crate::error::{Error, Kind, Result};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash, fingerprint};
@@ -151,7 +148,7 @@ impl Run<'_> {
         scores(&mut steps, job, candidates).await?;
         members(&mut steps).await?;
         pairs(&mut steps, job).await?;
-        clusters(&mut steps).await?;
+        components::clusters(&mut steps).await?;
         publish(steps, job, &read.inputs, replaced).await
     }
 }
@@ -252,38 +249,4 @@ async fn pairs(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
     let frame =
         stage::pairs::pairs(steps.table("members")?, steps.table("scores")?, &job.output, job.lsh.bands)?;
     steps.run("pairs", vec![tables::target("pairs", Rows::All)], vec![frame]).await
-}
-
-async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
-    let target = tables::target("components", Rows::All);
-    let mut frames = Vec::new();
-    if !steps.is_done("components").await? {
-        let found = components(steps).await?;
-        frames.push(steps.session().read_batch(batch_of(found, &target.schema)?)?);
-    }
-    steps.run_here("components", vec![target], frames).await?;
-    let frame = stage::clusters::clusters(steps.table("members")?, steps.table("components")?)?;
-    steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![frame]).await
-}
-
-/// The components of the scored representatives.
-async fn components(steps: &Steps<'_>) -> Result<Components> {
-    let mut edges = steps.table("scores")?.select(vec![col("a"), col("b")])?.execute_stream().await?;
-    let mut components = Components::default();
-    while let Some(batch) = edges.try_next().await? {
-        if steps.stopped() {
-            return Err(Error::interrupted());
-        }
-        let (a, b) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-        for (&a, &b) in a.values().iter().zip(b.values()) {
-            components.join(a, b);
-        }
-    }
-    Ok(components)
-}
-
-fn batch_of(components: Components, schema: &SchemaRef) -> Result<RecordBatch> {
-    let (docs, roots): (Vec<u64>, Vec<u64>) = components.roots().into_iter().unzip();
-    let columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(docs)), Arc::new(UInt64Array::from(roots))];
-    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }

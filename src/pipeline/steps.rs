@@ -137,6 +137,20 @@ impl<'a> Steps<'a> {
         Ok(None)
     }
 
+    /// The names of the steps whose manifests earlier runs left.
+    pub(super) async fn finished_earlier(&self) -> Result<Vec<String>> {
+        self.output.steps(&self.key).await
+    }
+
+    /// Removes what a step wrote, which no later one reads. What stays is removed with the rest at the end of the run.
+    pub(super) async fn remove(&self, name: &str) {
+        self.earlier().remove(name);
+        let Some(step) = self.done.iter().find(|stage| stage.stage == name) else { return };
+        if let Err(error) = self.output.remove_step(name, &self.key, &step.files).await {
+            tracing::debug!(%error, step = name, "what an earlier step wrote could not be removed");
+        }
+    }
+
     fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, Stage>> {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -55,6 +55,8 @@ pub(crate) fn schema(table: &str) -> SchemaRef {
         "scores" => return operator::score::schema(),
         // A document and the least document of its component.
         "components" => u64s(&["doc", "root"]),
+        // The edges of a round: its number ends the name.
+        star if star.starts_with("large_star_") || star.starts_with("small_star_") => u64s(&["high", "low"]),
         "members" => {
             let mut fields = vec![Field::new("id", DataType::Utf8, false)];
             fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));
