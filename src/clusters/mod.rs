@@ -1,5 +1,7 @@
 //! Connected components of the pairs, by union-find on one machine.
 
+use std::ops::Range;
+
 /// What stands in a slot of the hash table that holds no node.
 const EMPTY: u32 = u32::MAX;
 
@@ -120,13 +122,16 @@ impl Components {
         self.nodes.is_empty()
     }
 
-    /// The node at `place`, in the order in which nodes were seen first, and the root of its component.
-    ///
-    /// # Panics
-    /// When there are no so many nodes.
-    pub fn node_and_root(&mut self, place: usize) -> (u64, u64) {
+    /// The nodes at these places, in the order in which nodes were seen first, and the roots of their components. There is
+    /// nothing at places behind the last node.
+    pub fn roots(&mut self, places: Range<usize>) -> (Vec<u64>, Vec<u64>) {
+        let places = places.start..places.end.min(self.nodes.len());
+        places.map(|place| (self.nodes[place], self.root_of(place))).unzip()
+    }
+
+    fn root_of(&mut self, place: usize) -> u64 {
         let root = self.root(place as u32);
-        (self.nodes[place], self.nodes[root as usize])
+        self.nodes[root as usize]
     }
 }
 
@@ -146,7 +151,9 @@ mod tests {
     fn roots(edges: &[(u64, u64)]) -> BTreeMap<u64, u64> {
         let mut components = Components::default();
         edges.iter().for_each(|&(a, b)| components.join(a, b));
-        let found: BTreeMap<_, _> = (0..components.len()).map(|at| components.node_and_root(at)).collect();
+        let (nodes, roots) = components.roots(0..usize::MAX);
+        assert_eq!((nodes.len(), roots.len()), (components.len(), components.len()));
+        let found: BTreeMap<_, _> = nodes.into_iter().zip(roots).collect();
         assert_eq!(found.len(), components.len(), "a node comes twice");
         found
     }

@@ -35,7 +35,7 @@ const BATCH_ROWS: usize = 8_192;
 pub(super) async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
     components(steps).await?;
     let mut frame = stage::clusters::clusters(steps.table("members")?, steps.table("components")?)?;
-    if !may_be_held(steps) {
+    if !may_be_held(steps.rows("members"), steps.task_bytes()) {
         frame = stage::components::joined_by_sorting(frame);
     }
     steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![frame]).await
@@ -44,10 +44,10 @@ pub(super) async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
 /// Bytes that a hash join takes for a cluster: two ids, a key, a count, and its place in the hash table.
 const HELD_CLUSTER: u64 = 160;
 
-/// Whether the joins of the clusters may hold a row for each cluster. There are no more clusters than members, and no
-/// more documents in components either.
-fn may_be_held(steps: &Steps<'_>) -> bool {
-    steps.rows("members").saturating_mul(HELD_CLUSTER) <= steps.task_bytes() as u64 / 4
+/// Whether a task may hold a row for each cluster, and before that one for each document in a component. There are no more
+/// of either than members.
+fn may_be_held(members: u64, task_bytes: usize) -> bool {
+    members.saturating_mul(HELD_CLUSTER) <= task_bytes as u64 / 4
 }
 
 async fn components(steps: &mut Steps<'_>) -> Result<()> {
@@ -143,9 +143,7 @@ fn batches(
     schema: SchemaRef,
 ) -> impl Iterator<Item = datafusion::error::Result<RecordBatch>> {
     (0..found.components.len()).step_by(BATCH_ROWS).map(move |from| {
-        let to = found.components.len().min(from + BATCH_ROWS);
-        let (docs, roots): (Vec<u64>, Vec<u64>) =
-            (from..to).map(|place| found.components.node_and_root(place)).unzip();
+        let (docs, roots) = found.components.roots(from..from + BATCH_ROWS);
         let columns: Vec<ArrayRef> =
             vec![Arc::new(UInt64Array::from(docs)), Arc::new(UInt64Array::from(roots))];
         Ok(RecordBatch::try_new(Arc::clone(&schema), columns)?)
@@ -237,6 +235,12 @@ async fn is_same(steps: &Steps<'_>, before: &str, after: &str) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clusters_are_joined_by_sorting_where_a_task_cannot_hold_them() {
+        assert!(may_be_held(400_000, 256 << 20) && !may_be_held(440_000, 256 << 20));
+        assert!(!may_be_held(u64::MAX, usize::MAX));
+    }
 
     #[test]
     fn stars_are_known_by_their_names() {

@@ -5,8 +5,11 @@
 //! take turns until a round changes nothing. Then every edge leads from a node to the least node of its component:
 //!
 //! ```text
-//! a path           large-star   small-star     large-star   small-star     nothing changes any more
-//! 2-1 3-2 4-3 5-4  2-1 3-1 4-2 5-3   2-1 3-1 4-2 5-3   2-1 3-1 4-1 5-1   2-1 3-1 4-1 5-1
+//! a path       2-1 3-2 4-3 5-4
+//! large-star   2-1 3-1 4-2 5-3
+//! small-star   2-1 3-1 4-2 5-3
+//! large-star   2-1 3-1 4-1 5-1
+//! small-star   2-1 3-1 4-1 5-1   and so it stays
 //! ```
 //!
 //! Each operation needs the least neighbour of every node, which one aggregation finds, joined back to the edges. The

@@ -16,7 +16,7 @@ fn components_beyond_the_drivers_memory_are_those_of_one_process() {
     let alone = cluster.folder().join("alone");
     run(&job(&source, &alone, &[])).unwrap();
     let output = cluster.folder().join("rounds");
-    let job = job(&source, &output, &[&format!("engine.scheduler={}", cluster.url())]);
+    let job = job(&source, &output, &["engine.mode=cluster", &format!("engine.scheduler={}", cluster.url())]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let watch = Watch::nobody();
