@@ -81,8 +81,9 @@ impl Components {
     /// The slot that holds `node`, or the empty one where it belongs.
     fn slot(&self, node: u64) -> usize {
         let slots = self.slots.len();
-        let mixed = u128::from(node.wrapping_mul(GOLDEN));
-        let mut slot = ((mixed * slots as u128) >> 64) as usize;
+        // Folded first: keys in equal steps would lie in heaps.
+        let mixed = (node ^ (node >> 32)).wrapping_mul(GOLDEN);
+        let mut slot = ((u128::from(mixed) * slots as u128) >> 64) as usize;
         while self.slots[slot] != EMPTY && self.nodes[self.slots[slot] as usize] != node {
             slot = if slot + 1 == slots { 0 } else { slot + 1 };
         }
