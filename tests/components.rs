@@ -8,7 +8,7 @@ use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use datafusion::datasource::MemTable;
 use datafusion::execution::memory_pool::MemoryPool;
-use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
+use datafusion::physical_plan::displayable;
 use datafusion::prelude::{DataFrame, SessionContext};
 use proptest::prelude::*;
 use resemblance::clusters::Components;
@@ -190,32 +190,6 @@ fn the_examples_are_what_the_operations_do() {
     assert_eq!(after(large_star, &once), [(2, 1), (3, 1), (4, 1), (5, 1)]);
     assert_eq!(after(large_star, &[(3, 1), (5, 3), (9, 3)]), [(3, 1), (5, 1), (9, 1)]);
     assert_eq!(after(small_star, &[(9, 2), (9, 5), (9, 7)]), [(5, 2), (7, 2), (9, 2)]);
-}
-
-/// Bytes that a plan and those below it spilled.
-fn spilled(plan: &Arc<dyn ExecutionPlan>) -> usize {
-    let own = plan.metrics().and_then(|metrics| metrics.spilled_bytes()).unwrap_or(0);
-    own + plan.children().into_iter().map(spilled).sum::<usize>()
-}
-
-/// One node with all others around it, and a tree, each in a budget of which the edges alone would take a good half.
-#[test]
-fn a_node_of_any_number_of_neighbours_is_spilled_and_not_held() {
-    const NODES: u64 = 150_000;
-    for link in [u64::MAX, 7] {
-        let pairs: Vec<_> = (1..NODES).map(|node| (key(node), key(node / link))).collect();
-        let context = session::session(&Engine { threads: 2, ..Engine::local(6 << 20) }).unwrap();
-        for star in [large_star as fn(DataFrame) -> _, small_star] {
-            let edges = edges(frame(&context, ["a", "b"], &pairs)).unwrap();
-            let (found, spilled) = block_on(async {
-                let plan = star(edges).unwrap().create_physical_plan().await.unwrap();
-                let batches = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
-                (batches.iter().map(RecordBatch::num_rows).sum::<usize>(), spilled(&plan))
-            });
-            assert_eq!(found as u64, NODES - 1, "{link}");
-            assert!(spilled > 0, "nothing was spilled");
-        }
-    }
 }
 
 /// No join holds a side whole, nor a partition of it: not on one thread either, where the engine would hold the left one.
