@@ -103,10 +103,12 @@ fn by_walking(pairs: &[(u64, u64)]) -> Roots {
     }
     let mut roots = Roots::new();
     for &root in neighbours.keys() {
+        if roots.contains_key(&root) {
+            continue;
+        }
         let mut next = vec![root];
         while let Some(node) = next.pop() {
-            if !roots.contains_key(&node) {
-                roots.insert(node, root);
+            if roots.insert(node, root).is_none() {
                 next.extend(&neighbours[&node]);
             }
         }

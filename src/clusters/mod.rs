@@ -176,10 +176,12 @@ mod tests {
         let mut roots = BTreeMap::new();
         // The least node that has no root yet is the least of its component.
         for &root in neighbours.keys() {
+            if roots.contains_key(&root) {
+                continue;
+            }
             let mut next = vec![root];
             while let Some(node) = next.pop() {
-                if !roots.contains_key(&node) {
-                    roots.insert(node, root);
+                if roots.insert(node, root).is_none() {
                     next.extend(&neighbours[&node]);
                 }
             }
