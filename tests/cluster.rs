@@ -2,6 +2,7 @@
 //!
 //! Each test has a cluster of its own, and they run one after the other, for they share the cores.
 
+mod components;
 pub(crate) mod faults;
 mod network;
 pub(crate) mod rows;

@@ -299,17 +299,33 @@ fn a_cluster_has_one_representative_whatever_ties_there_are() {
     .unwrap();
     let components = frame(&context, &["doc", "root"], &[vec![1, 1], vec![2, 1]], 1);
     let clusters = stage::clusters::clusters(context.read_batch(batch).unwrap(), components).unwrap();
-    let mut found = BTreeMap::new();
-    for batch in collect(clusters) {
-        let ids = batch.column(0).as_string::<i32>();
-        let clusters = batch.column(1).as_string::<i32>();
-        let sizes = batch.column(2).as_primitive::<UInt64Type>();
-        let chosen: &BooleanArray = batch.column(3).as_boolean();
-        for row in 0..batch.num_rows() {
-            let what = (clusters.value(row).to_owned(), sizes.value(row), chosen.value(row));
-            found.insert(ids.value(row).to_owned(), what);
+    // Of a cluster with any number of documents one is held, and nothing is sorted to find it.
+    let shown = plan_of(clusters.clone());
+    assert!(shown.contains("first_value") && !shown.contains("SortExec"), "{shown}");
+    let sorting = stage::components::joined_by_sorting(clusters.clone());
+    let shown = plan_of(sorting.clone());
+    assert!(shown.contains("SortMergeJoinExec") && !shown.contains("HashJoinExec"), "{shown}");
+    for clusters in [clusters, sorting] {
+        let mut found = BTreeMap::new();
+        for batch in collect(clusters) {
+            let ids = batch.column(0).as_string::<i32>();
+            let clusters = batch.column(1).as_string::<i32>();
+            let sizes = batch.column(2).as_primitive::<UInt64Type>();
+            let chosen: &BooleanArray = batch.column(3).as_boolean();
+            for row in 0..batch.num_rows() {
+                let what = (clusters.value(row).to_owned(), sizes.value(row), chosen.value(row));
+                found.insert(ids.value(row).to_owned(), what);
+            }
         }
+        let expected = [("a", "a", true), ("b", "a", false), ("c", "c", true), ("d", "c", false)];
+        let expected = expected.map(|(id, cluster, chosen)| (id.into(), (cluster.into(), 2, chosen)));
+        assert_eq!(found, expected.into());
     }
-    let expected = [("a", "a", true), ("b", "a", false), ("c", "c", true), ("d", "c", false)];
-    assert_eq!(found, expected.map(|(id, cluster, chosen)| (id.into(), (cluster.into(), 2, chosen))).into());
+}
+
+/// The physical plan of a frame as text.
+fn plan_of(frame: DataFrame) -> String {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let plan = runtime.block_on(frame.create_physical_plan()).unwrap();
+    datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string()
 }

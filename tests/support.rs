@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod garage;
 pub mod process;
+pub mod refusing;
 pub mod rows;
 pub mod s3;
 pub mod stopping;

@@ -12,6 +12,7 @@ mod brute_force;
 mod cluster;
 mod command;
 mod compare;
+mod components;
 mod damage;
 mod find;
 mod footers;

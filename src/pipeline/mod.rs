@@ -3,6 +3,7 @@
 //! Stages are lazy; this is where they are cut into *steps* that run, are published and can be taken up again.
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
+mod components;
 pub(crate) mod numbers;
 mod outcome;
 mod overlap;
@@ -15,13 +16,9 @@ pub(crate) mod tables;
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col};
-use futures::TryStreamExt;
 
-use crate::clusters::Components;
 use crate::engine::{Engine, Watch};
 use crate::error::{Error, Kind, Result};
 use crate::job::{DuplicateIds, Job, ShingleHash, fingerprint};
@@ -155,6 +152,7 @@ impl Run<'_> {
         scores(&mut steps, job, candidates).await?;
         members(&mut steps).await?;
         pairs(&mut steps, job).await?;
+        components::components(&mut steps).await?;
         clusters(&mut steps).await?;
         publish(steps, job, &read.inputs, replaced).await
     }
@@ -249,13 +247,6 @@ async fn pairs(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
 }
 
 async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
-    let mut frames = Vec::new();
-    if !steps.is_done(Step::Components).await? {
-        let found = components(steps).await?;
-        let batch = batch_of(found, &WorkTable::Components.schema())?;
-        frames.push(steps.session().read_batch(batch)?);
-    }
-    steps.run_here(Step::Components, frames).await?;
     let members = steps.table(WorkTable::Members)?;
     let frame = stage::clusters::clusters(members, steps.table(WorkTable::Components)?)?;
     let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Components);
@@ -267,26 +258,3 @@ const BYTES_OF_KEY: u64 = 24;
 
 /// Bytes of a row that has a document's id too, which is short.
 const BYTES_OF_MEMBER: u64 = 64;
-
-/// The components of the scored representatives.
-async fn components(steps: &Steps<'_>) -> Result<Components> {
-    let mut edges =
-        steps.table(WorkTable::Scores)?.select(vec![col("a"), col("b")])?.execute_stream().await?;
-    let mut components = Components::default();
-    while let Some(batch) = edges.try_next().await? {
-        if steps.stopped() {
-            return Err(Error::interrupted());
-        }
-        let (a, b) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-        for (&a, &b) in a.values().iter().zip(b.values()) {
-            components.join(a, b);
-        }
-    }
-    Ok(components)
-}
-
-fn batch_of(components: Components, schema: &SchemaRef) -> Result<RecordBatch> {
-    let (docs, roots): (Vec<u64>, Vec<u64>) = components.roots().into_iter().unzip();
-    let columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(docs)), Arc::new(UInt64Array::from(roots))];
-    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
-}

@@ -2,11 +2,12 @@
 //!
 //! This list is the only one: `check` prints it, a run walks through it, and progress counts it.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::tables::WorkTable::{
-    self, AllCandidates, Candidates, Components, Cuts, Duplicates, Frequencies, Groups, Hot, Keys, Members,
-    Numbers, Scores,
+    self, AllCandidates, Candidates, Components, Cuts, Duplicates, Frequencies, Groups, Hot, Keys, LargeStar,
+    Members, Numbers, Scores, SmallStar,
 };
 use super::tables::{AnyTable, target};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash};
@@ -38,6 +39,10 @@ pub enum Step {
     Members,
     /// Writes the pairs.
     Pairs,
+    /// A half of a round that finds components: every node's higher neighbours get its least one.
+    LargeStar(usize),
+    /// The other half: every node's lower neighbours get its least one.
+    SmallStar(usize),
     /// Finds which documents are connected by scores.
     Components,
     /// Writes the clusters.
@@ -70,9 +75,20 @@ impl Step {
         [Step::Frequencies, Step::AllCandidates]
     }
 
+    /// The step of this name that is a half of a round; none for the others.
+    pub(super) fn star_named(name: &str) -> Option<Step> {
+        let (half, round) = name.rsplit_once('_')?;
+        let round = round.parse().ok()?;
+        match half {
+            "large_star" => Some(Step::LargeStar(round)),
+            "small_star" => Some(Step::SmallStar(round)),
+            _ => None,
+        }
+    }
+
     /// Its name, in logs, records and the names of its files.
-    pub fn name(self) -> &'static str {
-        match self {
+    pub fn name(self) -> Cow<'static, str> {
+        let name = match self {
             Step::Duplicates => "duplicates",
             Step::Cuts => "cuts",
             Step::Dictionary => "dictionary",
@@ -84,9 +100,12 @@ impl Step {
             Step::Scores => "scores",
             Step::Members => "members",
             Step::Pairs => "pairs",
+            Step::LargeStar(round) => return format!("large_star_{round}").into(),
+            Step::SmallStar(round) => return format!("small_star_{round}").into(),
             Step::Components => "components",
             Step::Clusters => "clusters",
-        }
+        };
+        name.into()
     }
 
     /// What it does for `job`, in one line.
@@ -118,7 +137,9 @@ impl Step {
             Step::Scores => format!("keep candidates of similarity {threshold} or more"),
             Step::Members => "find the documents that scores stand for".into(),
             Step::Pairs => "write the pairs".into(),
-            Step::Components => "find which documents are connected by scores".into(),
+            Step::LargeStar(_) | Step::SmallStar(_) | Step::Components => {
+                "find which documents are connected by scores".into()
+            }
             Step::Clusters => "write the clusters".into(),
         }
     }
@@ -147,6 +168,8 @@ impl Step {
             Step::Scores => all(Scores),
             Step::Members => all(Members),
             Step::Pairs => vec![(Table::Pairs.into(), Rows::All)],
+            Step::LargeStar(round) => all(LargeStar(round)),
+            Step::SmallStar(round) => all(SmallStar(round)),
             Step::Components => all(Components),
             Step::Clusters => vec![(Table::Clusters.into(), Rows::All)],
         }
@@ -160,7 +183,7 @@ impl Step {
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name())
     }
 }
 

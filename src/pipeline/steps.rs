@@ -116,10 +116,10 @@ impl<'a> Steps<'a> {
     /// The step as an earlier attempt finished it; none where it has to be done, also since what it wrote is damaged.
     async fn find(&self, step: Step) -> Result<Option<Stage>> {
         let name = step.name();
-        if let Some(stage) = self.earlier().get(name) {
+        if let Some(stage) = self.earlier().get(name.as_ref()) {
             return Ok(Some(stage.clone()));
         }
-        let inside = Layout::step(name, &self.key);
+        let inside = Layout::step(&name, &self.key);
         let damage = match self.output.read::<Stage>(&inside).await {
             Ok(None) => return Ok(None),
             // The names of step manifests hold half of the fingerprint: this is another run's.
@@ -128,7 +128,7 @@ impl<'a> Steps<'a> {
                 let damage = check::bytes(self.output, &stage.files.iter().collect::<Vec<_>>()).await?;
                 match damage.first() {
                     None => {
-                        self.earlier().insert(name.to_owned(), stage.clone());
+                        self.earlier().insert(name.into_owned(), stage.clone());
                         return Ok(Some(stage));
                     }
                     Some(first) => first.to_string(),
@@ -143,6 +143,21 @@ impl<'a> Steps<'a> {
         tracing::warn!("{name} of an earlier run is damaged and is done again: {damage}");
         self.output.discard(&inside).await?;
         Ok(None)
+    }
+
+    /// The names of the steps whose manifests earlier runs left.
+    pub(super) async fn finished_earlier(&self) -> Result<Vec<String>> {
+        self.output.steps(&self.key).await
+    }
+
+    /// Removes what a step wrote, which no later one reads. What stays is removed with the rest at the end of the run.
+    pub(super) async fn remove(&self, step: Step) {
+        let name = step.name();
+        self.earlier().remove(name.as_ref());
+        let Some(stage) = self.done.iter().find(|stage| stage.stage == name) else { return };
+        if let Err(error) = self.output.remove_step(&name, &self.key, &stage.files).await {
+            tracing::debug!(%error, %step, "what an earlier step wrote could not be removed");
+        }
     }
 
     fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, Stage>> {
@@ -170,9 +185,9 @@ impl<'a> Steps<'a> {
     ) -> Result<()> {
         let name = step.name();
         let progress = &self.watch.progress;
-        progress.stage_begins(name, self.done.len() + 1, self.total);
+        progress.stage_begins(&name, self.done.len() + 1, self.total);
         if let Some(stage) = self.find(step).await? {
-            progress.stage_ends(name, rows_of(&stage), stage.seconds, true);
+            progress.stage_ends(&name, rows_of(&stage), stage.seconds, true);
             self.reused += 1;
             self.done.push(stage);
             return Ok(());
@@ -186,7 +201,8 @@ impl<'a> Steps<'a> {
         let mut files = Vec::new();
         for frame in frames {
             let (mut state, plan) = frame.into_parts();
-            state.config_mut().options_mut().execution.target_partitions = partitions;
+            let options = state.config_mut().options_mut();
+            options.execution.target_partitions = options.execution.target_partitions.max(partitions);
             let plan = state.create_physical_plan(&plan).await.context(|| format!("cannot plan {name}"))?;
             let root = self.output.root().clone();
             let plan: Arc<dyn ExecutionPlan> = Arc::new(WriteExec::new(
@@ -197,14 +213,18 @@ impl<'a> Steps<'a> {
                 step.targets(),
             ));
             let shown = datafusion::physical_plan::displayable(plan.as_ref());
-            tracing::debug!(step = name, partitions, bytes, plan = %shown.indent(false), "planned");
-            files.extend(engine.run(name, plan, self.watch).await?);
+            tracing::debug!(%step, partitions, bytes, plan = %shown.indent(false), "planned");
+            files.extend(engine.run(&name, plan, self.watch).await?);
         }
         let seconds = began.elapsed().as_secs_f64();
-        let stage =
-            Stage { stage: name.to_owned(), fingerprint: self.fingerprint.to_owned(), seconds, files };
+        let stage = Stage {
+            stage: name.clone().into_owned(),
+            fingerprint: self.fingerprint.to_owned(),
+            seconds,
+            files,
+        };
         let stage = self.publish(step, stage).await?;
-        self.watch.progress.stage_ends(name, rows_of(&stage), seconds, false);
+        self.watch.progress.stage_ends(&name, rows_of(&stage), seconds, false);
         self.done.push(stage);
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! The tables of a run: the public ones by their contracts, those between the steps here.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -39,13 +40,17 @@ pub(crate) enum WorkTable {
     Scores,
     /// A document and the least document of its component.
     Components,
+    /// The edges that a round of large-star leaves.
+    LargeStar(usize),
+    /// The edges that a round of small-star leaves.
+    SmallStar(usize),
     /// Documents that scores stand for.
     Members,
 }
 
 impl WorkTable {
-    fn name(self) -> &'static str {
-        match self {
+    fn name(self) -> Cow<'static, str> {
+        let name = match self {
             WorkTable::Duplicates => "duplicates",
             WorkTable::Cuts => "cuts",
             WorkTable::Numbers => "numbers",
@@ -57,8 +62,11 @@ impl WorkTable {
             WorkTable::Frequencies => "frequencies",
             WorkTable::Scores => "scores",
             WorkTable::Components => "components",
+            WorkTable::LargeStar(round) => return format!("large_star_{round}").into(),
+            WorkTable::SmallStar(round) => return format!("small_star_{round}").into(),
             WorkTable::Members => "members",
-        }
+        };
+        name.into()
     }
 
     /// Its columns.
@@ -95,6 +103,7 @@ impl WorkTable {
             WorkTable::Frequencies => return operator::token_counts::schema(),
             WorkTable::Scores => return operator::score::schema(),
             WorkTable::Components => u64s(&["doc", "root"]),
+            WorkTable::LargeStar(_) | WorkTable::SmallStar(_) => u64s(&["high", "low"]),
             WorkTable::Members => {
                 let mut fields = vec![Field::new("id", DataType::Utf8, false)];
                 fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));
@@ -126,9 +135,9 @@ impl From<WorkTable> for AnyTable {
 
 impl AnyTable {
     /// Its name, which is its folder's.
-    pub(super) fn name(self) -> &'static str {
+    pub(super) fn name(self) -> Cow<'static, str> {
         match self {
-            AnyTable::Public(table) => table.name(),
+            AnyTable::Public(table) => table.name().into(),
             AnyTable::Work(table) => table.name(),
         }
     }
@@ -144,14 +153,14 @@ impl AnyTable {
 
 impl fmt::Display for AnyTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(&self.name())
     }
 }
 
 /// What the writer node needs to know of a table.
 pub(super) fn target(table: AnyTable, rows: Rows) -> Target {
     let name = table.name();
-    Target { table: name.to_owned(), folder: Layout::table(name), rows, schema: table.schema() }
+    Target { folder: Layout::table(&name), table: name.into_owned(), rows, schema: table.schema() }
 }
 
 /// Slices that the comparison of all pairs is cut into, for each thread: enough that none waits long at the end.

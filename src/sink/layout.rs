@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::local;
+use super::manifest::File;
 use crate::address;
 use crate::error::{Context, Error, Result};
 use crate::local_path;
@@ -257,6 +258,30 @@ impl Layout {
     /// When the store refuses.
     pub async fn discard(&self, inside: &str) -> Result<()> {
         self.remove(vec![self.path(inside)]).await
+    }
+
+    /// The names of the steps whose manifests bear `key`, sorted.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn steps(&self, key: &str) -> Result<Vec<String>> {
+        let listed = self.store.list_with_delimiter(Some(&self.path(WORK))).await;
+        let listed = listed.context(|| format!("cannot list {}/{WORK}", self.shown))?;
+        let ending = format!(".{key}.json");
+        let names = listed.objects.iter().filter_map(|object| object.location.filename());
+        let mut steps: Vec<String> =
+            names.filter_map(|name| name.strip_suffix(&ending)).map(str::to_owned).collect();
+        steps.sort_unstable();
+        Ok(steps)
+    }
+
+    /// Removes a step: its manifest first, so that nobody takes over what is half removed, then its `files`.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn remove_step(&self, step: &str, key: &str, files: &[File]) -> Result<()> {
+        self.discard(&Self::step(step, key)).await?;
+        self.remove(files.iter().map(|file| self.path(&file.path)).collect()).await
     }
 
     /// The store that the output is in.

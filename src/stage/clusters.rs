@@ -24,6 +24,7 @@ pub fn clusters(members: DataFrame, components: DataFrame) -> Result<DataFrame> 
             col("shingle_count"),
             coalesce(vec![col("found"), col("rep")]).alias("root"),
         ])?;
+    // The aggregation holds one document for each cluster, the best so far: it does not sort.
     let longest = vec![col("shingle_count").sort(false, false), col("id").sort(true, false)];
     let of_root = rooted.clone().aggregate(
         vec![col("root").alias("cluster_root")],
@@ -33,7 +34,9 @@ pub fn clusters(members: DataFrame, components: DataFrame) -> Result<DataFrame> 
             first_value(col("id"), longest).alias("longest"),
         ],
     )?;
-    Ok(of_root.join(rooted, JoinType::Inner, &["cluster_root"], &["root"], None)?.select(vec![
+    // Every document has its cluster. The join is not an inner one all the same: so the documents are the side of which
+    // nothing is held, however many a cluster has, both where the engine joins by hash and where it sorts.
+    Ok(of_root.join(rooted, JoinType::Right, &["cluster_root"], &["root"], None)?.select(vec![
         col("id"),
         col("cluster_id"),
         cast(col("documents"), DataType::UInt64).alias("size"),

@@ -5,6 +5,7 @@
 pub mod bands;
 pub mod candidates;
 pub mod clusters;
+pub mod components;
 pub mod dictionary;
 pub mod documents;
 pub mod duplicates;

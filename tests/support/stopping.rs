@@ -15,9 +15,9 @@ use resemblance::sink::manifest::File;
 /// What the engine says when it fails.
 pub const STOPPED: &str = "stopped by the test";
 
-/// Runs plans in this process, and fails before its `at`th.
+/// Runs plans as another engine does, and fails before its `at`th.
 pub struct Stopping {
-    engine: Local,
+    engine: Box<dyn Engine>,
     at: usize,
     plans: AtomicUsize,
 }
@@ -26,6 +26,10 @@ pub struct Stopping {
 impl Engine for Stopping {
     fn session(&self) -> &SessionContext {
         self.engine.session()
+    }
+
+    fn task_bytes(&self) -> usize {
+        self.engine.task_bytes()
     }
 
     fn bucket_bytes(&self) -> u64 {
@@ -42,9 +46,19 @@ impl Engine for Stopping {
 
 /// Runs `job` on an engine that fails before its `at`th plan: how it ended, and whether the engine failed.
 pub fn run_until(job: &Job, existing: Existing, at: usize) -> (Result<Outcome>, bool) {
+    let engine = Local::new(session::session(&job.engine).unwrap());
+    run_until_on(Box::new(engine), job, existing, at)
+}
+
+/// The same on another engine than that of this process.
+pub fn run_until_on(
+    engine: Box<dyn Engine>,
+    job: &Job,
+    existing: Existing,
+    at: usize,
+) -> (Result<Outcome>, bool) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let engine = Local::new(session::session(&job.engine).unwrap());
         let engine = Stopping { engine, at, plans: AtomicUsize::new(0) };
         let ended = pipeline::run(job, &engine, &Watch::nobody(), existing).await;
         let failed = engine.plans.load(Ordering::Relaxed) > at;

@@ -1,0 +1,31 @@
+//! Components that the driver cannot hold: found by the executors, in rounds.
+
+use resemblance::engine::{self, Watch};
+use resemblance::pipeline::{self, Existing};
+
+use super::parquet_files;
+use crate::support::cluster::Cluster;
+use crate::support::refusing::Refusing;
+use crate::support::rows::{assert_rows, rows};
+use crate::support::*;
+
+#[test]
+fn components_beyond_the_drivers_memory_are_those_of_one_process() {
+    let cluster = Cluster::start();
+    let source = parquet_files(cluster.folder(), &corpus(57, 250, 40), 3);
+    let alone = cluster.folder().join("alone");
+    run(&job(&source, &alone, &[])).unwrap();
+    let output = cluster.folder().join("rounds");
+    let job = job(&source, &output, &["engine.mode=cluster", &format!("engine.scheduler={}", cluster.url())]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let watch = Watch::nobody();
+        let engine = engine::open(&job.engine, &watch).await.unwrap();
+        let (engine, pool) = Refusing::around(engine, 0);
+        pipeline::run(&job, &engine, &watch, Existing::Keep).await.unwrap();
+        assert!(pool.granted_and_refused().1 > 0);
+    });
+    let rounds = manifest(&output).stages.iter().filter(|step| step.name.contains("_star_")).count();
+    assert!(rounds >= 4, "{rounds} steps of rounds");
+    assert_rows(&output, &rows(&alone), "components in rounds");
+}

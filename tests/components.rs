@@ -1,0 +1,356 @@
+//! Connected components in rounds of large-star and small-star, held against union-find and against a walk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
+use datafusion::datasource::MemTable;
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::physical_plan::displayable;
+use datafusion::prelude::{DataFrame, SessionContext};
+use proptest::prelude::*;
+use resemblance::clusters::Components;
+use resemblance::engine::{Local, session};
+use resemblance::job::{Engine, Job};
+use resemblance::pipeline::Existing;
+use resemblance::stage::components::{components, edges, large_star, low_ends, small_star};
+use tempfile::tempdir;
+
+use crate::support::refusing::Refusing;
+use crate::support::stopping::run_until_on;
+use crate::support::*;
+
+type Edges = BTreeSet<(u64, u64)>;
+type Roots = BTreeMap<u64, u64>;
+
+fn context(threads: usize) -> SessionContext {
+    session::session(&Engine { threads, ..Engine::local(1 << 30) }).unwrap()
+}
+
+/// A frame of two columns, its rows spread over two partitions.
+fn frame(context: &SessionContext, names: [&str; 2], rows: &[(u64, u64)]) -> DataFrame {
+    let schema = Arc::new(Schema::new(names.map(|name| Field::new(name, DataType::UInt64, false)).to_vec()));
+    let halves = rows.split_at(rows.len() / 2);
+    let batches = [halves.0, halves.1].map(|rows| {
+        let column =
+            |of: fn(&(u64, u64)) -> u64| Arc::new(UInt64Array::from_iter_values(rows.iter().map(of)));
+        let columns: Vec<ArrayRef> = vec![column(|row| row.0), column(|row| row.1)];
+        vec![RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()]
+    });
+    context.read_table(Arc::new(MemTable::try_new(schema, batches.to_vec()).unwrap())).unwrap()
+}
+
+/// The rows of a frame, each of which comes once.
+async fn rows(frame: DataFrame) -> BTreeSet<(u64, u64)> {
+    let mut rows = BTreeSet::new();
+    for batch in frame.collect().await.unwrap() {
+        let columns = [0, 1].map(|column| batch.column(column).as_primitive::<UInt64Type>());
+        for row in 0..batch.num_rows() {
+            assert!(rows.insert((columns[0].value(row), columns[1].value(row))), "a row comes twice");
+        }
+    }
+    rows
+}
+
+async fn sums(context: &SessionContext, edges: &Edges) -> Vec<RecordBatch> {
+    let edges: Vec<_> = edges.iter().copied().collect();
+    low_ends(frame(context, ["high", "low"], &edges)).unwrap().collect().await.unwrap()
+}
+
+/// The components of `pairs` by rounds, and how many rounds there were, the one that changes nothing among them.
+async fn by_stars(context: &SessionContext, pairs: &[(u64, u64)]) -> (Roots, usize) {
+    let mut found = rows(edges(frame(context, ["a", "b"], pairs)).unwrap().distinct().unwrap()).await;
+    for round in 1.. {
+        let before = found.clone();
+        for star in [large_star as fn(DataFrame) -> _, small_star] {
+            let edges: Vec<_> = found.iter().copied().collect();
+            let next = rows(star(frame(context, ["high", "low"], &edges)).unwrap()).await;
+            assert!(next.iter().all(|(high, low)| high > low), "{next:?}");
+            assert!(next.len() <= found.len(), "{} edges became {}", found.len(), next.len());
+            // What the rounds end by is what it says.
+            let same = next.len() == found.len() && sums(context, &next).await == sums(context, &found).await;
+            assert_eq!(same, next == found);
+            found = next;
+        }
+        if found == before {
+            let edges: Vec<_> = found.into_iter().collect();
+            let roots = rows(components(frame(context, ["high", "low"], &edges)).unwrap()).await;
+            let count = roots.len();
+            let roots: Roots = roots.into_iter().collect();
+            assert_eq!(roots.len(), count, "a node has two roots");
+            return (roots, round);
+        }
+    }
+    unreachable!()
+}
+
+/// The components by union-find, of pairs of two nodes.
+fn by_union_find(pairs: &[(u64, u64)]) -> Roots {
+    let mut components = Components::default();
+    pairs.iter().filter(|(a, b)| a != b).for_each(|&(a, b)| components.join(a, b));
+    let (nodes, roots) = components.roots(0..components.len());
+    nodes.into_iter().zip(roots).collect()
+}
+
+/// The components by walking from the least node of each.
+fn by_walking(pairs: &[(u64, u64)]) -> Roots {
+    let mut neighbours: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for &(a, b) in pairs.iter().filter(|(a, b)| a != b) {
+        neighbours.entry(a).or_default().push(b);
+        neighbours.entry(b).or_default().push(a);
+    }
+    let mut roots = Roots::new();
+    for &root in neighbours.keys() {
+        if roots.contains_key(&root) {
+            continue;
+        }
+        let mut next = vec![root];
+        while let Some(node) = next.pop() {
+            if roots.insert(node, root).is_none() {
+                next.extend(&neighbours[&node]);
+            }
+        }
+    }
+    roots
+}
+
+/// Holds the three against one another: how many rounds there were.
+fn check(pairs: &[(u64, u64)]) -> usize {
+    let (roots, rounds) = block_on(async { by_stars(&context(2), pairs).await });
+    let walked = by_walking(pairs);
+    assert_eq!(roots, walked);
+    assert_eq!(by_union_find(pairs), walked);
+    rounds
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)
+}
+
+/// Keys in no order, as those of documents are.
+fn key(node: u64) -> u64 {
+    Random(node).next()
+}
+
+#[test]
+fn stars_cliques_and_nothing() {
+    assert_eq!(check(&[]), 1);
+    assert_eq!(check(&[(5, 5)]), 1);
+    assert_eq!(check(&[(u64::MAX, 0), (0, u64::MAX)]), 1);
+    let star = |centre: u64| (0..200).filter(|&leaf| leaf != centre).map(|leaf| (centre, leaf)).collect();
+    for pairs in [star(0), star(100), star(199)] {
+        let pairs: Vec<_> = pairs;
+        assert!(check(&pairs) <= 2);
+        let keyed: Vec<_> = pairs.iter().map(|&(a, b)| (key(a), key(b))).collect();
+        assert!(check(&keyed) <= 2);
+    }
+    let cliques = (0..5).flat_map(|clique| {
+        (0..20).flat_map(move |a| (a + 1..20).map(move |b| (key(100 * clique + a), key(100 * clique + b))))
+    });
+    assert!(check(&cliques.collect::<Vec<_>>()) <= 2);
+}
+
+/// The longest shortest way is what makes rounds: of 3,000 nodes in a row there are 2,999 steps, and log2 is 11.6.
+#[test]
+fn a_path_takes_a_logarithmic_number_of_rounds() {
+    const NODES: u64 = 3_000;
+    let bound = 2 * NODES.ilog2() as usize;
+    let path = |name: &dyn Fn(u64) -> u64| (1..NODES).map(|n| (name(n - 1), name(n))).collect::<Vec<_>>();
+    for (what, pairs) in [("upwards", path(&|n| n)), ("in no order", path(&key))] {
+        let rounds = check(&pairs);
+        eprintln!("a path of {NODES} nodes {what}: {rounds} rounds");
+        assert!(rounds <= bound, "{rounds} rounds {what}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rounds_are_union_find_and_a_walk(
+        pairs in prop::collection::vec((0_u64..60, 0_u64..60), 0..80),
+        keyed in any::<bool>(),
+    ) {
+        let name = |node| if keyed { key(node) } else { node };
+        check(&pairs.iter().map(|&(a, b)| (name(a), name(b))).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_examples_are_what_the_operations_do() {
+    let after = |star: fn(DataFrame) -> resemblance::error::Result<DataFrame>, edges: &[(u64, u64)]| {
+        block_on(rows(star(frame(&context(2), ["high", "low"], edges)).unwrap()))
+            .into_iter()
+            .collect::<Vec<_>>()
+    };
+    let path = [(2, 1), (3, 2), (4, 3), (5, 4)];
+    let once = [(2, 1), (3, 1), (4, 2), (5, 3)];
+    assert_eq!(after(large_star, &path), once);
+    assert_eq!(after(small_star, &once), once);
+    assert_eq!(after(large_star, &once), [(2, 1), (3, 1), (4, 1), (5, 1)]);
+    assert_eq!(after(large_star, &[(3, 1), (5, 3), (9, 3)]), [(3, 1), (5, 1), (9, 1)]);
+    assert_eq!(after(small_star, &[(9, 2), (9, 5), (9, 7)]), [(5, 2), (7, 2), (9, 2)]);
+}
+
+/// No join holds a side whole, nor a partition of it: not on one thread either, where the engine would hold the left one.
+#[test]
+fn both_operations_join_by_sorting_in_partitions() {
+    for threads in [1, 4] {
+        for star in [large_star as fn(DataFrame) -> _, small_star] {
+            let frame = star(frame(&context(threads), ["high", "low"], &[(2, 1), (3, 1)])).unwrap();
+            let plan = block_on(frame.create_physical_plan()).unwrap();
+            let shown = displayable(plan.as_ref()).indent(false).to_string();
+            // The right side, which is gone through, is that of the edges.
+            assert!(shown.contains("SortMergeJoinExec: join_type=Right"), "{shown}");
+            for held in
+                ["HashJoin", "CollectLeft", "CrossJoin", "NestedLoop", "Window", "SortPreservingMerge"]
+            {
+                assert!(!shown.contains(held), "{held} in {shown}");
+            }
+            let (_, join) = shown.split_once("SortMergeJoinExec").unwrap();
+            let (least, edges) = join.split_at(join.rfind("SortExec").unwrap());
+            assert!(least.contains("AggregateExec") && !edges.contains("AggregateExec"), "{shown}");
+        }
+    }
+}
+
+/// Documents that are windows of one long text: each is similar to those near it, and all are one chain.
+fn chained(count: usize) -> Vec<Document> {
+    let word = |n: usize| format!("w{n}");
+    let window = |i: usize| (8 * i..8 * i + 40).map(word).collect::<Vec<_>>().join(" ");
+    let mut documents: Vec<_> = (0..count).map(|i| (format!("d{i:04}"), window(i))).collect();
+    // And others beside it, with copies.
+    documents.extend(corpus(5, 20, 30).into_iter().map(|(id, text)| (format!("x{id}"), text)));
+    documents
+}
+
+struct Scene {
+    folder: tempfile::TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempdir().unwrap();
+        write_parquet(&folder.path().join("in.parquet"), &chained(50), 50);
+        Self { folder }
+    }
+
+    fn output(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn job(&self, output: &Path) -> Job {
+        job(&self.folder.path().join("in.parquet"), output, &["engine.threads=1"])
+    }
+
+    /// Runs with `room` bytes for the union-find until the engine's `at`th plan.
+    fn run(&self, name: &str, room: usize, at: usize) {
+        let job = self.job(&self.output(name));
+        let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
+        let (engine, pool) = Refusing::around(engine, room);
+        let (ended, failed) = run_until_on(Box::new(engine), &job, Existing::Keep, at);
+        assert_eq!(failed, at != usize::MAX, "{ended:?}");
+        assert!(failed || ended.is_ok(), "{ended:?}");
+        let (granted, refused) = pool.granted_and_refused();
+        assert_eq!((granted > 0, refused > 0), (room > 0, room < ALL));
+        assert_eq!(pool.reserved(), 0, "memory is not given back");
+    }
+
+    fn steps(&self, name: &str) -> Vec<String> {
+        manifest(&self.output(name)).stages.into_iter().map(|stage| stage.name).collect()
+    }
+
+    /// What is there of rounds.
+    fn rounds_there(&self, name: &str) -> BTreeSet<String> {
+        let entries = std::fs::read_dir(self.output(name).join("_work")).unwrap();
+        let names = entries.map(|entry| entry.unwrap().path()).filter(|path| {
+            // A folder may stay behind empty.
+            !path.is_dir() || std::fs::read_dir(path).unwrap().next().is_some()
+        });
+        let names = names.map(|path| path.file_name().unwrap().to_string_lossy().into_owned());
+        let names = names.map(|name| name.split('.').next().unwrap().to_owned());
+        names.filter(|name| name.contains("_star_")).collect()
+    }
+}
+
+/// Room for any union-find.
+const ALL: usize = usize::MAX / 2;
+
+/// The steps of rounds among `steps`.
+fn stars(steps: &[String]) -> Vec<&str> {
+    steps.iter().map(String::as_str).filter(|step| step.contains("_star_")).collect()
+}
+
+/// Components that do not fit in memory are the same, whether the first edge is one too many or a later one; so is every
+/// other table. A run that is stopped in any round goes on from there, and keeps no more than that round.
+#[test]
+fn components_beyond_memory_are_the_same_and_are_taken_up_between_rounds() {
+    let scene = Scene::new();
+    scene.run("held", ALL, usize::MAX);
+    let expected = tables(&scene.output("held"));
+    assert_eq!(stars(&scene.steps("held")), [""; 0]);
+
+    scene.run("beyond", 0, usize::MAX);
+    assert_eq!(tables(&scene.output("beyond")), expected);
+    assert!(!scene.output("beyond").join("_work").exists());
+    let steps = scene.steps("beyond");
+    let rounds = stars(&steps).len() / 2;
+    assert!(rounds >= 4, "too few rounds for what follows: {steps:?}");
+    let all: Vec<_> =
+        (1..=rounds).flat_map(|n| [format!("large_star_{n}"), format!("small_star_{n}")]).collect();
+    assert_eq!(stars(&steps), all);
+    assert_eq!(steps.last().unwrap(), "clusters");
+
+    // Each of these steps is one plan.
+    let plan_of = |step: &str| steps.iter().position(|name| name == step).unwrap();
+    let last = format!("small_star_{rounds}");
+    for (step, there, taken_up) in [
+        ("large_star_1", &[][..], "large_star_1"),
+        ("small_star_1", &["large_star_1"], "large_star_1"),
+        ("large_star_3", &["small_star_2"], "small_star_2"),
+        ("small_star_3", &["large_star_3", "small_star_2"], "small_star_2"),
+        ("components", &[&last], &last),
+    ] {
+        let name = format!("stopped before {step}");
+        scene.run(&name, 0, plan_of(step));
+        assert_eq!(scene.rounds_there(&name), there.iter().map(|step| step.to_string()).collect(), "{name}");
+        scene.run(&name, 0, usize::MAX);
+        assert_eq!(tables(&scene.output(&name)), expected, "{name}");
+        assert_eq!(stars(&scene.steps(&name))[0], taken_up, "{name}");
+        assert!(!scene.output(&name).join("_work").exists(), "{name}");
+    }
+}
+
+/// A round that is damaged is done again; where nothing is left that it was made of, all of them are. A run that has more
+/// memory than the one before has no use for them.
+#[test]
+fn rounds_that_are_damaged_or_not_needed_any_more_do_no_harm() {
+    let scene = Scene::new();
+    scene.run("held", ALL, usize::MAX);
+    let expected = tables(&scene.output("held"));
+    scene.run("beyond", 0, usize::MAX);
+    let plan = scene.steps("beyond").iter().position(|step| step == "small_star_2").unwrap();
+    for (name, room, damaged, first) in [
+        ("one", 0, &["large_star_2"][..], Some("small_star_1")),
+        ("all", 0, &["large_star_2", "small_star_1"], Some("large_star_1")),
+        ("more memory", ALL, &[], None),
+    ] {
+        // Before it stopped, the run had two rounds of which the last one is half done.
+        scene.run(name, 0, plan);
+        assert_eq!(
+            scene.rounds_there(name),
+            ["large_star_2", "small_star_1"].map(str::to_owned).into(),
+            "{name}"
+        );
+        for table in damaged {
+            let folder = scene.output(name).join("_work").join(table);
+            let file = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+            std::fs::remove_file(file).unwrap();
+        }
+        scene.run(name, room, usize::MAX);
+        assert_eq!(tables(&scene.output(name)), expected, "{name}");
+        assert_eq!(stars(&scene.steps(name)).first().copied(), first, "{name}");
+    }
+}
