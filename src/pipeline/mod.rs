@@ -138,7 +138,8 @@ impl Run<'_> {
             );
         }
         let key = replaced.key(fingerprint, existing);
-        let mut steps = Steps::new(engine, output, claim, watch, fingerprint, key, count_steps(job));
+        let mut steps = Steps::new(engine, output, claim, watch, fingerprint, key, count_steps(job))
+            .over(read.types.clone());
         let documents = match job.source.duplicate_ids {
             DuplicateIds::Error => stage::documents::documents(read.frame)?,
             DuplicateIds::Reject => without_duplicates(&mut steps, job, read.frame).await?,
@@ -171,7 +172,7 @@ fn count_steps(job: &Job) -> usize {
 async fn without_duplicates(steps: &mut Steps<'_>, job: &Job, read: DataFrame) -> Result<DataFrame> {
     let documents = stage::documents::documents(read)?;
     let frame = stage::duplicates::duplicates(documents.clone(), &job.shingle)?;
-    steps.run("duplicates", vec![tables::target("duplicates", Rows::All)], vec![frame]).await?;
+    steps.run("duplicates", vec![steps.target("duplicates", Rows::All)], vec![frame]).await?;
     stage::duplicates::reject(documents, steps.table("duplicates")?)
 }
 
@@ -188,9 +189,9 @@ async fn sketches(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Res
     let bands = stage::bands::bands(signatures, &job.lsh)?;
     let compared = || Rows::Null("reason".into());
     let targets = vec![
-        tables::target("documents", compared()),
-        tables::target("rejects", Rows::NotNull("reason".into())),
-        tables::target("keys", compared()),
+        steps.target("documents", compared()),
+        steps.target("rejects", Rows::NotNull("reason".into())),
+        steps.target("keys", compared()),
     ];
     steps.run("sketches", targets, vec![bands]).await
 }
@@ -199,12 +200,10 @@ async fn sketches(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Res
 /// has its numbers.
 async fn by_dictionary(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Result<DataFrame> {
     let cuts = stage::dictionary::cuts(documents, &job.shingle)?;
-    steps.run("cuts", vec![tables::target("cuts", Rows::All)], vec![cuts]).await?;
+    steps.run("cuts", vec![steps.target("cuts", Rows::All)], vec![cuts]).await?;
     let numbers = stage::dictionary::numbers(steps.table("cuts")?)?;
-    let targets = vec![
-        tables::target("numbers", Rows::All),
-        tables::target("dictionary", Rows::NotNull("shingle".into())),
-    ];
+    let targets =
+        vec![steps.target("numbers", Rows::All), steps.target("dictionary", Rows::NotNull("shingle".into()))];
     steps.run("dictionary", targets, vec![numbers]).await?;
     let numbered = stage::dictionary::numbered(steps.table("cuts")?, steps.table("numbers")?)?;
     stage::shingles::measured(numbered)
@@ -239,23 +238,23 @@ const NAMED_DUPLICATES: usize = 5;
 async fn groups(steps: &mut Steps<'_>) -> Result<()> {
     let keys = steps.table("keys")?.select(vec![col("doc"), col("set_hash_0"), col("set_hash_1")])?;
     let frame = stage::groups::groups(keys)?;
-    steps.run("groups", vec![tables::target("groups", Rows::All)], vec![frame]).await
+    steps.run("groups", vec![steps.target("groups", Rows::All)], vec![frame]).await
 }
 
 async fn members(steps: &mut Steps<'_>) -> Result<()> {
     let frame =
         stage::members::members(steps.table("documents")?, steps.table("groups")?, steps.table("scores")?)?;
-    steps.run("members", vec![tables::target("members", Rows::All)], vec![frame]).await
+    steps.run("members", vec![steps.target("members", Rows::All)], vec![frame]).await
 }
 
 async fn pairs(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
     let frame =
         stage::pairs::pairs(steps.table("members")?, steps.table("scores")?, &job.output, job.lsh.bands)?;
-    steps.run("pairs", vec![tables::target("pairs", Rows::All)], vec![frame]).await
+    steps.run("pairs", vec![steps.target("pairs", Rows::All)], vec![frame]).await
 }
 
 async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
-    let target = tables::target("components", Rows::All);
+    let target = steps.target("components", Rows::All);
     let mut frames = Vec::new();
     if !steps.is_done("components").await? {
         let found = components(steps).await?;
@@ -263,7 +262,7 @@ async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
     }
     steps.run_here("components", vec![target], frames).await?;
     let frame = stage::clusters::clusters(steps.table("members")?, steps.table("components")?)?;
-    steps.run("clusters", vec![tables::target("clusters", Rows::All)], vec![frame]).await
+    steps.run("clusters", vec![steps.target("clusters", Rows::All)], vec![frame]).await
 }
 
 /// The components of the scored representatives.

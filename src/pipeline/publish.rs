@@ -30,7 +30,8 @@ pub(super) async fn publish(
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
     for &table in tables {
-        checks.push(apart(check(table, steps.table(table.name())?, steps.rows(table.name()))));
+        let contract = schema::contract(table).over(steps.source());
+        checks.push(apart(check(contract, steps.stored(table.name())?, steps.rows(table.name()))));
     }
     let left_out = stage::pairs::left_out(steps.table("members")?, steps.table("scores")?, &job.output)?;
     let (left_out, _, copies, clusters, rejects) = futures::try_join!(
@@ -72,6 +73,7 @@ pub(super) async fn publish(
         fingerprint: steps.fingerprint().to_owned(),
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
+        source: steps.source().clone(),
         counts,
         rejects,
         stages: steps
@@ -157,11 +159,13 @@ async fn tidy(output: &Layout, own: &Attempt) {
 }
 
 /// Holds what was written against its contract: the columns, every rule on every row, and the number of rows.
-async fn check(table: schema::Table, written: DataFrame, said: u64) -> Result<()> {
-    let contract = schema::contract(table);
+async fn check(contract: schema::Contract, written: DataFrame, said: u64) -> Result<()> {
     let rows = rows_of(written.clone()).await?;
     if rows != said {
-        return Err(Error::bug(format!("{table} was written with {said} rows and reads back with {rows}")));
+        return Err(Error::bug(format!(
+            "{} was written with {said} rows and reads back with {rows}",
+            contract.table
+        )));
     }
     let depth = schema::Depth::WithoutLists;
     contract.verdict(&contract.audit(written, depth)?.collect().await?, depth)

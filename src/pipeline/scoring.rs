@@ -21,8 +21,8 @@ pub(super) async fn candidates(steps: &mut Steps<'_>, job: &Job) -> Result<Optio
             let (keys, groups) = (steps.table("keys")?, steps.table("groups")?);
             let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket)?;
             let targets = vec![
-                tables::target("candidates", Rows::NotNull("b".into())),
-                tables::target("hot", Rows::Null("b".into())),
+                steps.target("candidates", Rows::NotNull("b".into())),
+                steps.target("hot", Rows::Null("b".into())),
             ];
             steps.run("candidates", targets, vec![frame]).await?;
             if steps.rows("hot") > 0 {
@@ -47,12 +47,12 @@ async fn prefix(steps: &mut Steps<'_>, job: &Job, hot: Option<DataFrame>, table:
     let elements = stage::prefix::elements(documents.clone(), &job.score, permutations)?;
     let join = stage::prefix::Join::new(&job.score, permutations, one_number(elements).await?);
     let frame = stage::prefix::frequencies(documents.clone(), &join)?;
-    steps.run("frequencies", vec![tables::target("frequencies", Rows::All)], vec![frame]).await?;
+    steps.run("frequencies", vec![steps.target("frequencies", Rows::All)], vec![frame]).await?;
     let mut frame = stage::prefix::candidates(documents, steps.table("frequencies")?, &join)?;
     if let Some(beside) = beside {
         frame = frame.union(beside)?.distinct()?;
     }
-    steps.run(table, vec![tables::target(table, Rows::All)], vec![frame]).await
+    steps.run(table, vec![steps.target(table, Rows::All)], vec![frame]).await
 }
 
 /// `candidates` is the table that holds them; where there is none, every two documents are scored.
@@ -75,7 +75,7 @@ pub(super) async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<
             });
         }
     }
-    steps.run("scores", vec![tables::target("scores", Rows::All)], frames).await
+    steps.run("scores", vec![steps.target("scores", Rows::All)], frames).await
 }
 
 /// The documents that scoring asks for. Where it reads them once for each of several blocks, they are put apart first.
@@ -89,7 +89,7 @@ async fn asked_for(steps: &mut Steps<'_>, candidates: Option<&str>, blocks: usiz
     }
     let frame = stage::scores::sketches(documents, steps.table(candidates)?)?;
     steps.expect(1);
-    steps.run("sketches_asked_for", vec![tables::target("asked_for", Rows::All)], vec![frame]).await?;
+    steps.run("sketches_asked_for", vec![steps.target("asked_for", Rows::All)], vec![frame]).await?;
     steps.table("asked_for")
 }
 

@@ -11,10 +11,10 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use super::tables;
 use crate::engine::{Engine, Local, Watch};
 use crate::error::{Context, Error, Result};
-use crate::schema::Table;
+use crate::schema::{SourceTypes, Table};
 use crate::sink::claim::Claim;
 use crate::sink::manifest::{File, Stage};
-use crate::sink::write::{Target, WriteExec};
+use crate::sink::write::{Rows, Target, WriteExec};
 use crate::sink::{Layout, check, read};
 
 /// The steps of a run, in order, and what those that are done have written.
@@ -27,6 +27,8 @@ pub(super) struct Steps<'a> {
     /// What the names of its step manifests bear: the steps of a run that replaces a result are not those of the run that
     /// made it.
     key: String,
+    /// What the tables' columns take from the source.
+    source: SourceTypes,
     /// Steps that the run has.
     total: usize,
     done: Vec<Stage>,
@@ -52,11 +54,17 @@ impl<'a> Steps<'a> {
             watch,
             fingerprint,
             key,
+            source: SourceTypes::default(),
             total,
             done: Vec::new(),
             earlier: Mutex::default(),
             reused: 0,
         }
+    }
+
+    /// The same over a source that gives its columns these types.
+    pub(super) fn over(self, source: SourceTypes) -> Self {
+        Self { source, ..self }
     }
 
     /// The session that plans the steps.
@@ -237,9 +245,29 @@ impl<'a> Steps<'a> {
         self.files(table).iter().map(|f| f.bytes).sum()
     }
 
-    /// The table as a frame.
+    /// What the tables' columns take from the source.
+    pub(super) fn source(&self) -> &SourceTypes {
+        &self.source
+    }
+
+    /// What the writer node needs to know of a table.
+    pub(super) fn target(&self, table: &str, rows: Rows) -> Target {
+        tables::target(table, rows, &self.source)
+    }
+
+    /// The table as a frame to compute on.
     pub(super) fn table(&self, table: &str) -> Result<DataFrame> {
-        read::frame(self.session(), self.output, &self.files(table), tables::schema(table))
+        let frame = self.stored(table)?;
+        match Table::named(table) {
+            Some(public) => read::unsigned(frame, public),
+            None => Ok(frame),
+        }
+    }
+
+    /// The table as its files have it.
+    pub(super) fn stored(&self, table: &str) -> Result<DataFrame> {
+        let schema = tables::schema(table, &self.source);
+        read::frame(self.session(), self.output, &self.files(table), schema)
     }
 }
 

@@ -9,15 +9,19 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use crate::error::Result;
 use crate::operator;
-use crate::schema;
+use crate::schema::{self, IdType, SourceColumn, SourceTypes};
 use crate::sink::Layout;
 use crate::sink::write::{Rows, Target};
 
-/// The columns of a table.
-pub(crate) fn schema(table: &str) -> SchemaRef {
+/// The columns of a table over a source of these types.
+pub(crate) fn schema(table: &str, source: &SourceTypes) -> SchemaRef {
     if let Some(public) = schema::Table::named(table) {
-        return schema::contract(public).arrow_schema();
+        return schema::contract(public).over(source).arrow_schema();
     }
+    let id = match source.id {
+        IdType::Utf8 => DataType::Utf8,
+        IdType::Int64 => DataType::Int64,
+    };
     let u64s =
         |names: &[&str]| names.iter().map(|n| Field::new(*n, DataType::UInt64, false)).collect::<Vec<_>>();
     let fields = match table {
@@ -28,14 +32,19 @@ pub(crate) fn schema(table: &str) -> SchemaRef {
         ],
         "cuts" => {
             let texts = Field::new_list_field(DataType::LargeUtf8, true);
-            vec![
+            let mut fields = vec![
                 Field::new("source", DataType::Utf8, false),
                 Field::new("position", DataType::UInt64, false),
-                Field::new("id", DataType::Utf8, true),
+                Field::new("id", id, true),
                 Field::new("doc", DataType::UInt64, true),
                 Field::new("reason", DataType::Utf8, true),
                 Field::new_list("texts", texts, true),
-            ]
+            ];
+            let carried = |(at, column): (usize, &SourceColumn)| {
+                Field::new(schema::carried(at), column.data_type.clone(), true)
+            };
+            fields.extend(source.columns.iter().enumerate().map(carried));
+            fields
         }
         "numbers" => u64s(&["doc", "number"]),
         "keys" => {
@@ -47,16 +56,17 @@ pub(crate) fn schema(table: &str) -> SchemaRef {
         "candidates" | "all_candidates" => u64s(&["a", "b"]),
         "hot" => u64s(&["a"]),
         "asked_for" => {
-            let documents = schema::contract(schema::Table::Documents).arrow_schema();
-            let names = ["doc", "shingles", "signature"];
-            names.iter().filter_map(|name| documents.field_with_name(name).ok().cloned()).collect()
+            let list = |name: &str, item| Field::new_list(name, Field::new_list_field(item, true), false);
+            let mut fields = u64s(&["doc"]);
+            fields.extend([list("shingles", DataType::UInt64), list("signature", DataType::UInt32)]);
+            fields
         }
         "frequencies" => return operator::token_counts::schema(),
         "scores" => return operator::score::schema(),
         // A document and the least document of its component.
         "components" => u64s(&["doc", "root"]),
         "members" => {
-            let mut fields = vec![Field::new("id", DataType::Utf8, false)];
+            let mut fields = vec![Field::new("id", id, false)];
             fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));
             fields
         }
@@ -66,8 +76,10 @@ pub(crate) fn schema(table: &str) -> SchemaRef {
 }
 
 /// What the writer node needs to know of a table.
-pub(super) fn target(table: &str, rows: Rows) -> Target {
-    Target { table: table.to_owned(), folder: Layout::table(table), rows, schema: schema(table) }
+pub(super) fn target(table: &str, rows: Rows, source: &SourceTypes) -> Target {
+    let carried = if table == schema::Table::Documents.name() { source.columns.len() } else { 0 };
+    let schema = schema(table, source);
+    Target { table: table.to_owned(), folder: Layout::table(table), rows, schema, carried }
 }
 
 /// Slices that the comparison of all pairs is cut into, for each thread: enough that none waits long at the end.

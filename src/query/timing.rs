@@ -14,6 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job::{Job, Lsh, Score, ShingleHash};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::tables;
+use crate::schema::SourceTypes;
 use crate::stage;
 use crate::stage::scores::Block;
 
@@ -157,7 +158,10 @@ async fn scored(
 }
 
 fn no_groups(session: &SessionContext) -> Result<DataFrame> {
-    Ok(session.read_table(Arc::new(MemTable::try_new(tables::schema("groups"), vec![vec![]])?))?)
+    Ok(session.read_table(Arc::new(MemTable::try_new(
+        tables::schema("groups", &SourceTypes::default()),
+        vec![vec![]],
+    )?))?)
 }
 
 fn whole() -> Block {
