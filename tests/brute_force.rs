@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::{UInt16Type, UInt32Type, UInt64Type};
+use datafusion::arrow::datatypes::{Int32Type, Int64Type};
 use resemblance::error::Kind;
 
 use self::answer::{Answer, Cluster, Pair, Reject};
@@ -115,7 +115,7 @@ fn rename(files: &mut Files, id: &str) {
 
 fn compare(output: &Path, answer: &Answer, what: &str) {
     let pairs = table(output, "pairs");
-    let shared_bands = pairs.column_by_name("shared_bands").unwrap().as_primitive::<UInt16Type>().clone();
+    let shared_bands = pairs.column_by_name("shared_bands").unwrap().as_primitive::<Int32Type>().clone();
     let (ids_a, ids_b) = (strings(&pairs, "id_a"), strings(&pairs, "id_b"));
     let [jaccard, estimate, containment_a, containment_b] =
         ["jaccard", "estimate", "containment_a", "containment_b"].map(|column| floats(&pairs, column));
@@ -129,7 +129,7 @@ fn compare(output: &Path, answer: &Answer, what: &str) {
             containments: (containment_a[row], containment_b[row]),
             shared: shared[row],
             shingles: (shingles_a[row], shingles_b[row]),
-            shared_bands: shared_bands.value(row),
+            shared_bands: u16::try_from(shared_bands.value(row)).unwrap(),
         })
         .collect();
     same("pairs", found, &answer.pairs, what);
@@ -179,8 +179,10 @@ fn compare(output: &Path, answer: &Answer, what: &str) {
         .into();
     let found: BTreeMap<String, (Vec<u32>, Vec<u64>)> = (0..documents.num_rows())
         .map(|row| {
-            let signature = signatures.value(row).as_primitive::<UInt32Type>().values().to_vec();
-            (ids[row].clone(), (signature, sets.value(row).as_primitive::<UInt64Type>().values().to_vec()))
+            let (signature, set) = (signatures.value(row), sets.value(row));
+            let signature = signature.as_primitive::<Int32Type>().values().iter().map(|v| v.cast_unsigned());
+            let set = set.as_primitive::<Int64Type>().values().iter().map(|v| v.cast_unsigned());
+            (ids[row].clone(), (signature.collect(), set.collect()))
         })
         .collect();
     assert_eq!(found.len(), answer.documents.len(), "documents: {what}");

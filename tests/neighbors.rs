@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use datafusion::arrow::array::{Array, ListArray, RecordBatch, UInt32Array, UInt64Array};
+use datafusion::arrow::array::{Array, AsArray, ListArray, RecordBatch};
+use datafusion::arrow::datatypes::{Int32Type, Int64Type};
 use predicates::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{Engine, Job};
 use resemblance::query::neighbors::{By, Neighbors, neighbors};
 use resemblance::query::sketch::{Sketch, of_document, of_text};
-use resemblance::query::{Finished, unknown};
+use resemblance::query::{Finished, Id, unknown};
 use tempfile::tempdir;
 
 use crate::support::*;
@@ -64,14 +65,20 @@ fn lists(batch: &RecordBatch, column: &str) -> ListArray {
 
 fn signatures(batch: &RecordBatch) -> Vec<Vec<u32>> {
     let rows = lists(batch, "signature");
-    let row = |i| rows.value(i).as_any().downcast_ref::<UInt32Array>().unwrap().values().to_vec();
+    let row = |i| {
+        let row = rows.value(i);
+        row.as_primitive::<Int32Type>().values().iter().map(|v| v.cast_unsigned()).collect()
+    };
     (0..rows.len()).map(row).collect()
 }
 
 fn stored_sets(batch: &RecordBatch) -> Vec<BTreeSet<u64>> {
     let rows = lists(batch, "shingles");
-    let row = |i| rows.value(i).as_any().downcast_ref::<UInt64Array>().unwrap().values().to_vec();
-    (0..rows.len()).map(|i| row(i).into_iter().collect()).collect()
+    let row = |i| {
+        let row = rows.value(i);
+        row.as_primitive::<Int64Type>().values().iter().map(|v| v.cast_unsigned()).collect()
+    };
+    (0..rows.len()).map(row).collect()
 }
 
 /// Whether two signatures share a bucket under a job's rules.
@@ -104,9 +111,14 @@ fn with_output<T>(output: &Path, ask: impl AsyncFnOnce(Finished) -> T) -> T {
     })
 }
 
+fn text_id(id: &str) -> Id {
+    Id::Text(id.to_owned())
+}
+
 async fn ask(finished: &Finished, sketch: &Sketch, own: Option<&str>, by: By, top: usize) -> Neighbors {
     let job = finished.job().unwrap();
-    neighbors(finished, sketch, own, &job.lsh, by, NonZeroUsize::new(top).unwrap()).await.unwrap()
+    let own = own.map(text_id);
+    neighbors(finished, sketch, own.as_ref(), &job.lsh, by, NonZeroUsize::new(top).unwrap()).await.unwrap()
 }
 
 /// Every tenth of the documents, held against the ranking by plain loops, whole and cut short.
@@ -115,14 +127,17 @@ fn equals_plain_loops<T: Ord>(output: &Path, plain: &Plain<T>, meet: Meet<'_>) {
         let mut candidates = 0;
         for of in (0..plain.ids.len()).step_by(plain.ids.len() / 10).take(10) {
             let id = &plain.ids[of];
-            let sketch = of_document(&finished, id).await.unwrap().unwrap();
+            let sketch = of_document(&finished, &text_id(id)).await.unwrap().unwrap();
             for by in [By::Estimate, By::Jaccard] {
                 let expected = plain.ranking(of, meet, by);
                 for top in [3, 100_000] {
                     let found = ask(&finished, &sketch, Some(id), by, top).await;
                     assert_eq!(found.candidates, expected.len() as u64, "{id}");
-                    let ranking: Ranking =
-                        found.nearest.into_iter().map(|n| (n.id, n.estimate, n.jaccard)).collect();
+                    let ranking: Ranking = found
+                        .nearest
+                        .into_iter()
+                        .map(|n| (n.id.to_string(), n.estimate, n.jaccard))
+                        .collect();
                     assert_eq!(ranking, expected[..expected.len().min(top)], "{id} {by:?} {top}");
                 }
                 candidates += expected.len();
@@ -166,10 +181,14 @@ fn neighbors_are_those_that_plain_loops_find() {
         with_output(&output, async |finished| {
             for (id, text) in documents.iter().step_by(60) {
                 let sketch = of_text(&finished, &job, text).await.unwrap().unwrap();
-                assert_eq!(Some(&sketch), of_document(&finished, id).await.unwrap().as_ref(), "{name} {id}");
+                assert_eq!(
+                    Some(&sketch),
+                    of_document(&finished, &text_id(id)).await.unwrap().as_ref(),
+                    "{name} {id}"
+                );
                 let found = ask(&finished, &sketch, None, By::Estimate, 1_000).await;
                 assert_eq!((found.nearest[0].estimate, found.nearest[0].jaccard), (1.0, 1.0));
-                let own = found.nearest.iter().find(|neighbor| neighbor.id == *id).unwrap();
+                let own = found.nearest.iter().find(|neighbor| neighbor.id == text_id(id)).unwrap();
                 assert_eq!((own.jaccard, own.shared_bands), (1.0, job.lsh.bands));
             }
         });
@@ -209,7 +228,7 @@ fn a_text_with_shingles_that_are_not_in_the_dictionary_is_measured_whole() {
         let sketch = of_text(&finished, &job, &longer).await.unwrap().unwrap();
         assert_eq!(sketch.shingles.len(), a.len());
         let found = ask(&finished, &sketch, None, By::Jaccard, 1_000).await;
-        let own = found.nearest.iter().find(|neighbor| neighbor.id == *id).unwrap();
+        let own = found.nearest.iter().find(|neighbor| neighbor.id == text_id(id)).unwrap();
         assert_eq!((own.jaccard, own.containment_b), (jaccard, 1.0));
         assert!((own.estimate - jaccard).abs() < 0.15, "{} for {jaccard}", own.estimate);
 

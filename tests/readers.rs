@@ -1,14 +1,16 @@
-//! Other programs read the tables: DuckDB and pyarrow, where Python has them.
+//! Other programs read the tables: DuckDB, pyarrow and Polars, where Python has them.
 
 use std::process::Command;
+use std::sync::Arc;
 
+use datafusion::arrow::array::{ArrayRef, Float32Array, Int32Array, RecordBatch, StringArray};
 use tempfile::tempdir;
 
 use crate::support::*;
 
-const SCRIPT: &str = r#"
+const DUCKDB_AND_PYARROW: &str = r#"
 import json, os, sys
-import duckdb, pyarrow.dataset as ds, pyarrow.parquet as pq
+import duckdb, pyarrow as pa, pyarrow.dataset as ds, pyarrow.parquet as pq
 out = sys.argv[1]
 db = duckdb.connect()
 manifest = json.load(open(os.path.join(out, "manifest.json")))
@@ -19,27 +21,99 @@ for name, table in manifest["tables"].items():
     assert ds.dataset(os.path.join(out, name)).count_rows() == table["rows"], name
     counted = db.execute(f"SELECT count(*) FROM '{out}/{name}/*.parquet'").fetchone()[0]
     assert counted == table["rows"], (name, counted)
+    for file in files:
+        # By the file's own schema, without the hint that Arrow leaves there.
+        for column in pq.ParquetFile(file).schema:
+            assert "signed=false" not in str(column.logical_type).lower().replace(" ", ""), (name, column)
+    for column, type, *_ in db.execute(f"DESCRIBE SELECT * FROM '{out}/{name}/*.parquet'").fetchall():
+        assert not type.startswith("U"), (name, column, type)
+types = dict(zip(*[iter(x for c in db.execute(f"DESCRIBE SELECT * FROM '{out}/documents/*.parquet'").fetchall() for x in c[:2])] * 2))
+assert types == {
+    "id": "BIGINT", "source": "VARCHAR", "position": "BIGINT", "doc": "BIGINT", "shingle_count": "BIGINT",
+    "signature": "INTEGER[]", "shingles": "BIGINT[]", "title": "VARCHAR", "stars": "FLOAT",
+}, types
+assert ds.dataset(os.path.join(out, "pairs")).schema.field("shared_bands").type == pa.int32()
 signature = db.execute(f"SELECT len(signature), len(shingles) = shingle_count FROM '{out}/documents/*.parquet'").fetchone()
 assert signature == (128, True), signature
 best = db.execute(f"SELECT max(jaccard) FROM '{out}/pairs/*.parquet'").fetchone()[0]
 assert best == 1.0, best
+# The score of a stored pair, from the bits that are stored.
+wrong = db.execute(f"""
+    SELECT count(*) FROM '{out}/pairs/*.parquet' p
+    JOIN '{out}/documents/*.parquet' a ON a.id = p.id_a JOIN '{out}/documents/*.parquet' b ON b.id = p.id_b
+    WHERE len(list_intersect(a.shingles, b.shingles)) <> p.shared OR p.id_a >= p.id_b
+""").fetchone()[0]
+assert wrong == 0, wrong
+# The text of a document is where its row says.
+lost = db.execute(f"""
+    SELECT count(*) FROM '{out}/documents/*.parquet' d
+    LEFT JOIN read_parquet('{sys.argv[2]}', file_row_number = true) s ON s.file_row_number = d.position AND d.source = '{sys.argv[2]}'
+    WHERE s.id IS DISTINCT FROM d.id OR s.title IS DISTINCT FROM d.title
+""").fetchone()[0]
+assert lost == 0, lost
 print("read")
 "#;
 
+const POLARS: &str = r#"
+import json, os, sys
+import polars as pl
+out = sys.argv[1]
+manifest = json.load(open(os.path.join(out, "manifest.json")))
+for name, table in manifest["tables"].items():
+    rows = pl.scan_parquet(os.path.join(out, name, "*.parquet"))
+    assert rows.select(pl.len()).collect().item() == table["rows"], name
+    assert "UInt" not in str(rows.collect_schema()), (name, rows.collect_schema())
+documents = pl.read_parquet(os.path.join(out, "documents", "*.parquet"))
+assert documents["id"].dtype == pl.Int64 and documents["shingles"].dtype == pl.List(pl.Int64), documents.schema
+assert (documents["shingles"].list.len() == documents["shingle_count"]).all()
+print("read")
+"#;
+
+/// Whether Python can import these; says so where it cannot.
+fn python_has(modules: &str) -> bool {
+    let found = Command::new("python3").args(["-c", &format!("import {modules}")]).output();
+    let found = found.is_ok_and(|out| out.status.success());
+    if !found {
+        eprintln!("SKIPPED: python3 with {modules} is not here, so these readers were not tried");
+    }
+    found
+}
+
+/// An output whose ids are numbers and which carries columns.
+fn output(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) {
+    let (source, output) = (folder.join("in.parquet"), folder.join("out"));
+    let documents = corpus(12, 300, 30);
+    let title = |i: usize| (!i.is_multiple_of(3)).then(|| format!("title {i}"));
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int32Array::from_iter_values(0..300))),
+        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
+        ("title", Arc::new(StringArray::from_iter((0..300).map(title)))),
+        ("stars", Arc::new(Float32Array::from_iter_values((0..300_u16).map(f32::from)))),
+    ];
+    write_batch(&source, &RecordBatch::try_from_iter(columns).unwrap(), 100);
+    run(&job(&source, &output, &["source.columns=['title', 'stars']"])).unwrap();
+    (source, output)
+}
+
+fn assert_reads(script: &str) {
+    let folder = tempdir().unwrap();
+    let (source, output) = output(folder.path());
+    let read = Command::new("python3").args(["-c", script]).arg(&output).arg(&source).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+}
+
 #[test]
 fn duckdb_and_pyarrow_read_every_table() {
-    let python = |code: &str| Command::new("python3").args(["-c", code]).output();
-    if !python("import duckdb, pyarrow").is_ok_and(|out| out.status.success()) {
-        eprintln!("SKIPPED: python3 with duckdb and pyarrow is not here, so no other reader was tried");
-        return;
+    if python_has("duckdb, pyarrow") {
+        assert_reads(DUCKDB_AND_PYARROW);
     }
-    let folder = tempdir().unwrap();
-    let source = folder.path().join("in.parquet");
-    write_parquet(&source, &corpus(12, 300, 30), 100);
-    let output = folder.path().join("out");
-    run(&job(&source, &output, &[])).unwrap();
-    let read = Command::new("python3").args(["-c", SCRIPT]).arg(&output).output().unwrap();
-    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+}
+
+#[test]
+fn polars_reads_every_table() {
+    if python_has("polars") {
+        assert_reads(POLARS);
+    }
 }
 
 #[test]

@@ -32,10 +32,12 @@ async fn rows_that_break_a_rule_are_counted() {
         (Table::Pairs, "jaccard", "'NaN'::double", "jaccard BETWEEN 0 AND 1"),
         (Table::Pairs, "containment_a", "containment_b", "abs(containment_a"),
         (Table::Pairs, "id_a", "NULL::varchar", "`id_a IS NOT NULL` in 3 rows"),
-        (Table::Clusters, "size", "1::bigint unsigned", "`size >= 2` in 2 rows"),
+        (Table::Clusters, "size", "1::bigint", "`size >= 2` in 2 rows"),
         (Table::Clusters, "cluster_id", "'z'", "cluster_id <= id"),
-        (Table::Documents, "shingle_count", "9::bigint unsigned", "array_length(shingles) = shingle_count"),
-        (Table::Documents, "signature", "NULL::int unsigned[]", "signature IS NOT NULL"),
+        (Table::Documents, "shingle_count", "9::bigint", "array_length(shingles) = shingle_count"),
+        (Table::Documents, "signature", "NULL::int[]", "signature IS NOT NULL"),
+        (Table::Pairs, "shared_bands", "-1::int", "shared_bands >= 0"),
+        (Table::Documents, "position", "-1::bigint", "position >= 0"),
         (Table::Rejects, "reason", "'boring'", "reason IN ("),
         (Table::Rejects, "id", "NULL::varchar", "duplicate_id"),
     ] {
@@ -52,7 +54,7 @@ async fn rows_that_break_a_rule_are_counted() {
 fn other_schemas_are_refused_by_column() {
     let clusters = contract(Table::Clusters);
     let right = ["id", "cluster_id", "size", "representative"];
-    let types = [DataType::Utf8, DataType::Utf8View, DataType::UInt64, DataType::Boolean];
+    let types = [DataType::Utf8, DataType::Utf8View, DataType::Int64, DataType::Boolean];
     let schema = |names: [&str; 4], types: [DataType; 4]| {
         Schema::new(names.iter().zip(types).map(|(&n, t)| Field::new(n, t, true)).collect::<Vec<_>>())
     };
@@ -62,12 +64,12 @@ fn other_schemas_are_refused_by_column() {
         (["cluster_id", "id", "size", "representative"], types.clone(), ["`cluster_id` as column 1", "`id`"]),
         (
             right,
-            [DataType::Utf8, DataType::Utf8, DataType::Int64, DataType::Boolean],
-            ["`size` as Int64", "UInt64"],
+            [DataType::Utf8, DataType::Utf8, DataType::UInt64, DataType::Boolean],
+            ["`size` as UInt64", "Int64"],
         ),
         (
             right,
-            [DataType::Binary, DataType::Utf8, DataType::UInt64, DataType::Boolean],
+            [DataType::Binary, DataType::Utf8, DataType::Int64, DataType::Boolean],
             ["`id` as Binary", "Utf8"],
         ),
     ] {
@@ -113,9 +115,9 @@ fn cell(column: &Column, value: Option<&toml::Value>) -> String {
         Some(other) => other.to_string(),
     };
     let kind = match column.kind {
-        Type::ListUInt32 => "List(UInt32)".into(),
-        Type::ListUInt64 => "List(UInt64)".into(),
-        plain => plain.arrow().to_string(),
+        Type::ListInt32 => "List(Int32)".into(),
+        Type::ListInt64 => "List(Int64)".into(),
+        ref plain => plain.arrow().to_string(),
     };
     format!("arrow_cast({value}, '{kind}') AS {}", column.name)
 }

@@ -205,13 +205,17 @@ async fn parquet_text_may_be_of_any_string_type() {
 }
 
 #[tokio::test]
-async fn parquet_ids_may_be_of_other_types_than_in_another_file() {
+async fn parquet_ids_are_numbers_in_every_file_or_in_none() {
     let dir = Folder::new();
     let text = || Arc::new(StringArray::from(vec!["x"])) as ArrayRef;
     dir.parquet("a.parquet", &[("id", Arc::new(Int64Array::from(vec![-5]))), ("text", text())], 1);
     dir.parquet("b.parquet", &[("text", text()), ("id", Arc::new(StringArray::from(vec!["five"])))], 1);
-    let rows = read(&dir.source(Format::Parquet), 1).await.unwrap();
-    assert_eq!(rows.ids(), [Some("-5"), Some("five")]);
+    let error = read(&dir.source(Format::Parquet), 1).await.unwrap_err();
+    let said = error.to_string();
+    assert_eq!(error.kind(), Kind::Input);
+    for part in ["`id`", "Int64 in", "a.parquet", "Utf8 in", "b.parquet"] {
+        assert!(said.contains(part), "{part} is not in: {said}");
+    }
 }
 
 #[tokio::test]
@@ -791,6 +795,7 @@ fn source(format: Format, url: &str) -> Source {
         id: columns(&["id"]),
         id_separator: "-".into(),
         text: vec!["text".into()],
+        columns: Vec::new(),
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Error,
         csv: Csv { delimiter: b',', header: true, quote: b'"' },

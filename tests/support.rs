@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use assert_cmd::Command;
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
-use datafusion::arrow::compute::{SortColumn, concat_batches, lexsort_to_indices, take_record_batch};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use datafusion::arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_indices, take_record_batch};
+use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::engine::{Local, Watch, session};
@@ -175,6 +176,17 @@ pub fn table(output: &Path, name: &str) -> RecordBatch {
     take_record_batch(&all, &order).unwrap()
 }
 
+/// The tables of an output, but not where each document was read from: for runs over the same documents in other files.
+pub fn tables_of_any_source(output: &Path) -> Vec<RecordBatch> {
+    let mut tables = tables(output);
+    for table in tables.iter_mut().filter(|table| table.column_by_name("signature").is_some()) {
+        for column in ["source", "position"] {
+            table.remove_column(table.schema().index_of(column).unwrap());
+        }
+    }
+    tables
+}
+
 /// The tables of an output.
 pub fn tables(output: &Path) -> Vec<RecordBatch> {
     manifest(output).tables.keys().map(|name| table(output, name)).collect()
@@ -182,7 +194,9 @@ pub fn tables(output: &Path) -> Vec<RecordBatch> {
 
 /// A column of strings.
 pub fn strings(batch: &RecordBatch, column: &str) -> Vec<String> {
-    let array = batch.column_by_name(column).unwrap().as_any().downcast_ref::<StringArray>().unwrap();
+    // Ids may be numbers.
+    let array = cast(batch.column_by_name(column).unwrap(), &DataType::Utf8).unwrap();
+    let array = array.as_any().downcast_ref::<StringArray>().unwrap();
     array.iter().map(|s| s.unwrap_or("<null>").to_owned()).collect()
 }
 
@@ -192,10 +206,13 @@ pub fn floats(batch: &RecordBatch, column: &str) -> Vec<f64> {
     array.as_any().downcast_ref::<datafusion::arrow::array::Float64Array>().unwrap().values().to_vec()
 }
 
-/// A column of unsigned numbers.
+/// A column of counts, or of keys by their bits.
 pub fn numbers(batch: &RecordBatch, column: &str) -> Vec<u64> {
     let array = batch.column_by_name(column).unwrap();
-    array.as_any().downcast_ref::<datafusion::arrow::array::UInt64Array>().unwrap().values().to_vec()
+    match array.data_type() {
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().values().to_vec(),
+        _ => array.as_primitive::<Int64Type>().values().iter().map(|number| number.cast_unsigned()).collect(),
+    }
 }
 
 /// The pairs of an output: (id_a, id_b) -> jaccard.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{UInt32Type, UInt64Type};
+use datafusion::arrow::datatypes::{Int32Type, Int64Type};
 use resemblance::job::Job;
 use sha2::{Digest, Sha256};
 use tempfile::tempdir;
@@ -141,14 +141,21 @@ fn assert_stands_in(job: &Job, output: &Path, system: &System, keep: impl Fn(f64
 
 fn signatures_of(documents: &RecordBatch) -> Vec<Vec<u32>> {
     let lists = documents.column_by_name("signature").unwrap().as_list::<i32>();
-    lists.iter().map(|list| list.unwrap().as_primitive::<UInt32Type>().values().to_vec()).collect()
+    lists
+        .iter()
+        .map(|list| {
+            list.unwrap().as_primitive::<Int32Type>().values().iter().map(|v| v.cast_unsigned()).collect()
+        })
+        .collect()
 }
 
 fn shingles_of(documents: &RecordBatch) -> Vec<BTreeSet<u64>> {
     let lists = documents.column_by_name("shingles").unwrap().as_list::<i32>();
     lists
         .iter()
-        .map(|list| list.unwrap().as_primitive::<UInt64Type>().values().iter().copied().collect())
+        .map(|list| {
+            list.unwrap().as_primitive::<Int64Type>().values().iter().map(|v| v.cast_unsigned()).collect()
+        })
         .collect()
 }
 

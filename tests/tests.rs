@@ -28,6 +28,7 @@ mod ownership;
 mod pipeline;
 mod platform;
 mod prefix;
+mod public_types;
 mod readers;
 mod reuters;
 mod s3;

@@ -100,6 +100,7 @@ impl<'a> Reading<'a> {
             id: self.id.clone(),
             id_separator: ":".into(),
             text: self.text.clone(),
+            columns: Vec::new(),
             duplicate_ids: job::DuplicateIds::Error,
             on_error: job::OnError::Error,
             csv: self.csv,

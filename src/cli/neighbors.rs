@@ -39,7 +39,7 @@ pub(super) struct Neighbors {
 #[group(required = true, multiple = false)]
 struct Of {
     /// A document of the output
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     id: Option<String>,
     /// A text file that need not be in the output; - is standard input
     #[arg(long, value_name = "FILE")]
@@ -97,12 +97,18 @@ impl Neighbors {
     async fn find(&self, context: &SessionContext) -> Result<neighbors::Neighbors> {
         let finished = Finished::open(context, &self.output).await?;
         let job = finished.job()?;
-        let own = self.of.id.as_deref();
-        let sketch = match (own, &self.of.text) {
-            (Some(id), _) => match sketch::of_document(&finished, id).await? {
-                Some(sketch) => sketch,
-                None => return Err(unknown::unknown(&finished, id).await?),
-            },
+        let own = self.of.id.as_deref().and_then(|id| finished.id(id));
+        let sketch = match (&self.of.id, &self.of.text) {
+            (Some(id), _) => {
+                let stored = match &own {
+                    Some(own) => sketch::of_document(&finished, own).await?,
+                    None => None,
+                };
+                match stored {
+                    Some(sketch) => sketch,
+                    None => return Err(unknown::unknown(&finished, id).await?),
+                }
+            }
             (None, Some(path)) => {
                 let text = text(path)?;
                 let sketch = sketch::of_text(&finished, &job, &text).await?;
@@ -114,7 +120,7 @@ impl Neighbors {
             SortBy::Estimate => By::Estimate,
             SortBy::Jaccard => By::Jaccard,
         };
-        neighbors::neighbors(&finished, &sketch, own, &job.lsh, by, self.top).await
+        neighbors::neighbors(&finished, &sketch, own.as_ref(), &job.lsh, by, self.top).await
     }
 
     /// What was asked about, as a sentence names it.
@@ -183,7 +189,7 @@ fn too_short(path: &str, job: &Job) -> Error {
 fn cells(neighbor: &Neighbor) -> Vec<String> {
     let share = |share: f64| format!("{share:.6}");
     vec![
-        neighbor.id.clone(),
+        neighbor.id.to_string(),
         share(neighbor.estimate),
         share(neighbor.jaccard),
         share(neighbor.containment_a),

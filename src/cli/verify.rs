@@ -55,7 +55,7 @@ impl Verify {
 }
 
 async fn verified(output: &Layout) -> Result<(Manifest, Vec<check::Damage>)> {
-    let Some(manifest) = output.read::<Manifest>("manifest.json").await? else {
+    let Some(manifest) = output.manifest().await? else {
         return Err(Error::input(format!(
             "{} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job \
              to its end",

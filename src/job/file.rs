@@ -71,6 +71,9 @@ pub struct Source {
     /// Column, or list of columns, that holds the text. Default: `body` for reuters; no column for text, whose files
     /// are the documents; required for the others.
     pub text: Option<Names>,
+    /// Column, or list of columns, that the table `documents` carries beside what the run computes, under their own names and
+    /// after its own columns. Parquet columns keep their types, of all other formats they are text. Default: none.
+    pub columns: Option<Names>,
     /// What happens when an id comes twice: `error` ends the run, `reject` keeps the first that can be compared.
     #[serde(default = "Source::duplicate_ids")]
     pub duplicate_ids: DuplicateIds,

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub use self::prime::{is_prime, next_prime};
-pub use self::resolve::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS, resolve};
+pub use self::resolve::{DOCUMENTS_COLUMNS, MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS, resolve};
 pub use self::size::parse_size;
 use crate::error::{Error, Result};
 
@@ -59,6 +59,9 @@ pub struct Source {
     pub id_separator: String,
     /// The columns that hold the text, joined by a newline; at least one.
     pub text: Vec<String>,
+    /// The columns that go into the table `documents` as they are.
+    #[serde(default)]
+    pub columns: Vec<String>,
     /// What happens when an id comes twice.
     pub duplicate_ids: DuplicateIds,
     /// What happens to a row of a CSV or JSON lines file that cannot be read.
@@ -88,7 +91,7 @@ pub enum Format {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Id {
-    /// The values of these columns, joined by `id_separator`.
+    /// The values of these columns, joined by `id_separator`. One Parquet column of integers gives ids that are numbers.
     Columns(Vec<String>),
     /// The row's number in its file, counted from 0; with several files `path:row`.
     RowNumber,

@@ -172,6 +172,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
             );
         }
     };
+    let columns = columns_of(format, source.columns)?;
     let csv = Csv {
         delimiter: ascii("source.delimiter", &source.delimiter)?,
         header: source.header,
@@ -186,11 +187,43 @@ fn source_of(source: file::Source) -> Checked<Source> {
         id,
         id_separator: source.id_separator,
         text,
+        columns,
         duplicate_ids: source.duplicate_ids,
         on_error: source.on_error,
         csv,
     })
 }
+
+/// The columns that `documents` carries: none bears the name of one of its own or comes twice, also not in other letters'
+/// cases, which many engines do not tell apart.
+fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
+    const KEY: &str = "source.columns";
+    let Some(columns) = columns else { return Ok(Vec::new()) };
+    let columns = filled(KEY, columns, "column")?;
+    if format == Format::Text {
+        return wrong(KEY, "names a column, and text files have none: leave the key out");
+    }
+    for (at, name) in columns.iter().enumerate() {
+        let same = |other: &str| other.to_lowercase() == name.to_lowercase();
+        if DOCUMENTS_COLUMNS.into_iter().any(same) {
+            return wrong(
+                KEY,
+                format!("names `{name}`, and the table documents has a column of that name of its own"),
+            );
+        }
+        if columns[..at].iter().any(|other| same(other)) {
+            return wrong(
+                KEY,
+                format!("names `{name}` twice: expected each column once, whatever the case of its letters"),
+            );
+        }
+    }
+    Ok(columns)
+}
+
+/// The columns that the table documents has of its own: those of `schemas/documents.toml`.
+pub const DOCUMENTS_COLUMNS: [&str; 7] =
+    ["id", "source", "position", "doc", "shingle_count", "signature", "shingles"];
 
 /// The strings of `names`, if there is one at least and none is empty.
 fn filled(key: &'static str, names: Names, noun: &str) -> Checked<Vec<String>> {

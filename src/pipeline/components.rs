@@ -38,7 +38,7 @@ pub(super) async fn components(steps: &mut Steps<'_>) -> Result<()> {
     }
     match union_find(steps).await? {
         Some(found) => {
-            let schema = WorkTable::Components.schema();
+            let schema = WorkTable::Components.schema(steps.source());
             let rows = FoundRows { found: Mutex::new(Some(found)), schema: Arc::clone(&schema) };
             let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
             let frame = steps.session().read_table(Arc::new(table))?;

@@ -139,7 +139,8 @@ impl Run<'_> {
             );
         }
         let key = replaced.key(fingerprint, existing);
-        let mut steps = Steps::new(engine, output, claim, watch, fingerprint, key, Step::of(job).len());
+        let mut steps = Steps::new(engine, output, claim, watch, fingerprint, key, Step::of(job).len())
+            .over(read.types.clone());
         let documents = match job.source.duplicate_ids {
             DuplicateIds::Error => stage::documents::documents(read.frame)?,
             DuplicateIds::Reject => without_duplicates(&mut steps, job, read.frame).await?,

@@ -28,9 +28,10 @@ pub enum Existing {
 /// The result that an output holds already; none where it holds no finished one.
 ///
 /// # Errors
-/// Where it is another job's, or is damaged.
+/// Where it is another job's or of another format, or is damaged.
 pub(super) async fn finished(output: &Layout, fingerprint: &str) -> Result<Option<Outcome>> {
-    let Some(manifest) = output.read::<Manifest>("manifest.json").await? else { return Ok(None) };
+    let Some(manifest) = output.manifest().await? else { return Ok(None) };
+    manifest.check_format(output.shown())?;
     if manifest.fingerprint != fingerprint {
         return Err(Error::job(format!(
             "{} holds the result of another job, or of other inputs: choose another output.url, or replace it with --overwrite",

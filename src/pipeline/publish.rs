@@ -31,7 +31,8 @@ pub(super) async fn publish(
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
     for &table in tables {
-        checks.push(apart(check(table, steps.table(table)?, steps.rows(table))));
+        let contract = schema::contract(table).over(steps.source());
+        checks.push(apart(check(contract, steps.stored(table)?, steps.rows(table))));
     }
     let left_out = stage::pairs::left_out(
         steps.table(WorkTable::Members)?,
@@ -80,6 +81,7 @@ pub(super) async fn publish(
         fingerprint: steps.fingerprint().to_owned(),
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
+        source: steps.source().clone(),
         counts,
         rejects,
         stages: steps
@@ -166,11 +168,13 @@ async fn tidy(output: &Layout, own: &Attempt) {
 }
 
 /// Holds what was written against its contract: the columns, every rule on every row, and the number of rows.
-async fn check(table: schema::Table, written: DataFrame, said: u64) -> Result<()> {
-    let contract = schema::contract(table);
+async fn check(contract: schema::Contract, written: DataFrame, said: u64) -> Result<()> {
     let rows = rows_of(written.clone()).await?;
     if rows != said {
-        return Err(Error::bug(format!("{table} was written with {said} rows and reads back with {rows}")));
+        return Err(Error::bug(format!(
+            "{} was written with {said} rows and reads back with {rows}",
+            contract.table
+        )));
     }
     let depth = schema::Depth::WithoutLists;
     contract.verdict(&contract.audit(written, depth)?.collect().await?, depth)

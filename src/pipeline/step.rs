@@ -11,7 +11,7 @@ use super::tables::WorkTable::{
 };
 use super::tables::{AnyTable, target};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash};
-use crate::schema::Table;
+use crate::schema::{SourceTypes, Table};
 use crate::sink::write::{Rows, Target};
 
 /// A part of a run that is published when it is done, and is not done again.
@@ -176,8 +176,8 @@ impl Step {
     }
 
     /// What the writer node needs to know of them.
-    pub(super) fn targets(self) -> Vec<Target> {
-        self.tables().into_iter().map(|(table, rows)| target(table, rows)).collect()
+    pub(super) fn targets(self, source: &SourceTypes) -> Vec<Target> {
+        self.tables().into_iter().map(|(table, rows)| target(table, rows, source)).collect()
     }
 }
 

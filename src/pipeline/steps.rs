@@ -13,7 +13,7 @@ use super::step::Step;
 use super::tables::AnyTable;
 use crate::engine::{Engine, Local, Watch};
 use crate::error::{Context, Error, Result};
-use crate::schema::Table;
+use crate::schema::{SourceTypes, Table};
 use crate::sink::claim::Claim;
 use crate::sink::manifest::{File, Stage};
 use crate::sink::write::WriteExec;
@@ -29,6 +29,8 @@ pub(super) struct Steps<'a> {
     /// What the names of its step manifests bear: the steps of a run that replaces a result are not those of the run that
     /// made it.
     key: String,
+    /// What the tables' columns take from the source.
+    source: SourceTypes,
     /// Steps that the run has.
     total: usize,
     done: Vec<Stage>,
@@ -54,11 +56,17 @@ impl<'a> Steps<'a> {
             watch,
             fingerprint,
             key,
+            source: SourceTypes::default(),
             total,
             done: Vec::new(),
             earlier: Mutex::default(),
             reused: 0,
         }
+    }
+
+    /// The same over a source that gives its columns these types.
+    pub(super) fn over(self, source: SourceTypes) -> Self {
+        Self { source, ..self }
     }
 
     /// The session that plans the steps.
@@ -210,7 +218,7 @@ impl<'a> Steps<'a> {
                 self.output.store_url().clone(),
                 root,
                 self.claim.attempt().clone(),
-                step.targets(),
+                step.targets(&self.source),
             ));
             let shown = datafusion::physical_plan::displayable(plan.as_ref());
             tracing::debug!(%step, partitions, bytes, plan = %shown.indent(false), "planned");
@@ -254,7 +262,7 @@ impl<'a> Steps<'a> {
     /// The rows of a table that a step wrote.
     pub(super) fn rows(&self, table: impl Into<AnyTable>) -> u64 {
         let name = table.into().name();
-        self.done.iter().map(|s| s.rows(name)).sum()
+        self.done.iter().map(|s| s.rows(&name)).sum()
     }
 
     /// The bytes of a table that a step wrote.
@@ -262,10 +270,25 @@ impl<'a> Steps<'a> {
         self.files(table).iter().map(|f| f.bytes).sum()
     }
 
-    /// The table as a frame.
+    /// What the tables' columns take from the source.
+    pub(super) fn source(&self) -> &SourceTypes {
+        &self.source
+    }
+
+    /// The table as a frame to compute on.
     pub(super) fn table(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
         let table = table.into();
-        read::frame(self.session(), self.output, &self.files(table), table.schema())
+        let frame = self.stored(table)?;
+        match table {
+            AnyTable::Public(public) => read::unsigned(frame, public),
+            AnyTable::Work(_) => Ok(frame),
+        }
+    }
+
+    /// The table as its files have it.
+    pub(super) fn stored(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
+        let table = table.into();
+        read::frame(self.session(), self.output, &self.files(table), table.schema(&self.source))
     }
 }
 

@@ -11,7 +11,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use crate::error::Result;
 use crate::operator;
-use crate::schema::{self, Table};
+use crate::schema::{self, IdType, SourceColumn, SourceTypes, Table};
 use crate::sink::Layout;
 use crate::sink::write::{Rows, Target};
 
@@ -69,8 +69,12 @@ impl WorkTable {
         name.into()
     }
 
-    /// Its columns.
-    pub(crate) fn schema(self) -> SchemaRef {
+    /// Its columns over a source of these types.
+    pub(crate) fn schema(self, source: &SourceTypes) -> SchemaRef {
+        let id = match source.id {
+            IdType::Utf8 => DataType::Utf8,
+            IdType::Int64 => DataType::Int64,
+        };
         let u64s = |names: &[&str]| {
             names.iter().map(|n| Field::new(*n, DataType::UInt64, false)).collect::<Vec<_>>()
         };
@@ -82,14 +86,19 @@ impl WorkTable {
             ],
             WorkTable::Cuts => {
                 let texts = Field::new_list_field(DataType::LargeUtf8, true);
-                vec![
+                let mut fields = vec![
                     Field::new("source", DataType::Utf8, false),
                     Field::new("position", DataType::UInt64, false),
-                    Field::new("id", DataType::Utf8, true),
+                    Field::new("id", id, true),
                     Field::new("doc", DataType::UInt64, true),
                     Field::new("reason", DataType::Utf8, true),
                     Field::new_list("texts", texts, true),
-                ]
+                ];
+                let carried = |(at, column): (usize, &SourceColumn)| {
+                    Field::new(schema::carried(at), column.data_type.clone(), true)
+                };
+                fields.extend(source.columns.iter().enumerate().map(carried));
+                fields
             }
             WorkTable::Numbers => u64s(&["doc", "number"]),
             WorkTable::Keys => {
@@ -105,7 +114,7 @@ impl WorkTable {
             WorkTable::Components => u64s(&["doc", "root"]),
             WorkTable::LargeStar(_) | WorkTable::SmallStar(_) => u64s(&["high", "low"]),
             WorkTable::Members => {
-                let mut fields = vec![Field::new("id", DataType::Utf8, false)];
+                let mut fields = vec![Field::new("id", id, false)];
                 fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));
                 fields
             }
@@ -142,11 +151,11 @@ impl AnyTable {
         }
     }
 
-    /// Its columns.
-    pub(super) fn schema(self) -> SchemaRef {
+    /// Its columns over a source of these types.
+    pub(super) fn schema(self, source: &SourceTypes) -> SchemaRef {
         match self {
-            AnyTable::Public(table) => schema::contract(table).arrow_schema(),
-            AnyTable::Work(table) => table.schema(),
+            AnyTable::Public(table) => schema::contract(table).over(source).arrow_schema(),
+            AnyTable::Work(table) => table.schema(source),
         }
     }
 }
@@ -158,9 +167,10 @@ impl fmt::Display for AnyTable {
 }
 
 /// What the writer node needs to know of a table.
-pub(super) fn target(table: AnyTable, rows: Rows) -> Target {
-    let name = table.name();
-    Target { folder: Layout::table(&name), table: name.into_owned(), rows, schema: table.schema() }
+pub(super) fn target(table: AnyTable, rows: Rows, source: &SourceTypes) -> Target {
+    let carried = if table == Table::Documents.into() { source.columns.len() } else { 0 };
+    let (name, schema) = (table.name(), table.schema(source));
+    Target { folder: Layout::table(&name), table: name.into_owned(), rows, schema, carried }
 }
 
 /// Slices that the comparison of all pairs is cut into, for each thread: enough that none waits long at the end.

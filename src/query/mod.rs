@@ -1,6 +1,7 @@
 //! What is asked of finished outputs, and of small samples.
 
 pub mod compare;
+mod id;
 pub mod neighbors;
 mod output;
 pub mod rows;
@@ -12,4 +13,5 @@ pub mod texts;
 mod timing;
 pub mod unknown;
 
+pub use id::Id;
 pub use output::Finished;

@@ -8,19 +8,20 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{UInt32Type, UInt64Type};
 use datafusion::common::JoinType;
-use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::{DataFrame, col, lit};
 use futures::TryStreamExt;
 use serde::Serialize;
 
-use super::Finished;
-use super::sketch::{Sketch, lists, utf8};
+use super::sketch::{Sketch, lists};
+use super::{Finished, Id, id};
 use crate::error::{Error, Result};
 use crate::job::Lsh;
 use crate::schema::Table;
+use crate::sink::read;
 use crate::udf::containment::containment_of;
 use crate::udf::document_key::document_key;
 use crate::udf::jaccard::{jaccard_of, shared};
@@ -40,7 +41,7 @@ pub enum By {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Neighbor {
     /// Its id.
-    pub id: String,
+    pub id: Id,
     /// The share of equal values in the two signatures.
     pub estimate: f64,
     /// The Jaccard similarity of the two shingle sets, exact.
@@ -62,7 +63,7 @@ pub struct Neighbor {
 impl Neighbor {
     /// None where the signatures differ in length.
     fn new(
-        id: &str,
+        id: Id,
         a: &Sketch,
         shingles: &[u64],
         signature: &[u32],
@@ -73,7 +74,7 @@ impl Neighbor {
         let shared = shared(&a.shingles, shingles);
         let both = a.signature.chunks_exact(rows.max(1)).zip(signature.chunks_exact(rows.max(1)));
         Some(Self {
-            id: id.to_owned(),
+            id,
             estimate: minhash_similarity(&a.signature, signature)?,
             jaccard: jaccard_of(shared, len_a, len_b),
             containment_a: containment_of(shared, len_a),
@@ -115,28 +116,32 @@ pub struct Neighbors {
 pub async fn neighbors(
     finished: &Finished,
     of: &Sketch,
-    own: Option<&str>,
+    own: Option<&Id>,
     lsh: &Lsh,
     by: By,
     top: NonZeroUsize,
 ) -> Result<Neighbors> {
-    let documents = finished.table(Table::Documents).await?;
+    let documents = finished.stored(Table::Documents).await?;
     let documents = match own {
         // By its key, which is read anyway.
-        Some(id) => documents.filter(col("doc").not_eq(lit(document_key(id))))?,
+        Some(id) => documents.filter(col("doc").not_eq(lit(document_key(&id.to_string()).cast_signed())))?,
         None => documents,
     };
-    let best = candidates(documents.clone(), of, lsh, by, top).await?;
+    let best = candidates(read::unsigned(documents.clone(), Table::Documents)?, of, lsh, by, top).await?;
     let candidates = best.found;
-    let keys: ArrayRef = Arc::new(UInt64Array::from_iter_values(best.levels.into_values().flatten()));
+    // As they are stored: a join on the column itself need not read the rows of other documents.
+    let keys = best.levels.into_values().flatten().map(u64::cast_signed);
+    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys));
     let keys = finished.session().read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
-    let sketches = documents.select(vec![utf8("id"), col("doc"), col("signature"), col("shingles")])?;
+    let id = id::column(finished.manifest().source.id);
+    let sketches = documents.select(vec![id, col("doc"), col("signature"), col("shingles")])?;
     let sketches = keys.join(sketches, JoinType::RightSemi, &["needed"], &["doc"], None)?;
+    let sketches = read::unsigned(sketches, Table::Documents)?;
 
     let mut rows = sketches.execute_stream().await?;
     let mut nearest = Vec::new();
     while let Some(batch) = rows.try_next().await? {
-        let ids = as_string_array(batch.column(0))?.iter().flatten();
+        let ids = id::ids(batch.column(0))?.into_iter();
         let sets = lists::<UInt64Type>(batch.column(3))?;
         for ((id, signature), set) in ids.zip(lists::<UInt32Type>(batch.column(2))?).zip(sets) {
             let neighbor = Neighbor::new(id, of, set, signature, lsh.rows, lsh.bands);
@@ -218,7 +223,7 @@ mod tests {
 
     fn neighbor(id: &str, estimate: f64, jaccard: f64) -> Neighbor {
         let sketch = Sketch { shingles: vec![1], signature: vec![1] };
-        let same = Neighbor::new(id, &sketch, &[1], &[1], 1, 1).unwrap();
+        let same = Neighbor::new(Id::Text(id.into()), &sketch, &[1], &[1], 1, 1).unwrap();
         Neighbor { estimate, jaccard, ..same }
     }
 
@@ -230,7 +235,7 @@ mod tests {
             neighbor("a", 0.9, 0.5),
             neighbor("d", 0.5, 0.95),
         ];
-        let ids = |all: &[Neighbor]| all.iter().map(|n| n.id.clone()).collect::<String>();
+        let ids = |all: &[Neighbor]| all.iter().map(|n| n.id.to_string()).collect::<String>();
         all.sort_by(|a, b| a.order(b, By::Estimate));
         assert_eq!(ids(&all), "adbc");
         all.sort_by(|a, b| a.order(b, By::Jaccard));
@@ -240,11 +245,11 @@ mod tests {
     #[test]
     fn a_pair_is_measured_in_every_way() {
         let a = Sketch { shingles: vec![1, 2, 3], signature: vec![7, 8, 9, 9] };
-        let found = Neighbor::new("b", &a, &[2, 3, 4, 5], &[7, 8, 9, 1], 2, 2).unwrap();
+        let found = Neighbor::new(Id::Number(2), &a, &[2, 3, 4, 5], &[7, 8, 9, 1], 2, 2).unwrap();
         assert_eq!((found.shared, found.shingles_a, found.shingles_b, found.shared_bands), (2, 3, 4, 1));
         assert_eq!((found.estimate, found.jaccard), (0.75, 0.4));
         assert_eq!((found.containment_a, found.containment_b), (2.0 / 3.0, 0.5));
-        assert_eq!(Neighbor::new("b", &a, &[2], &[7], 2, 2), None);
+        assert_eq!(Neighbor::new(Id::Number(2), &a, &[2], &[7], 2, 2), None);
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
+use super::id::Id;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::schema::{Table, contract};
+use crate::schema::{IdType, Table, contract};
 use crate::sink::manifest::Run;
 use crate::sink::{Layout, check, read};
 
@@ -27,11 +28,12 @@ impl Finished {
     /// another size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let output = Layout::open(session, url)?;
-        let Some(manifest) = output.read::<Run>("manifest.json").await? else {
+        let Some(manifest) = output.manifest().await? else {
             return Err(Error::input(format!(
                 "{url} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job to its end"
             )));
         };
+        manifest.check_format(url)?;
         let damage = check::sizes(&output, &manifest.files().collect::<Vec<_>>()).await?;
         if !damage.is_empty() {
             return Err(check::damaged(&output, &damage));
@@ -43,7 +45,8 @@ impl Finished {
                 }
                 return Err(Error::input(format!("the manifest of {url} does not name the table {table}")));
             };
-            let provider = read::provider(&output, &written.files, contract(table).arrow_schema())?;
+            let schema = contract(table).over(&manifest.source).arrow_schema();
+            let provider = read::provider(&output, &written.files, schema)?;
             session.register_table(table.name(), Arc::new(provider))?;
         }
         Ok(Self { session: session.clone(), manifest })
@@ -74,12 +77,25 @@ impl Finished {
         Ok(job)
     }
 
-    /// The rows of a table. Reads nothing yet.
+    /// The rows of a table to compute on, their numbers unsigned: see [`read::unsigned`]. Reads nothing yet.
     ///
     /// # Errors
     /// When the output has no such table.
     pub async fn table(&self, table: Table) -> Result<DataFrame> {
+        read::unsigned(self.stored(table).await?, table)
+    }
+
+    /// The rows of a table as its files have them. Reads nothing yet.
+    pub(super) async fn stored(&self, table: Table) -> Result<DataFrame> {
         Ok(self.session.table(table.name()).await?)
+    }
+
+    /// The id that somebody wrote as `text`; none where ids are numbers and this is none.
+    pub fn id(&self, text: &str) -> Option<Id> {
+        match self.manifest.source.id {
+            IdType::Utf8 => Some(Id::Text(text.to_owned())),
+            IdType::Int64 => text.parse().ok().map(Id::Number),
+        }
     }
 
     /// The session in which the tables are.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType};
 use datafusion::arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use datafusion::common::cast::{as_list_array, as_primitive_array, as_string_array, as_uint64_array};
-use datafusion::prelude::{Expr, cast, col, lit};
+use datafusion::prelude::{Expr, cast, col};
 use futures::TryStreamExt;
 
-use super::Finished;
+use super::{Finished, Id};
 use crate::error::{Error, Result};
 use crate::job::{Family, Job, ShingleHash};
 use crate::schema::Table;
@@ -31,9 +31,10 @@ pub struct Sketch {
 ///
 /// # Errors
 /// When the table cannot be read.
-pub async fn of_document(finished: &Finished, id: &str) -> Result<Option<Sketch>> {
+pub async fn of_document(finished: &Finished, id: &Id) -> Result<Option<Sketch>> {
     let documents = finished.table(Table::Documents).await?;
-    let found = documents.filter(col("id").eq(lit(id)))?.select(vec![col("signature"), col("shingles")])?;
+    let found =
+        documents.filter(col("id").eq(id.literal()))?.select(vec![col("signature"), col("shingles")])?;
     for batch in found.collect().await? {
         let signature = lists::<UInt32Type>(batch.column(0))?.next();
         let shingles = lists::<UInt64Type>(batch.column(1))?.next();

@@ -21,6 +21,7 @@ pub async fn texts(
     ids: &[&str],
 ) -> Result<BTreeMap<String, String>> {
     let wanted = ids.iter().map(|id| lit(*id)).collect();
+    // As text, whatever type they have: so they were asked for.
     let documents = source::open(session, source).await?.frame.select(vec![utf8("id"), utf8("text")])?;
     let mut texts = BTreeMap::new();
     for batch in documents.filter(col("id").in_list(wanted, false))?.collect().await? {

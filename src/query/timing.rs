@@ -14,6 +14,7 @@ use crate::error::{Error, Kind, Result};
 use crate::job::{Job, Lsh, Score, ShingleHash};
 use crate::pipeline::numbers::one_number;
 use crate::pipeline::tables;
+use crate::schema::SourceTypes;
 use crate::stage;
 use crate::stage::scores::{Block, HOMES_PER_PARTITION};
 
@@ -158,7 +159,8 @@ async fn scored(
 }
 
 fn no_groups(session: &SessionContext) -> Result<DataFrame> {
-    Ok(session.read_table(Arc::new(MemTable::try_new(tables::WorkTable::Groups.schema(), vec![vec![]])?))?)
+    let groups = tables::WorkTable::Groups.schema(&SourceTypes::default());
+    Ok(session.read_table(Arc::new(MemTable::try_new(groups, vec![vec![]])?))?)
 }
 
 fn whole() -> Block {

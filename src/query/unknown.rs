@@ -22,7 +22,11 @@ const LEAST_PART: usize = 3;
 /// # Errors
 /// When the tables cannot be read.
 pub async fn unknown(finished: &Finished, id: &str) -> Result<Error> {
-    let rejects = finished.table(Table::Rejects).await?.filter(col("id").eq(lit(id)))?;
+    let rejects = finished.table(Table::Rejects).await?;
+    let rejects = match finished.id(id) {
+        Some(id) => rejects.filter(col("id").eq(id.literal()))?,
+        None => rejects.filter(lit(false))?,
+    };
     let columns = vec![utf8("source"), col("position"), utf8("reason")];
     let rejects = rejects
         .select(columns)?
@@ -44,7 +48,11 @@ pub async fn unknown(finished: &Finished, id: &str) -> Result<Error> {
     while let Some(batch) = ids.try_next().await? {
         as_string_array(batch.column(0))?.iter().flatten().for_each(|id| nearest.take(id));
     }
-    Ok(Error::job(format!("no document has the id `{id}`{}", nearest.said())))
+    let not = match finished.id(id) {
+        Some(_) => "",
+        None => ", for ids of this output are whole numbers",
+    };
+    Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.said())))
 }
 
 /// The ids that need the fewest edits to become the one that was asked for, as far as they can be meant.

@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde::Deserialize;
 
+use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
 use crate::job::{Job, ShingleHash};
 
@@ -111,44 +112,56 @@ pub struct Reason {
     pub doc: String,
 }
 
-/// The types that columns have, by their Arrow names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+/// The types that columns have, by their Arrow names. None is unsigned, since not every engine reads those.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub enum Type {
+    /// An id: text, or a number where [`SourceTypes`] says so.
+    #[serde(rename = "Utf8 or Int64")]
+    Id,
     /// Text.
     Utf8,
     /// True or false.
     Boolean,
-    /// A 16-bit count.
-    UInt16,
-    /// A 64-bit count, key or hash.
-    UInt64,
+    /// A 32-bit count.
+    Int32,
+    /// A 64-bit count, or the bits of an unsigned key.
+    Int64,
     /// A 64-bit share.
     Float64,
-    /// A list of 32-bit values.
-    #[serde(rename = "List<UInt32>")]
-    ListUInt32,
-    /// A list of 64-bit values.
-    #[serde(rename = "List<UInt64>")]
-    ListUInt64,
+    /// A list of 32-bit values, each the bits of an unsigned one.
+    #[serde(rename = "List<Int32>")]
+    ListInt32,
+    /// A list of 64-bit values, each the bits of an unsigned one.
+    #[serde(rename = "List<Int64>")]
+    ListInt64,
+    /// What the source gives a column: an id of integers, or a column that is carried. No contract names it.
+    #[serde(skip)]
+    Source(DataType),
 }
 
 impl Type {
     /// The Arrow type that is written.
-    pub fn arrow(self) -> DataType {
+    pub fn arrow(&self) -> DataType {
         match self {
-            Type::Utf8 => DataType::Utf8,
+            Type::Id | Type::Utf8 => DataType::Utf8,
             Type::Boolean => DataType::Boolean,
-            Type::UInt16 => DataType::UInt16,
-            Type::UInt64 => DataType::UInt64,
+            Type::Int32 => DataType::Int32,
+            Type::Int64 => DataType::Int64,
             Type::Float64 => DataType::Float64,
-            Type::ListUInt32 => DataType::new_list(DataType::UInt32, true),
-            Type::ListUInt64 => DataType::new_list(DataType::UInt64, true),
+            Type::ListInt32 => DataType::new_list(DataType::Int32, true),
+            Type::ListInt64 => DataType::new_list(DataType::Int64, true),
+            Type::Source(data_type) => data_type.clone(),
         }
+    }
+
+    /// Whether steps and queries compute on the unsigned numbers of these bits. What the source brought stays as it is.
+    pub fn has_unsigned_bits(&self) -> bool {
+        matches!(self, Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64)
     }
 
     /// Whether `other` is a layout of the same values: a large or view type is, another width is not. Whether a list's
     /// items may be null, and what they are called, does not matter.
-    fn accepts(self, other: &DataType) -> bool {
+    fn accepts(&self, other: &DataType) -> bool {
         let item = match other {
             DataType::List(item)
             | DataType::LargeList(item)
@@ -157,10 +170,12 @@ impl Type {
             _ => None,
         };
         match self {
-            Type::Utf8 => matches!(other, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View),
-            Type::ListUInt32 => item == Some(&DataType::UInt32),
-            Type::ListUInt64 => item == Some(&DataType::UInt64),
-            Type::Boolean | Type::UInt16 | Type::UInt64 | Type::Float64 => *other == self.arrow(),
+            Type::ListInt32 => item == Some(&DataType::Int32),
+            Type::ListInt64 => item == Some(&DataType::Int64),
+            _ if self.arrow() == DataType::Utf8 => {
+                matches!(other, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+            }
+            _ => *other == self.arrow(),
         }
     }
 }
@@ -199,6 +214,26 @@ impl Contract {
             example: Vec::new(),
             fault: Some(e.to_string()),
         })
+    }
+
+    /// The contract of the same table over a source of these types: every id has its type, and `documents` has the columns
+    /// that it carries.
+    pub fn over(&self, source: &SourceTypes) -> Contract {
+        let mut contract = self.clone();
+        if source.id == IdType::Int64 {
+            for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
+                column.kind = Type::Source(DataType::Int64);
+            }
+        }
+        if self.table == Table::Documents {
+            contract.columns.extend(source.columns.iter().map(|carried| Column {
+                name: carried.name.clone(),
+                kind: Type::Source(carried.data_type.clone()),
+                nullable: true,
+                doc: "A column of the source.".into(),
+            }));
+        }
+        contract
     }
 
     /// The Arrow schema that is written.
@@ -272,6 +307,7 @@ impl Contract {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::SourceColumn;
 
     #[test]
     fn every_file_is_read_and_is_its_tables() {
@@ -285,6 +321,28 @@ mod tests {
                 assert!(contract.columns.iter().any(|c| c.name == *key && !c.nullable), "{table} {key}");
             }
             contract.check_schema(&contract.arrow_schema()).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_job_knows_the_columns_that_it_cannot_carry() {
+        let names: Vec<_> = contract(Table::Documents).columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names, crate::job::DOCUMENTS_COLUMNS);
+    }
+
+    #[test]
+    fn ids_are_numbers_in_every_table_and_only_documents_carries_columns() {
+        let columns = vec![SourceColumn { name: "title".into(), data_type: DataType::Utf8 }];
+        let source = SourceTypes { id: IdType::Int64, columns };
+        for table in Table::ALL {
+            let schema = contract(table).over(&source).arrow_schema();
+            for name in ["id", "id_a", "id_b", "cluster_id"] {
+                let kind = schema.field_with_name(name).ok().map(|field| field.data_type());
+                assert!(kind.is_none_or(|kind| *kind == DataType::Int64), "{table} {name}");
+            }
+            assert_eq!(schema.fields().last().unwrap().name() == "title", table == Table::Documents);
+            let unsigned = |field: &Arc<Field>| field.data_type().to_string().contains("UInt");
+            assert!(!schema.fields().iter().any(unsigned), "{table}");
         }
     }
 

@@ -6,7 +6,9 @@
 mod audit;
 mod contract;
 mod manifest;
+mod source_types;
 
 pub use self::audit::Depth;
 pub use self::contract::{Column, Contract, Reason, Table, Type, contract};
 pub use self::manifest::check_manifest;
+pub use self::source_types::{IdType, SourceColumn, SourceTypes, carried};

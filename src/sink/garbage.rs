@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use object_store::path::Path;
 
 use super::attempt::Record;
-use super::layout::{MANIFEST, WORK};
+use super::layout::WORK;
 use super::local;
-use super::manifest::{Run, Stage};
+use super::manifest::Stage;
 use super::names::{Attempt, whole_name};
 use super::{Layout, attempt, claim};
 use crate::error::{Context, Result};
@@ -61,7 +61,7 @@ impl Garbage {
 /// # Errors
 /// When the store does not answer, or the manifest is of another version: then nobody knows what it names.
 pub async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
-    let finished = output.read::<Run>(MANIFEST).await?;
+    let finished = output.manifest().await?;
     let there = there(output).await?;
     let mut known = Known::default();
     if let Some(run) = &finished {

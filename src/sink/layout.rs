@@ -14,9 +14,10 @@ use serde::de::DeserializeOwned;
 use url::Url;
 
 use super::local;
-use super::manifest::File;
+use super::manifest::{File, Run};
 use crate::address;
 use crate::error::{Context, Error, Result};
+use crate::job::FORMAT_VERSION;
 use crate::local_path;
 use crate::schema::Table;
 
@@ -171,6 +172,20 @@ impl Layout {
     /// When the store does not answer.
     pub async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
         self.read_bytes(MANIFEST).await
+    }
+
+    /// Reads the manifest of a finished run, whose rows this program may or may not be able to read: see
+    /// [`Run::check_format`]. None where there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer, or it is no manifest, or that of a newer program.
+    pub async fn manifest(&self) -> Result<Option<Run>> {
+        let manifest = self.read::<Run>(MANIFEST).await?;
+        // What an older program wrote is known; what a newer one means by its names is not.
+        if let Some(newer) = manifest.as_ref().filter(|run| run.format_version > u64::from(FORMAT_VERSION)) {
+            newer.check_format(&self.shown)?;
+        }
+        Ok(manifest)
     }
 
     /// Reads a JSON file of the output; none where there is none.

@@ -8,7 +8,9 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::{as_string_array, as_uint32_array, as_uint64_array};
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::job::FORMAT_VERSION;
+use crate::schema::SourceTypes;
 
 /// One Parquet file of a table.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -110,6 +112,9 @@ pub struct Run {
     pub job: serde_json::Value,
     /// The files that were read.
     pub inputs: Vec<Input>,
+    /// What the tables' columns take from the source; text ids and no columns in older outputs.
+    #[serde(default)]
+    pub source: SourceTypes,
     /// Counts of the run by name, such as `documents`, `candidates`, `pairs`.
     pub counts: BTreeMap<String, u64>,
     /// Rejected documents by reason.
@@ -134,6 +139,23 @@ impl Run {
     /// Its files.
     pub fn files(&self) -> impl Iterator<Item = &File> {
         self.tables.values().flat_map(|table| &table.files)
+    }
+
+    /// Whether this program reads the rows of the tables. Their files can be named, compared and removed all the same.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where the output, which the user calls `shown`, has another format.
+    pub fn check_format(&self, shown: &str) -> Result<()> {
+        let Self { format_version, resemblance, .. } = self;
+        if *format_version == u64::from(FORMAT_VERSION) {
+            return Ok(());
+        }
+        Err(Error::input(format!(
+            "{shown} holds tables of format {format_version}, which resemblance {resemblance} wrote, and this is resemblance {}, \
+             which reads and writes format {FORMAT_VERSION}: run the job again with --overwrite, or with another output.url, or \
+             use the version that wrote it",
+            env!("CARGO_PKG_VERSION")
+        )))
     }
 
     /// The paths of its files, inside the output.

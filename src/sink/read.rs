@@ -22,6 +22,8 @@ use super::Layout;
 use super::check::{Damage, What, damaged};
 use super::manifest::File;
 use crate::error::{Error, Result};
+use crate::schema::{Table, contract};
+use crate::udf::expr_fn::unsigned_bits;
 
 /// The rows of `files`, which have the columns of `schema`. Reads nothing yet.
 ///
@@ -53,6 +55,32 @@ pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<Ma
     let config =
         ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
     Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
+}
+
+/// The rows of a public table that [`frame`] or SQL gives, as steps and queries compute on them: signed numbers become the
+/// unsigned ones of the same bits. Here alone they are turned back. What the source brought, ids and columns that are carried,
+/// stays.
+///
+/// # Errors
+/// When the frame lacks a column that it should have.
+pub fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
+    let contract = contract(table);
+    let has_unsigned_bits = |name: &str| {
+        contract.columns.iter().any(|column| column.name == name && column.kind.has_unsigned_bits())
+    };
+    let columns: Vec<Expr> = frame
+        .schema()
+        .columns()
+        .into_iter()
+        .map(|column| {
+            let name = column.name.clone();
+            match has_unsigned_bits(&name) {
+                true => unsigned_bits(Expr::Column(column)).alias(name),
+                false => Expr::Column(column),
+            }
+        })
+        .collect();
+    Ok(frame.select(columns)?)
 }
 
 /// A table that is read whole or not at all: a scan is planned only over every file that the manifest names, each with the

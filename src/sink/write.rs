@@ -37,6 +37,8 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::File;
 use super::names::Attempt;
+use crate::schema;
+use crate::udf::unsigned_bits::reinterpret;
 
 /// Encoded bytes at which a row group ends, at most and at least. Between them, a 32nd of the memory pool for each
 /// writer: what is encoded is held until its group ends, and once more while it goes to the store.
@@ -55,8 +57,12 @@ pub struct Target {
     pub folder: String,
     /// Which rows it takes.
     pub rows: Rows,
-    /// Its columns, found by name in the input and cast to these types.
+    /// Its columns, found by name in the input and brought to these types: unsigned numbers become the signed ones of the
+    /// same bits where this says so, and all others are cast.
     pub schema: SchemaRef,
+    /// How many of them, the last ones, are columns of the source, which bear other names in the input: see
+    /// [`crate::schema::carried`].
+    pub carried: usize,
 }
 
 /// Which rows of the input a table takes.
@@ -296,8 +302,17 @@ impl Part {
             _ => batch.clone(),
         };
         let mut columns = Vec::with_capacity(self.target.schema.fields().len());
-        for field in self.target.schema.fields() {
-            columns.push(cast(named(&batch, field.name())?, field.data_type())?);
+        let own = self.target.schema.fields().len().saturating_sub(self.target.carried);
+        for (at, field) in self.target.schema.fields().iter().enumerate() {
+            let column = match at.checked_sub(own) {
+                Some(carried) => named(&batch, &schema::carried(carried))?,
+                None => named(&batch, field.name())?,
+            };
+            // Where the table has the signed type of the same width, its numbers are the same bits.
+            columns.push(match reinterpret(column, field.data_type()) {
+                Some(same_bits) => same_bits,
+                None => cast(column, field.data_type())?,
+            });
         }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.target.schema), columns, &options)?)
@@ -339,7 +354,7 @@ fn properties(schema: &SchemaRef) -> ParquetResult<WriterProperties> {
             DataType::List(item) => {
                 ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()])
             }
-            DataType::UInt64 => ColumnPath::from(field.name().as_str()),
+            DataType::UInt64 | DataType::Int64 => ColumnPath::from(field.name().as_str()),
             _ => continue,
         };
         properties = properties.set_column_dictionary_enabled(path.clone(), false);

@@ -1,4 +1,4 @@
-//! The columns of a format -> the four that every format has.
+//! The columns of a format -> those that every format has.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Column;
@@ -8,15 +8,16 @@ use datafusion::logical_expr::{Expr, and, cast, lit, when};
 
 use crate::error::{Error, Result};
 use crate::job::{Id, Source};
+use crate::schema::{self, IdType, SourceColumn};
 
-/// The columns that the job's id and text need, each once, in the order in which it names them.
+/// The columns that the job's id and text need and those that it carries, each once, in the order in which it names them.
 pub(super) fn needed(source: &Source) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     let id: &[String] = match &source.id {
         Id::Columns(columns) => columns,
         Id::RowNumber | Id::Path => &[],
     };
-    for name in id.iter().chain(&source.text) {
+    for name in id.iter().chain(&source.text).chain(&source.columns) {
         if !names.contains(&name.as_str()) {
             names.push(name);
         }
@@ -40,11 +41,30 @@ fn value(values: &Values, name: &str) -> Result<Expr> {
         .ok_or_else(|| Error::bug(format!("no value was made for column `{name}`")))
 }
 
-/// The id (Utf8View): null where a part of it is null.
+/// The columns that the job carries, as these types, under the names by which they travel.
+pub(super) fn carried(values: &Values, columns: &[SourceColumn]) -> Result<Vec<Expr>> {
+    let one = |(at, column): (usize, &SourceColumn)| {
+        let value = value(values, &column.name)?;
+        let value = match column.data_type {
+            DataType::Utf8 => value,
+            _ => cast(value, column.data_type.clone()),
+        };
+        Ok(value.alias(schema::carried(at)))
+    };
+    columns.iter().enumerate().map(one).collect()
+}
+
+/// The id (Utf8View, or Int64 where `kind` says so): null where a part of it is null.
 ///
 /// `several` files put the file's name before the row number, which is only unique within a file.
-pub(super) fn id(source: &Source, values: &Values, several: bool) -> Result<Expr> {
+pub(super) fn id(source: &Source, values: &Values, several: bool, kind: IdType) -> Result<Expr> {
     let id = match &source.id {
+        Id::Columns(names) if kind == IdType::Int64 => {
+            let [name] = names.as_slice() else {
+                return Err(Error::bug("an id of several columns is no number"));
+            };
+            return Ok(cast(value(values, name)?, DataType::Int64));
+        }
         Id::Columns(names) => {
             let parts = names
                 .iter()

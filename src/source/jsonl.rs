@@ -20,7 +20,7 @@ use super::number_rows::value_name;
 use super::parse_files::ParsedTable;
 use super::to_parse::Parser;
 use crate::error::{Context, Error, Result};
-use crate::job::{self, OnError};
+use crate::job::{self, Id, OnError};
 
 /// Files whose first rows are read at the same time; each holds up to [`SAMPLE_BYTES`].
 const CONCURRENT_SAMPLES: usize = 4;
@@ -63,7 +63,12 @@ pub(super) async fn table(
         let path = path(&shape, name)
             .ok_or_else(|| missing(name, &format!("the first rows of {first}"), shape.names()))?;
         let is_text = source.text.iter().any(|text| text == name);
-        let kind = kind(&shape, &path, name, is_text)?;
+        let is_id = matches!(&source.id, Id::Columns(ids) if ids.iter().any(|id| id == name));
+        let kind = match is_text || is_id {
+            true => kind(&shape, &path, name, is_text)?,
+            // Whatever is carried goes nowhere but into a column of text.
+            false => carried_kind(&shape, &path, name)?,
+        };
         let path = path.into_iter().map(str::to_owned).collect();
         wanted.push(JsonValue { name: name.to_owned(), path, kind });
         values.push((name.to_owned(), column(value_name(i))));
@@ -278,6 +283,17 @@ fn kind(shape: &Shape, path: &[&str], name: &str, is_text: bool) -> Result<Value
         (false, true, false) if *float => Ok(ValueKind::Number),
         (false, true, false) => Ok(ValueKind::Integer),
         _ => Err(Error::job(format!("id column `{name}` holds {}: ids must be of one type", kinds()))),
+    }
+}
+
+/// What the value at `path`, which is only carried, must be in every row.
+fn carried_kind(shape: &Shape, path: &[&str], name: &str) -> Result<ValueKind> {
+    match at(shape, path) {
+        Some(shape) if shape.array || !shape.fields.is_empty() => Err(Error::job(format!(
+            "the column `{name}` of `source.columns` holds {}: name one of their fields, or another column",
+            shape.kinds()
+        ))),
+        _ => Ok(ValueKind::Any),
     }
 }
 

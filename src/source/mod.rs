@@ -4,7 +4,7 @@
 //! under [`NumberRowsExec`], which says of each row where it stood. All other formats are read by [`ParseFilesExec`], of whose
 //! batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`, `json_line`,
 //! `sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of every format the
-//! same five columns.
+//! same columns.
 
 mod batch;
 mod bytes;
@@ -46,6 +46,7 @@ use object_store::path::Path;
 
 use crate::error::Result;
 use crate::job::{self, Format};
+use crate::schema::{IdType, SourceColumn, SourceTypes};
 
 pub use json_line::{JsonValue, ValueKind};
 pub use number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec};
@@ -63,10 +64,13 @@ pub struct Documents {
     /// |---|---|---|
     /// | `source` | Utf8View | the file's path as the user would write it |
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
-    /// | `id` | Utf8View, nullable | null where a part of the id is null |
+    /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
     /// | `text` | Utf8View, nullable | null where there is none |
     /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` (a text in another encoding), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is no text) |
+    /// | [`carried`](crate::schema::carried)`(0)`, .. | those of `types`, nullable | the columns that the job carries |
     pub frame: DataFrame,
+    /// The types that the source gives to the tables' columns.
+    pub types: SourceTypes,
     /// Every file of the input, sorted by path.
     pub inputs: Vec<job::InputFile>,
 }
@@ -124,9 +128,13 @@ pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Li
     let files = &listed.files;
     let inputs = listed.inputs();
     let read = read(source.format, files);
+    let text_column = |name: &String| SourceColumn { name: name.clone(), data_type: DataType::Utf8 };
+    let mut types =
+        SourceTypes { id: IdType::Utf8, columns: source.columns.iter().map(text_column).collect() };
     let (table, values, defects): (Arc<dyn TableProvider>, _, _) = match source.format {
         Format::Parquet => {
-            let (table, values) = parquet::table(ctx, source, &read).await?;
+            let (table, values, found) = parquet::table(ctx, source, &read).await?;
+            types = found;
             (Arc::new(table), values, false)
         }
         Format::Csv => {
@@ -152,13 +160,15 @@ pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Li
         Format::Text => values.first().map_or_else(|| columns::column("value_0"), |(_, text)| text.clone()),
         _ => columns::text(source, &values)?,
     };
-    let frame = ctx.read_table(table)?.select(vec![
+    let mut selected = vec![
         columns::column("source"),
         columns::column("position"),
-        columns::id(source, &values, files.len() > 1)?.alias("id"),
+        columns::id(source, &values, files.len() > 1, types.id)?.alias("id"),
         text.alias("text"),
         defect.alias("defect"),
-    ])?;
+    ];
+    selected.extend(columns::carried(&values, &types.columns)?);
+    let frame = ctx.read_table(table)?.select(selected)?;
     let frame = match listed.unnamable.as_slice() {
         [] => frame,
         files => {
@@ -166,7 +176,7 @@ pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Li
             frame.union(ctx.read_batch(rejects)?)?
         }
     };
-    Ok(Documents { frame, inputs })
+    Ok(Documents { frame, types, inputs })
 }
 
 /// A row for each file that nothing could name, in the columns of [`Documents`].
@@ -176,13 +186,16 @@ fn unnamable(files: &[job::InputFile], schema: SchemaRef) -> Result<RecordBatch>
     let nullable = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
     let schema: SchemaRef = Arc::new(Schema::new(schema.fields().iter().map(nullable).collect::<Vec<_>>()));
     let paths = StringViewArray::from_iter_values(files.iter().map(|file| &file.path));
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(paths),
-        Arc::new(UInt64Array::from(vec![0; rows])),
-        new_null_array(&DataType::Utf8View, rows),
-        new_null_array(&DataType::Utf8View, rows),
-        Arc::new(StringArray::from(vec!["invalid_name"; rows])),
+    let mut columns: Vec<ArrayRef> =
+        schema.fields().iter().map(|field| new_null_array(field.data_type(), rows)).collect();
+    let known: [(&str, ArrayRef); 3] = [
+        ("source", Arc::new(paths)),
+        ("position", Arc::new(UInt64Array::from(vec![0; rows]))),
+        ("defect", Arc::new(StringArray::from(vec!["invalid_name"; rows]))),
     ];
+    for (name, values) in known {
+        columns[schema.index_of(name)?] = values;
+    }
     Ok(RecordBatch::try_new(schema, columns)?)
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::compute::can_cast_types;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::datasource::listing::FileRange;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -11,7 +11,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::chunks::{Piece, batch_rows};
-use super::columns::{Values, column, missing, needed};
+use super::columns::{self, Values, missing, needed};
 use super::footer;
 use super::listing::File;
 use super::number_rows::value_name;
@@ -19,6 +19,7 @@ use super::pin::Pins;
 use super::scan::{FileTable, Scan};
 use crate::error::{Error, Result};
 use crate::job;
+use crate::schema::{IdType, SourceColumn, SourceTypes};
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
@@ -31,23 +32,27 @@ struct Footer {
     schema: Schema,
 }
 
-/// The table of `files`, and the job's columns in it.
+/// The table of `files`, the job's columns in it, and the types that those of them have that go into the tables.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for a file that is no Parquet or lacks a column that others have;
-/// [`Kind::Job`](crate::error::Kind::Job) for a column that none has or whose type is no text (id: has no text form).
+/// [`Kind::Job`](crate::error::Kind::Job) for a column that none has or whose type is no text (id: has no text form; carried:
+/// has no form that every engine reads).
 pub(super) async fn table(
     ctx: &SessionContext,
     source: &job::Source,
     files: &[Arc<File>],
-) -> Result<(FileTable, Values)> {
+) -> Result<(FileTable, Values, SourceTypes)> {
     let footers: Vec<Footer> = stream::iter(files.iter().cloned())
         .map(|file| read_footer(ctx, file))
         .buffered(CONCURRENT_FOOTERS)
         .try_collect()
         .await?;
     let names = needed(source);
-    let schema = table_schema(source, &names, &footers)?;
+    let id = id_type(source, &footers)?;
+    let schema = table_schema(source, &names, &footers, id)?;
+    let column = |name: &String| carried_column(name, &footers);
+    let types = SourceTypes { id, columns: source.columns.iter().map(column).collect::<Result<_>>()? };
 
     let mut scans: Vec<Scan> = Vec::new();
     for footer in &footers {
@@ -57,9 +62,9 @@ pub(super) async fn table(
         scan.batch_rows = scan.batch_rows.min(rows);
         scan.pieces.extend(pieces);
     }
-    let values =
-        names.iter().enumerate().map(|(i, name)| (name.to_string(), column(value_name(i)))).collect();
-    Ok((FileTable::new(schema, (0..names.len()).collect(), scans), values))
+    let value = |(i, name): (usize, &&str)| (name.to_string(), columns::column(value_name(i)));
+    let values = names.iter().enumerate().map(value).collect();
+    Ok((FileTable::new(schema, (0..names.len()).collect(), scans), values, types))
 }
 
 fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan {
@@ -80,7 +85,7 @@ async fn read_footer(ctx: &SessionContext, file: Arc<File>) -> Result<Footer> {
 }
 
 /// The needed columns with the types in which they are read: text as views, which have no 2 GiB limit in a batch.
-fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer]) -> Result<SchemaRef> {
+fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer], id: IdType) -> Result<SchemaRef> {
     let mut fields = Vec::with_capacity(names.len());
     for name in names {
         for footer in footers {
@@ -88,7 +93,7 @@ fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer]) -> Res
                 return Err(Error::job(format!("{} has more than one column `{name}`", footer.file.path)));
             }
         }
-        let of = |footer: &Footer| footer.schema.field_with_name(name).ok().map(|f| f.data_type().clone());
+        let of = |footer: &Footer| type_of(footer, name);
         let Some((first, data_type)) = footers.iter().find_map(|footer| Some((footer, of(footer)?))) else {
             let place = footers.first().map_or("the input", |footer| footer.file.path.as_str());
             let there =
@@ -96,6 +101,7 @@ fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer]) -> Res
             return Err(missing(name, place, there));
         };
         let is_text = source.text.iter().any(|text| text == name);
+        let is_id = ids(source).iter().any(|id| id == name);
         let mut read_as = read_as(&data_type);
         for footer in footers {
             let Some(data_type) = of(footer) else {
@@ -110,7 +116,7 @@ fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer]) -> Res
                     footer.file.path
                 )));
             }
-            if !can_cast_types(&data_type, &DataType::Utf8View) {
+            if is_id && !can_cast_types(&data_type, &DataType::Utf8View) {
                 return Err(Error::job(format!(
                     "id column `{name}` of {} is of type {data_type}, which has no form as text",
                     footer.file.path
@@ -120,9 +126,103 @@ fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer]) -> Res
                 read_as = DataType::Utf8View;
             }
         }
+        if is_id && id == IdType::Int64 {
+            read_as = DataType::Int64;
+        }
         fields.push(Field::new(*name, read_as, true));
     }
     Ok(Arc::new(Schema::new(fields)))
+}
+
+fn type_of(footer: &Footer, name: &str) -> Option<DataType> {
+    footer.schema.field_with_name(name).ok().map(|field| field.data_type().clone())
+}
+
+fn ids(source: &job::Source) -> &[String] {
+    match &source.id {
+        job::Id::Columns(names) => names,
+        job::Id::RowNumber | job::Id::Path => &[],
+    }
+}
+
+/// The type of the job's ids: numbers, where the id is one column of integers that 64 bits with a sign hold. The first file
+/// says so, and the others must agree: ids of two kinds have no order in common.
+fn id_type(source: &job::Source, footers: &[Footer]) -> Result<IdType> {
+    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
+    let [name] = ids(source) else { return Ok(IdType::Utf8) };
+    let kind = |data_type: &DataType| match data_type {
+        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => IdType::Int64,
+        _ => IdType::Utf8,
+    };
+    let mut found = footers.iter().filter_map(|footer| Some((footer, type_of(footer, name)?)));
+    // That there is none is said where the columns are looked at.
+    let Some((first, of_first)) = found.next() else { return Ok(IdType::Utf8) };
+    match found.find(|(_, data_type)| kind(data_type) != kind(&of_first)) {
+        None => Ok(kind(&of_first)),
+        Some((other, of_other)) => Err(Error::input(format!(
+            "id column `{name}` is of type {of_first} in {}, and of type {of_other} in {}: write it with one type in all files, \
+             whole numbers of at most 64 bits with a sign or text",
+            first.file.path, other.file.path
+        ))),
+    }
+}
+
+/// The column `name` as `documents` carries it.
+fn carried_column(name: &str, footers: &[Footer]) -> Result<SourceColumn> {
+    let mut carried: Option<(&Footer, DataType)> = None;
+    for footer in footers {
+        let Some(data_type) = type_of(footer, name) else { continue };
+        let Some(written) = written_as(&data_type) else {
+            return Err(Error::job(format!(
+                "column `{name}` of {} is of type {data_type}, which `source.columns` cannot carry: expected strings, numbers, \
+                 booleans, dates or timestamps",
+                footer.file.path
+            )));
+        };
+        match &carried {
+            None => carried = Some((footer, written)),
+            Some((_, of_first)) if *of_first == written => {}
+            Some((first, of_first)) => {
+                return Err(Error::input(format!(
+                    "column `{name}` of `source.columns` is of type {of_first} in {}, and of type {data_type} in {}: write it \
+                     with one type in all files",
+                    first.file.path, footer.file.path
+                )));
+            }
+        }
+    }
+    match carried {
+        Some((_, data_type)) => Ok(SourceColumn { name: name.to_owned(), data_type }),
+        None => Err(Error::bug(format!("column `{name}` was found and is not there"))),
+    }
+}
+
+/// The type in which a column is carried: its own, or the next that every engine reads; none for other types.
+fn written_as(data_type: &DataType) -> Option<DataType> {
+    use DataType as T;
+    Some(match data_type {
+        text if is_string(text) => T::Utf8,
+        T::Boolean
+        | T::Int8
+        | T::Int16
+        | T::Int32
+        | T::Int64
+        | T::Float32
+        | T::Float64
+        | T::Date32
+        | T::Decimal128(_, _)
+        | T::Timestamp(TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond, _) => {
+            data_type.clone()
+        }
+        T::UInt8 => T::Int16,
+        T::UInt16 => T::Int32,
+        T::UInt32 => T::Int64,
+        T::UInt64 => T::Decimal128(20, 0),
+        T::Float16 => T::Float32,
+        T::Date64 => T::Date32,
+        T::Timestamp(TimeUnit::Second, zone) => T::Timestamp(TimeUnit::Millisecond, zone.clone()),
+        _ => return None,
+    })
 }
 
 fn read_as(data_type: &DataType) -> DataType {

@@ -11,6 +11,7 @@ use datafusion::functions_window::expr_fn::{dense_rank, lag};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
+use super::carried;
 use super::empty_text::empty;
 use crate::error::Result;
 use crate::job::Shingle;
@@ -22,7 +23,8 @@ use crate::udf::expr_fn::{document_key, shingle_texts};
 /// # Errors
 /// When the frame has other columns.
 pub fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
-    let cut = documents.select(vec![
+    let carried = carried(&documents);
+    let mut columns = vec![
         col("source"),
         col("position"),
         col("id"),
@@ -31,18 +33,22 @@ pub fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
         col("reason"),
         // A rejected text is not cut: it may be anything.
         shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts"),
-    ])?;
+    ];
+    columns.extend(carried.iter().cloned());
+    let cut = documents.select(columns)?;
     // Told here, for below a document without shingles would get those of another with its id.
     let none = coalesce(vec![array_length(col("texts")), lit(0_u64)]).eq(lit(0_u64));
     let too_short = when(none, lit("too_short")).end()?;
-    Ok(cut.select(vec![
+    let mut columns = vec![
         col("source"),
         col("position"),
         col("id"),
         col("doc"),
         coalesce(vec![col("reason"), empty("texts", shingle)?, too_short]).alias("reason"),
         col("texts"),
-    ])?)
+    ];
+    columns.extend(carried);
+    Ok(cut.select(columns)?)
 }
 
 /// (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row for each shingle of each
@@ -83,7 +89,8 @@ pub fn numbered(cuts: DataFrame, numbers: DataFrame) -> Result<DataFrame> {
     let sets = numbers
         .select(vec![col("doc").alias("numbered"), col("number")])?
         .aggregate(vec![col("numbered")], vec![array_agg(col("number")).alias("set")])?;
-    Ok(cuts.join(sets, JoinType::Left, &["doc"], &["numbered"], None)?.select(vec![
+    let carried = carried(&cuts);
+    let mut columns = vec![
         col("source"),
         col("position"),
         col("id"),
@@ -91,5 +98,7 @@ pub fn numbered(cuts: DataFrame, numbers: DataFrame) -> Result<DataFrame> {
         col("reason"),
         array_sort(when(col("reason").is_null(), col("set")).end()?, lit("ASC"), lit("NULLS FIRST"))
             .alias("shingles"),
-    ])?)
+    ];
+    columns.extend(carried);
+    Ok(cuts.join(sets, JoinType::Left, &["doc"], &["numbered"], None)?.select(columns)?)
 }

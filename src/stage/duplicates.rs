@@ -7,6 +7,7 @@ use datafusion::functions_window::expr_fn::{first_value, row_number};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
+use super::carried;
 use super::shingles::shingles;
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash};
@@ -58,6 +59,7 @@ pub fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> 
         col("position").alias("duplicate_position"),
         col("reason").alias("duplicate_reason"),
     ])?;
+    let carried = carried(&documents);
     let joined = duplicates.join(
         documents,
         JoinType::Right,
@@ -66,14 +68,10 @@ pub fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> 
         None,
     )?;
     let reason = datafusion::functions::expr_fn::coalesce(vec![col("reason"), col("duplicate_reason")]);
-    Ok(joined.select(vec![
-        col("source"),
-        col("position"),
-        col("id"),
-        col("text"),
-        col("doc"),
-        reason.alias("reason"),
-    ])?)
+    let mut columns =
+        vec![col("source"), col("position"), col("id"), col("text"), col("doc"), reason.alias("reason")];
+    columns.extend(carried);
+    Ok(joined.select(columns)?)
 }
 
 /// The `most` least keys that come more than once: (doc, ..) -> (doc: UInt64), in order.

@@ -17,3 +17,11 @@ pub mod prefix;
 pub mod scores;
 pub mod shingles;
 pub mod signatures;
+
+use datafusion::prelude::{DataFrame, Expr, col};
+
+/// The columns of the source that a frame carries, in their order: see [`crate::schema::carried`].
+pub(crate) fn carried(frame: &DataFrame) -> Vec<Expr> {
+    let has = |name: &String| frame.schema().as_arrow().column_with_name(name).is_some();
+    (0..).map(crate::schema::carried).take_while(has).map(|name| col(name.as_str())).collect()
+}

@@ -4,6 +4,7 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
+use super::carried;
 use super::dictionary;
 use super::empty_text::empty;
 use crate::error::Result;
@@ -21,7 +22,8 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
         let cuts = dictionary::cuts(documents, shingle)?;
         return measured(dictionary::numbered(cuts.clone(), dictionary::numbers(cuts)?)?);
     }
-    let cut = documents.select(vec![
+    let carried = carried(&documents);
+    let mut columns = vec![
         col("source"),
         col("position"),
         col("id"),
@@ -30,15 +32,19 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
         col("reason"),
         // A rejected text is not cut: it may be anything.
         shingles_of(when(col("reason").is_null(), col("text")).end()?, shingle).alias("shingles"),
-    ])?;
-    measured(cut.select(vec![
+    ];
+    columns.extend(carried.iter().cloned());
+    let cut = documents.select(columns)?;
+    let mut columns = vec![
         col("source"),
         col("position"),
         col("id"),
         col("doc"),
         coalesce(vec![col("reason"), empty("shingles", shingle)?]).alias("reason"),
         col("shingles"),
-    ])?)
+    ];
+    columns.extend(carried);
+    measured(cut.select(columns)?)
 }
 
 /// (source, position, id, doc, reason, shingles) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
@@ -54,7 +60,8 @@ pub fn measured(cut: DataFrame) -> Result<DataFrame> {
     let too_short = when(count.clone().eq(lit(0_u64)), lit("too_short"))
         .when(count.clone().gt(lit(MOST_SHINGLES as u64)), lit("too_long"))
         .end()?;
-    Ok(cut.select(vec![
+    let carried = carried(&cut);
+    let mut columns = vec![
         col("source"),
         col("position"),
         col("id"),
@@ -64,5 +71,7 @@ pub fn measured(cut: DataFrame) -> Result<DataFrame> {
         count.alias("shingle_count"),
         set_hash(col("shingles"), 0).alias("set_hash_0"),
         set_hash(col("shingles"), 1).alias("set_hash_1"),
-    ])?)
+    ];
+    columns.extend(carried);
+    Ok(cut.select(columns)?)
 }

@@ -8,7 +8,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, Float64Array, ListArray, PrimitiveArray,
 };
 use datafusion::arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, internal_datafusion_err, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
@@ -22,14 +22,21 @@ pub fn field(function: &str, data_type: DataType) -> Result<FieldRef> {
     Ok(Arc::new(Field::new(function, data_type, true)))
 }
 
-/// The type that a list argument is read as: a list of `item`. Every kind of list of integers can be cast to it.
+/// The type that a list argument is read as: a list of `item`, or of the signed numbers of its width, which stand for the
+/// unsigned ones of the same bits. Every other kind of list of integers can be cast to a list of `item`.
 pub fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
+    let is_bits = |of: &DataType| {
+        matches!((of, item), (DataType::Int64, DataType::UInt64) | (DataType::Int32, DataType::UInt32))
+    };
     let of = match given {
         DataType::Null => return Ok(list_of(item.clone())),
-        DataType::List(of) if of.data_type() == item => return Ok(given.clone()),
+        DataType::List(of) if of.data_type() == item || is_bits(of.data_type()) => return Ok(given.clone()),
         DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => of.data_type(),
         other => return plan_err!("{function} takes lists of {item}, and got {other}"),
     };
+    if is_bits(of) {
+        return Ok(list_of(of.clone()));
+    }
     // SQL reads a list of numbers on both sides of 2^63 as decimals.
     if of.is_integer() || of.is_null() || matches!(of, DataType::Decimal128(_, 0)) {
         Ok(list_of(item.clone()))
@@ -179,13 +186,14 @@ pub struct Rows<'a, T: ArrowPrimitiveType> {
 }
 
 impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
-    /// The rows of `array`, which is a list of `T`; with `repeated` its first row stands for every row.
+    /// The rows of `array`, which is a list of `T` or of the signed numbers of its width, as [`list_type`] has it; with
+    /// `repeated` its first row stands for every row.
     ///
     /// # Errors
     /// If a list has a null among its elements.
     pub fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self> {
         let list: &ListArray = downcast(array)?;
-        let values: &PrimitiveArray<T> = downcast(list.values())?;
+        let values = list.values();
         if values.null_count() > 0 {
             // Nulls outside of every list are allowed, and so are those that a null list lies over.
             let holes = |row: &usize| {
@@ -199,7 +207,12 @@ impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
                 ));
             }
         }
-        Ok(Self { list, values: values.values(), repeated })
+        let values = match values.data_type() {
+            DataType::Int64 => bits::<Int64Type, T>(values)?,
+            DataType::Int32 => bits::<Int32Type, T>(values)?,
+            _ => downcast::<PrimitiveArray<T>>(values)?.values(),
+        };
+        Ok(Self { list, values, repeated })
     }
 
     /// Rows in the array.
@@ -215,6 +228,14 @@ impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
             &self.values[start..end]
         })
     }
+}
+
+/// The values of an array of `A` as the numbers of `T` that have the same bits.
+fn bits<A: ArrowPrimitiveType, T: ArrowPrimitiveType>(array: &ArrayRef) -> Result<&[T::Native]> {
+    if size_of::<A::Native>() != size_of::<T::Native>() {
+        return Err(internal_datafusion_err!("got {} after coercion", array.data_type()));
+    }
+    Ok(downcast::<PrimitiveArray<A>>(array)?.values().inner().typed_data())
 }
 
 fn bounds(list: &ListArray, row: usize) -> (usize, usize) {

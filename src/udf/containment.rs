@@ -70,8 +70,8 @@ impl ScalarUDFImpl for Containment {
                  0.75\n\
                  ```",
             )
-            .with_argument("a", "The set that may be a part: a list of UInt64 without nulls.")
-            .with_argument("b", "The set that it may be a part of: a list of UInt64 without nulls.")
+            .with_argument("a", "The set that may be a part: a list of UInt64, or of Int64 with the same bits, without nulls.")
+            .with_argument("b", "The set that it may be a part of: a list of UInt64, or of Int64 with the same bits, without nulls.")
             .with_related_udf("jaccard")
             .build()
         });

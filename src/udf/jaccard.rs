@@ -192,8 +192,8 @@ impl ScalarUDFImpl for Jaccard {
                  0.5\n\
                  ```",
             )
-            .with_argument("a", "A set: a list of UInt64 without nulls.")
-            .with_argument("b", "A set: a list of UInt64 without nulls.")
+            .with_argument("a", "A set: a list of UInt64, or of Int64 with the same bits, without nulls.")
+            .with_argument("b", "A set: a list of UInt64, or of Int64 with the same bits, without nulls.")
             .with_related_udf("containment")
             .with_related_udf("minhash_similarity")
             .build()

@@ -142,7 +142,7 @@ impl ScalarUDFImpl for LshBands {
                  [6318062648460624204, 1109957299823292354]\n\
                  ```",
             )
-            .with_argument("signature", "A list of UInt32, as `minhash` returns it.")
+            .with_argument("signature", "A list of UInt32, as `minhash` returns it, or of Int32 with the same bits.")
             .with_argument("bands", "Bands, b: a literal of at least 1. More bands at the same rows find more pairs.")
             .with_argument("rows", "Values in a band, r: a literal of at least 1. More rows find fewer pairs.")
             .with_argument(

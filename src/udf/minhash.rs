@@ -191,7 +191,7 @@ impl ScalarUDFImpl for Minhash {
                  [1651866024, 773068804, 3892349525, 81763595]\n\
                  ```",
             )
-            .with_argument("shingles", "The set: a list of UInt64 without nulls. Order and repeats do not matter.")
+            .with_argument("shingles", "The set: a list of UInt64, or of Int64 with the same bits, without nulls. Order and repeats do not matter.")
             .with_argument("permutations", "The signature's length, a literal from 1 to 65535.")
             .with_argument("seed", "What the hash functions are drawn from, a literal of at least 0.")
             .with_argument("modulus", "The c of the family linear, a literal in [2, 2^32); a prime is best.")

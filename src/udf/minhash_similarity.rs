@@ -99,7 +99,7 @@ impl ScalarUDFImpl for MinhashSimilarity {
                  0.75\n\
                  ```",
             )
-            .with_argument("a", "A signature: a list of UInt32, as `minhash` returns it.")
+            .with_argument("a", "A signature: a list of UInt32, as `minhash` returns it, or of Int32 with the same bits.")
             .with_argument("b", "A signature of the same length and the same seed.")
             .with_related_udf("minhash")
             .with_related_udf("jaccard")

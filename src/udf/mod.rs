@@ -12,7 +12,8 @@
 //! | [`containment`] | two shingle sets | the share of the first that is in the second |
 //!
 //! The functions hold no settings: sizes and seeds are literal arguments, so that a plan names them in full wherever it
-//! is executed. Sets are sorted lists of `UInt64` without repeats, signatures lists of `UInt32`.
+//! is executed. Sets are sorted lists of `UInt64` without repeats, signatures lists of `UInt32`; both may also come as lists of
+//! the signed type of the same width, whose bits they then are, as the public tables have them.
 
 mod arguments;
 pub mod containment;
@@ -32,6 +33,7 @@ pub mod set_hash;
 pub mod shingle_texts;
 pub mod shingles;
 pub mod signature_set;
+pub mod unsigned_bits;
 mod vector;
 pub mod words;
 
@@ -63,6 +65,7 @@ pub fn of_stages() -> Vec<Arc<ScalarUDF>> {
         Arc::new(ScalarUDF::from(shingle_texts::ShingleTexts::default())),
         Arc::new(ScalarUDF::from(set_hash::SetHash::default())),
         Arc::new(ScalarUDF::from(signature_set::SignatureSet::default())),
+        Arc::new(ScalarUDF::from(unsigned_bits::UnsignedBits::default())),
     ]
 }
 
@@ -93,7 +96,7 @@ pub mod expr_fn {
 
     use super::{
         containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, one_permutation,
-        set_hash, shingle_texts, shingles, signature_set,
+        set_hash, shingle_texts, shingles, signature_set, unsigned_bits,
     };
     use crate::job::{BucketHash, Lsh, Shingle, ShingleHash, Unit, Words};
 
@@ -188,6 +191,11 @@ pub mod expr_fn {
     /// `signature_set(signature)`: a list of UInt64.
     pub fn signature_set(signature: Expr) -> Expr {
         call(signature_set::SignatureSet::default(), vec![signature])
+    }
+
+    /// `unsigned_bits(x)`: the unsigned numbers of the same bits.
+    pub fn unsigned_bits(x: Expr) -> Expr {
+        call(unsigned_bits::UnsignedBits::default(), vec![x])
     }
 
     /// `containment(a, b)`: a Float64 in [0, 1].

@@ -199,7 +199,7 @@ impl ScalarUDFImpl for OnePermutation {
                  [3558495407, 2257628742, 2735623570, 2358461157]\n\
                  ```",
             )
-            .with_argument("shingles", "The set: a list of UInt64 without nulls. Order and repeats do not matter.")
+            .with_argument("shingles", "The set: a list of UInt64, or of Int64 with the same bits, without nulls. Order and repeats do not matter.")
             .with_argument("permutations", "The signature's length, a literal from 1 to 65535.")
             .with_argument("seed", "What the hash functions are drawn from, a literal of at least 0.")
             .with_related_udf("minhash")

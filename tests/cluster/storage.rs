@@ -1,7 +1,10 @@
 //! A cluster that reads from and writes to S3, also when that fails for a while; and executors whose disks are full.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+
+use datafusion::arrow::array::{RecordBatch, StringArray};
 
 use super::faults::{Scene, works};
 use super::{QUIET, job_file, parquet_files};
@@ -21,13 +24,28 @@ fn stored(s3: &S3, count: usize) -> (Cluster, std::path::PathBuf, Rows) {
         let path = entry.unwrap().path();
         s3.put(&format!("in/{}", path.file_name().unwrap().display()), std::fs::read(&path).unwrap());
     }
-    let expected = rows_alone(
+    let mut expected = rows_alone(
         &job_file(cluster.folder(), &source),
         &cluster.folder().join("alone"),
         &["shingle.size=4"],
     );
+    // The same files in another place.
+    let documents = expected.remove("documents").unwrap();
+    expected.insert("documents".into(), moved(&documents, &s3.url("in/")));
     let job = job_file(cluster.folder(), Path::new(&s3.url("in/")));
     (cluster, job, expected)
+}
+
+/// Documents that were read from files of the same names in `folder`.
+fn moved(documents: &RecordBatch, folder: &str) -> RecordBatch {
+    let sources = strings(documents, "source").into_iter().map(|source| {
+        let name = source.rsplit('/').next().unwrap();
+        format!("{folder}{name}")
+    });
+    let mut columns = documents.columns().to_vec();
+    columns[documents.schema().index_of("source").unwrap()] =
+        Arc::new(StringArray::from_iter_values(sources));
+    RecordBatch::try_new(documents.schema(), columns).unwrap()
 }
 
 #[test]

@@ -177,6 +177,7 @@ async fn numbers(context: &SessionContext, rows: u64) -> Arc<dyn ExecutionPlan> 
         folder: "numbers".into(),
         rows: Rows::All,
         schema: Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, true)])),
+        carried: 0,
     };
     let store = ObjectStoreUrl::parse("s3://data").unwrap();
     Arc::new(WriteExec::new(

@@ -118,6 +118,10 @@ impl Engine for Refusing {
         self.engine.task_bytes()
     }
 
+    fn bucket_bytes(&self) -> u64 {
+        self.engine.bucket_bytes()
+    }
+
     async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
         self.engine.run(step, plan, watch).await
     }

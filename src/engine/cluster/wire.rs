@@ -49,6 +49,7 @@ struct Table {
     folder: String,
     rows: Rows,
     schema: Vec<u8>,
+    carried: usize,
 }
 
 impl PhysicalExtensionCodec for Codec {
@@ -99,6 +100,7 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
                 folder: target.folder.clone(),
                 rows: target.rows.clone(),
                 schema: schema_bytes(&target.schema)?,
+                carried: target.carried,
             })
         };
         return Ok(Some(Node::Write {
@@ -138,8 +140,8 @@ fn plan(
         Node::Operator(operator) => operator.over(vec![input])?,
         Node::Write { store, root, attempt, targets } => {
             let target = |table: Table| -> Result<Target> {
-                let Table { table, folder, rows, schema } = table;
-                Ok(Target { table, folder, rows, schema: schema_of(&schema)? })
+                let Table { table, folder, rows, schema, carried } = table;
+                Ok(Target { table, folder, rows, schema: schema_of(&schema)?, carried })
             };
             let targets = targets.into_iter().map(target).collect::<Result<_>>()?;
             let root = Path::parse(root).map_err(object_store::Error::from)?;
@@ -247,6 +249,7 @@ mod tests {
             folder: "documents".into(),
             rows: Rows::Null("reason".into()),
             schema: Arc::clone(&schema),
+            carried: 1,
         };
         let store = ObjectStoreUrl::parse("s3://bucket").unwrap();
         let input = rows(&[DataType::Utf8]);
@@ -263,7 +266,7 @@ mod tests {
         assert_eq!((back.store_url(), back.root()), (&store, &root));
         let [table] = back.targets() else { panic!("one table was sent") };
         assert_eq!((&table.table, &table.folder, &table.rows), (&target.table, &target.folder, &target.rows));
-        assert_eq!(table.schema, schema);
+        assert_eq!((&table.schema, table.carried), (&schema, 1));
     }
 
     #[test]

@@ -1,0 +1,60 @@
+//! The id of a document, of the type that its output has ids of.
+
+use std::fmt;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::common::cast::as_string_array;
+use datafusion::prelude::{Expr, cast, col, lit};
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::schema::IdType;
+
+/// An id. The ids of one output are all of one kind, and in the order of it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(untagged)]
+pub enum Id {
+    /// One of a column of integers.
+    Number(i64),
+    /// Any other.
+    Text(String),
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Id::Number(number) => number.fmt(f),
+            Id::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Id {
+    /// The id in an expression.
+    pub(super) fn literal(&self) -> Expr {
+        match self {
+            Id::Number(number) => lit(*number),
+            Id::Text(text) => lit(text.as_str()),
+        }
+    }
+}
+
+/// The column `id` of a table whose ids are of this type, in the form that [`ids`] reads.
+pub(super) fn column(kind: IdType) -> Expr {
+    match kind {
+        IdType::Utf8 => cast(col("id"), DataType::Utf8).alias("id"),
+        IdType::Int64 => col("id"),
+    }
+}
+
+/// The ids of a column that are not null.
+///
+/// # Errors
+/// When it is not a column of ids.
+pub(super) fn ids(column: &ArrayRef) -> Result<Vec<Id>> {
+    Ok(match column.data_type() {
+        DataType::Int64 => column.as_primitive::<Int64Type>().iter().flatten().map(Id::Number).collect(),
+        _ => as_string_array(column)?.iter().flatten().map(|id| Id::Text(id.to_owned())).collect(),
+    })
+}

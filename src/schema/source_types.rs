@@ -1,0 +1,76 @@
+//! What the columns of an output's tables take from the source.
+
+use datafusion::arrow::datatypes::DataType;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The types that the source gives to columns. They are known when the source is opened, and the manifest holds them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceTypes {
+    /// The type of ids, in every table.
+    pub id: IdType,
+    /// The columns of the source that `documents` carries, in their order.
+    pub columns: Vec<SourceColumn>,
+}
+
+/// The type of ids.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum IdType {
+    /// Text, in order of UTF-8 bytes.
+    #[default]
+    Utf8,
+    /// A number, in order of numbers: the id is one column of an integer type.
+    Int64,
+}
+
+/// A column of the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceColumn {
+    /// Its name.
+    pub name: String,
+    /// The Arrow type that is written.
+    #[serde(rename = "type", serialize_with = "to_text", deserialize_with = "from_text")]
+    pub data_type: DataType,
+}
+
+fn to_text<S: Serializer>(data_type: &DataType, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(data_type)
+}
+
+fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DataType, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|e| D::Error::custom(format!("{text:?} is no type of a column: {e}")))
+}
+
+/// The name by which a column of the source travels until it is written: its own could be one of ours.
+pub fn carried(at: usize) -> String {
+    format!("carried_{at}")
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::datatypes::TimeUnit;
+
+    use super::*;
+
+    #[test]
+    fn every_type_is_read_back_as_it_was_written() {
+        for data_type in [
+            DataType::Utf8,
+            DataType::Boolean,
+            DataType::Int8,
+            DataType::Float32,
+            DataType::Date32,
+            DataType::Decimal128(20, 0),
+            DataType::Timestamp(TimeUnit::Nanosecond, None),
+            DataType::Timestamp(TimeUnit::Microsecond, Some("Europe/Berlin".into())),
+        ] {
+            let column = SourceColumn { name: "a".into(), data_type };
+            let types = SourceTypes { id: IdType::Int64, columns: vec![column] };
+            let text = serde_json::to_string(&types).unwrap();
+            assert_eq!(serde_json::from_str::<SourceTypes>(&text).unwrap(), types, "{text}");
+        }
+        let wrong = serde_json::from_str::<SourceColumn>(r#"{"name": "a", "type": "Int65"}"#).unwrap_err();
+        assert!(wrong.to_string().contains("Int65"), "{wrong}");
+    }
+}

@@ -1,0 +1,508 @@
+//! What other programs see of an output: types that every engine reads, where each text is, ids of the source's own type, and
+//! the columns of the source that the job names.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float32Array, Int8Array, Int32Array, Int64Array,
+    ListArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array, UInt64Array,
+};
+use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
+use predicates::prelude::*;
+use resemblance::error::Kind;
+use resemblance::schema::{IdType, SourceColumn};
+use resemblance::udf::document_key::document_key;
+use tempfile::tempdir;
+
+use crate::support::*;
+
+/// Ids whose order as numbers is not that of their texts.
+const IDS: [i64; 6] = [9, 10, 100, -3, 2_000_000_000, 11];
+
+/// Three documents that are nearly alike, two copies, and one that is too short.
+fn texts() -> [String; 6] {
+    let long = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen";
+    [
+        long.to_owned(),
+        format!("{long} fifteen"),
+        format!("{long} sixteen seventeen"),
+        "a b c d e f".to_owned(),
+        "a b c d e f".to_owned(),
+        "short".to_owned(),
+    ]
+}
+
+fn write(path: &Path, columns: Vec<(&str, ArrayRef)>) {
+    write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 100);
+}
+
+fn text_column() -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(texts()))
+}
+
+fn int64s(batch: &RecordBatch, column: &str) -> Vec<Option<i64>> {
+    batch.column_by_name(column).unwrap().as_primitive::<Int64Type>().iter().collect()
+}
+
+// ---- no unsigned columns -------------------------------------------------------------------------------------------------
+
+#[test]
+fn no_table_has_an_unsigned_column() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    write_parquet(&source, &corpus(31, 60, 30), 20);
+    for (name, sets) in [("hashes", &[][..]), ("dictionary", &["shingle.hash=dictionary"])] {
+        let output = folder.path().join(name);
+        run(&job(&source, &output, sets)).unwrap();
+        for (table, batch) in manifest(&output).tables.keys().zip(tables(&output)) {
+            for field in batch.schema().fields() {
+                let said = field.data_type().to_string();
+                assert!(!said.contains("UInt"), "{table}.{} is {said}", field.name());
+            }
+        }
+        let documents = table(&output, "documents");
+        let keys = int64s(&documents, "doc");
+        for (id, key) in strings(&documents, "id").iter().zip(&keys) {
+            assert_eq!(key.unwrap().cast_unsigned(), document_key(id));
+        }
+        assert!(keys.iter().flatten().any(|key| *key < 0), "no key has the highest bit set");
+        let lists: &ListArray = documents.column_by_name("shingles").unwrap().as_list();
+        for list in lists.iter() {
+            let list = list.unwrap();
+            let list = list.as_primitive::<Int64Type>().values();
+            assert!(list.is_sorted_by(|a, b| a.cast_unsigned() < b.cast_unsigned()));
+        }
+    }
+}
+
+/// Whoever looks into documents/ with SQL calls the functions on what is stored there.
+#[test]
+fn sql_functions_take_the_lists_that_are_stored() {
+    let folder = tempdir().unwrap();
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    write_parquet(&source, &corpus(32, 60, 30), 20);
+    run(&job(&source, &output, &[])).unwrap();
+    assert!(table(&output, "pairs").num_rows() > 0);
+    let query = "SELECT count(*) AS pairs, \
+        sum(CASE WHEN abs(jaccard(a.shingles, b.shingles) - p.jaccard) < 1e-12 \
+            AND abs(containment(a.shingles, b.shingles) - p.containment_a) < 1e-12 \
+            AND minhash_similarity(a.signature, b.signature) = p.estimate \
+            AND minhash(a.shingles, 128, 42) = arrow_cast(minhash(a.shingles, 128, 42), 'List(UInt32)') \
+            AND minhash_similarity(minhash(a.shingles, 128, 42), a.signature) = 1.0 \
+            AND lsh_bands(a.signature, 4, 2) = lsh_bands(minhash(a.shingles, 128, 42), 4, 2) \
+            THEN 1 ELSE 0 END) AS agree \
+        FROM pairs p JOIN documents a ON a.id = p.id_a JOIN documents b ON b.id = p.id_b";
+    let asked = resemblance().arg("sql").arg(&output).arg(query).arg("--json").assert().success();
+    let said = String::from_utf8_lossy(&asked.get_output().stdout).into_owned();
+    let row: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(row["pairs"], row["agree"], "{said}");
+    assert_eq!(row["pairs"], table(&output, "pairs").num_rows(), "{said}");
+}
+
+// ---- where a text is -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn documents_say_where_each_text_is() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in");
+    std::fs::create_dir(&input).unwrap();
+    let mut documents = corpus(33, 40, 30);
+    documents[7].1 = "short".into();
+    for (at, part) in documents.chunks(25).enumerate() {
+        write_parquet(&input.join(format!("{at}.parquet")), part, 10);
+    }
+    for sets in [&[][..], &["source.duplicate_ids=reject"], &["shingle.hash=dictionary"]] {
+        let output = folder.path().join("out");
+        run(&job(&input, &output, sets)).unwrap();
+        let place =
+            |at: usize| (input.join(format!("{}.parquet", at / 25)).display().to_string(), (at % 25) as i64);
+        let expected: BTreeMap<_, _> =
+            documents.iter().enumerate().map(|(at, (id, _))| (id.clone(), place(at))).collect();
+        let mut seen = 0;
+        for name in ["documents", "rejects"] {
+            let rows = table(&output, name);
+            let places = strings(&rows, "source").into_iter().zip(int64s(&rows, "position"));
+            for (id, (source, position)) in strings(&rows, "id").into_iter().zip(places) {
+                assert_eq!((source, position.unwrap()), expected[&id], "{name} {id} {sets:?}");
+                seen += 1;
+            }
+        }
+        assert_eq!((seen, table(&output, "rejects").num_rows()), (40, 1));
+        std::fs::remove_dir_all(&output).unwrap();
+    }
+}
+
+// ---- ids -----------------------------------------------------------------------------------------------------------------
+
+/// Rows of a table with every id as text, to be held against those of another run.
+fn cells(output: &Path, name: &str, columns: &[&str]) -> Vec<Vec<String>> {
+    let rows = table(output, name);
+    let columns: Vec<Vec<String>> = columns.iter().map(|column| strings(&rows, column)).collect();
+    let mut cells: Vec<Vec<String>> =
+        (0..rows.num_rows()).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect();
+    cells.sort();
+    cells
+}
+
+#[test]
+fn an_integer_id_is_a_number_in_every_table() {
+    let folder = tempdir().unwrap();
+    let of_type: [(&str, ArrayRef); 3] = [
+        ("int64", Arc::new(Int64Array::from_iter_values(IDS))),
+        ("int32", Arc::new(Int32Array::from_iter_values(IDS.map(|id| id as i32)))),
+        ("text", Arc::new(StringArray::from_iter_values(IDS.map(|id| id.to_string())))),
+    ];
+    for (name, ids) in of_type {
+        let source = folder.path().join(format!("{name}.parquet"));
+        write(&source, vec![("id", ids), ("text", text_column())]);
+        for (to, set) in [("", "output.expand=all"), ("star", "output.expand=star")] {
+            run(&job(&source, &folder.path().join(format!("{name}{to}")), &[set])).unwrap();
+        }
+    }
+    for (name, batch) in
+        manifest(&folder.path().join("int32")).tables.keys().zip(tables(&folder.path().join("int32")))
+    {
+        for field in batch.schema().fields().iter().filter(|field| field.name().contains("id")) {
+            assert_eq!(*field.data_type(), DataType::Int64, "{name}.{}", field.name());
+        }
+    }
+    for name in ["int64", "int32"] {
+        for star in ["", "star"] {
+            let output = folder.path().join(format!("{name}{star}"));
+            assert_eq!(manifest(&output).source.id, IdType::Int64);
+            let pairs = table(&output, "pairs");
+            let mut found: Vec<_> = int64s(&pairs, "id_a").into_iter().zip(int64s(&pairs, "id_b")).collect();
+            found.sort();
+            let pair = |a: i64, b: i64| (Some(a), Some(b));
+            assert_eq!(
+                found,
+                [pair(-3, 2_000_000_000), pair(9, 10), pair(9, 100), pair(10, 100)],
+                "{name}{star}"
+            );
+            let clusters = table(&output, "clusters");
+            let mut of: Vec<_> =
+                int64s(&clusters, "id").into_iter().zip(int64s(&clusters, "cluster_id")).collect();
+            of.sort();
+            assert_eq!(
+                of,
+                [pair(-3, -3), pair(9, 9), pair(10, 9), pair(100, 9), pair(2_000_000_000, -3)],
+                "{name}{star}"
+            );
+            assert_eq!(int64s(&table(&output, "rejects"), "id"), [Some(11)]);
+        }
+    }
+    // Text ids are as they were: "10" before "9".
+    let text = folder.path().join("text");
+    assert_eq!(manifest(&text).source.id, IdType::Utf8);
+    assert!(cells(&text, "pairs", &["id_a", "id_b"]).contains(&vec!["10".into(), "9".into()]));
+    // Whatever the type is, keys and sketches are those of the id's decimal text.
+    let sketch = ["id", "position", "doc", "shingle_count"];
+    assert_eq!(cells(&text, "documents", &sketch), cells(&folder.path().join("int32"), "documents", &sketch));
+    let lists = |name: &str, column: &str| {
+        let rows = table(&folder.path().join(name), "documents");
+        let lists = rows.column_by_name(column).unwrap().as_list::<i32>().clone();
+        let ids = strings(&rows, "id").into_iter();
+        ids.zip((0..lists.len()).map(|row| lists.value(row))).collect::<BTreeMap<_, _>>()
+    };
+    for column in ["signature", "shingles"] {
+        assert_eq!(lists("text", column), lists("int32", column), "{column}");
+    }
+}
+
+#[test]
+fn neighbors_are_asked_for_by_number() {
+    let folder = tempdir().unwrap();
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let ids = Arc::new(Int64Array::from_iter_values(IDS));
+    write(&source, vec![("id", ids), ("text", text_column())]);
+    run(&job(&source, &output, &[])).unwrap();
+    let ask = |id: &str| resemblance().arg("neighbors").arg(&output).args(["--json", "--id", id]).assert();
+    let found = |id: &str| -> Vec<serde_json::Value> {
+        let asked = ask(id).success();
+        let lines = String::from_utf8_lossy(&asked.get_output().stdout).into_owned();
+        lines
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["id"].clone())
+            .collect()
+    };
+    assert_eq!(found("9"), [10, 100]);
+    // As numbers are written, and never itself.
+    assert_eq!(found("009"), [10, 100]);
+    assert_eq!(found("-3"), [2_000_000_000]);
+    ask("12").code(2).stderr(predicate::str::contains("no document has the id `12`; near it are `10`"));
+    ask("nine")
+        .code(2)
+        .stderr(predicate::str::contains("`nine`").and(predicate::str::contains("whole numbers")));
+    ask("11")
+        .code(2)
+        .stderr(predicate::str::contains("was rejected").and(predicate::str::contains("position 5")));
+    let shown = resemblance()
+        .args(["sql"])
+        .arg(&output)
+        .arg("SELECT id_a + 1 AS next FROM pairs WHERE id_b = 10")
+        .arg("--json")
+        .assert();
+    shown.success().stdout("{\"next\":10}\n");
+}
+
+#[test]
+fn a_number_that_comes_twice_is_named() {
+    let folder = tempdir().unwrap();
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let ids = Arc::new(UInt32Array::from(vec![Some(7), Some(7), None, Some(8), Some(9), Some(10)]));
+    write(&source, vec![("id", ids), ("text", text_column())]);
+    let error = run(&job(&source, &output, &[])).unwrap_err();
+    assert_eq!(error.kind(), Kind::Input);
+    assert!(error.to_string().contains("`7` is the id of several documents"), "{error}");
+    run(&job(&source, &output, &["source.duplicate_ids=reject"])).unwrap();
+    let rejects = table(&output, "rejects");
+    let found: Vec<_> = int64s(&rejects, "id").into_iter().zip(strings(&rejects, "reason")).collect();
+    let expected = [(Some(7), "duplicate_id"), (None, "missing_id"), (Some(10), "too_short")];
+    assert_eq!(found, expected.map(|(id, reason)| (id, reason.to_owned())));
+}
+
+#[test]
+fn files_agree_about_the_type_of_ids() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in");
+    std::fs::create_dir(&input).unwrap();
+    let ids = |from: i64| IDS.map(|id| (id + from).rem_euclid(1_000_000_007));
+    write(
+        &input.join("a.parquet"),
+        vec![("id", Arc::new(Int64Array::from_iter_values(ids(0)))), ("text", text_column())],
+    );
+    let unsigned = UInt32Array::from_iter_values(ids(1_000).map(|id| id as u32));
+    write(&input.join("b.parquet"), vec![("text", text_column()), ("id", Arc::new(unsigned))]);
+    // Integers of any width that 64 bits with a sign hold are one type.
+    let output = folder.path().join("out");
+    run(&job(&input, &output, &[])).unwrap();
+    assert_eq!(manifest(&output).source.id, IdType::Int64);
+    let mut found: Vec<i64> = int64s(&table(&output, "documents"), "id").into_iter().flatten().collect();
+    found.sort();
+    let mut expected: Vec<i64> = [ids(0), ids(1_000)].iter().flat_map(|ids| ids[..5].to_vec()).collect();
+    expected.sort();
+    assert_eq!(found, expected);
+    // What does not fit is text, as before, and so is an id of several columns.
+    for (name, sets, ids) in [
+        ("uint64", &[][..], Arc::new(UInt64Array::from_iter_values(IDS.map(|id| id as u64))) as ArrayRef),
+        ("two", &["source.id=['id', 'text']"], Arc::new(Int64Array::from_iter_values(IDS))),
+    ] {
+        let (source, output) = (folder.path().join(format!("{name}.parquet")), folder.path().join(name));
+        write(&source, vec![("id", ids), ("text", text_column())]);
+        run(&job(&source, &output, sets)).unwrap();
+        assert_eq!(manifest(&output).source.id, IdType::Utf8, "{name}");
+    }
+    let first = &strings(&table(&folder.path().join("uint64"), "documents"), "id")[0];
+    assert!(first.parse::<u64>().is_ok(), "{first}");
+    write(&input.join("c.parquet"), vec![("id", text_column()), ("text", text_column())]);
+    let error = run(&job(&input, &folder.path().join("mixed"), &[])).unwrap_err();
+    assert_eq!(error.kind(), Kind::Input);
+    let said = error.to_string();
+    assert!(
+        ["`id`", "Int64 in", "a.parquet", "Utf8 in", "c.parquet"].iter().all(|part| said.contains(part)),
+        "{said}"
+    );
+}
+
+// ---- columns of the source -----------------------------------------------------------------------------------------------
+
+/// One column of each kind that is carried, and under which type.
+fn many() -> Vec<(&'static str, ArrayRef, DataType)> {
+    let zone = TimestampMicrosecondArray::from_iter_values(0..6).with_timezone("UTC");
+    vec![
+        (
+            "title",
+            Arc::new(StringArray::from(vec![Some("a"), None, Some("c"), Some("d"), None, Some("f")])),
+            DataType::Utf8,
+        ),
+        // Names that this program itself uses on the way.
+        (
+            "reason",
+            Arc::new(StringArray::from_iter_values(["r0", "r1", "r2", "r3", "r4", "r5"])),
+            DataType::Utf8,
+        ),
+        ("set_hash_0", Arc::new(Int8Array::from_iter_values(-3..3)), DataType::Int8),
+        (
+            "stars",
+            Arc::new(Float32Array::from_iter_values([0.5, 1.5, 2.5, 3.5, 4.5, 5.5])),
+            DataType::Float32,
+        ),
+        (
+            "good",
+            Arc::new(BooleanArray::from(vec![true, false, true, false, true, false])),
+            DataType::Boolean,
+        ),
+        ("day", Arc::new(Date32Array::from_iter_values(-1..5)), DataType::Date32),
+        ("when", Arc::new(zone), DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
+        ("small", Arc::new(UInt32Array::from_iter_values(u32::MAX - 5..=u32::MAX)), DataType::Int64),
+        (
+            "large",
+            Arc::new(UInt64Array::from_iter_values(u64::MAX - 5..=u64::MAX)),
+            DataType::Decimal128(20, 0),
+        ),
+    ]
+}
+
+#[test]
+fn columns_of_the_source_are_carried_into_documents() {
+    let folder = tempdir().unwrap();
+    let source = folder.path().join("in.parquet");
+    let mut columns: Vec<(&str, ArrayRef)> =
+        vec![("id", Arc::new(Int64Array::from_iter_values(IDS))), ("text", text_column())];
+    columns.extend(many().into_iter().map(|(name, array, _)| (name, array)));
+    write(&source, columns);
+    let names: Vec<&str> = many().iter().map(|(name, ..)| *name).chain(["text"]).collect();
+    let set = format!("source.columns={names:?}");
+    for (to, more) in [
+        ("plain", "name=x"),
+        ("twice", "source.duplicate_ids=reject"),
+        ("dictionary", "shingle.hash=dictionary"),
+    ] {
+        let output = folder.path().join(to);
+        run(&job(&source, &output, &[&set, more])).unwrap();
+        let rows = table(&output, "documents");
+        let own = ["id", "source", "position", "doc", "shingle_count", "signature", "shingles"];
+        let found: Vec<_> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
+        assert_eq!(found, [&own[..], &names].concat(), "{to}");
+        let positions = int64s(&rows, "position");
+        for (name, array, data_type) in many() {
+            let expected = datafusion::arrow::compute::cast(&array, &data_type).unwrap();
+            let carried = rows.column_by_name(name).unwrap();
+            assert_eq!(*carried.data_type(), data_type, "{to} {name}");
+            for (row, position) in positions.iter().enumerate() {
+                let position = position.unwrap() as usize;
+                assert_eq!(&carried.slice(row, 1), &expected.slice(position, 1), "{to} {name} {position}");
+            }
+        }
+        for (text, position) in strings(&rows, "text").iter().zip(&positions) {
+            assert_eq!(*text, texts()[position.unwrap() as usize]);
+        }
+        // What is rejected keeps its own reason.
+        assert_eq!(strings(&table(&output, "rejects"), "reason"), ["too_short"]);
+        let told = manifest(&output).source.columns;
+        assert_eq!(told[0], SourceColumn { name: "title".into(), data_type: DataType::Utf8 });
+        resemblance()
+            .arg("sql")
+            .arg(&output)
+            .args(["SELECT title, reason, large FROM documents WHERE position = 2", "--json"])
+            .assert()
+            .success()
+            .stdout("{\"title\":\"c\",\"reason\":\"r2\",\"large\":18446744073709551612}\n");
+    }
+    resemblance().arg("neighbors").arg(folder.path().join("plain")).args(["--id", "9"]).assert().success();
+}
+
+#[test]
+fn columns_of_other_formats_are_carried_as_text() {
+    let folder = tempdir().unwrap();
+    let rows = texts();
+    let csv: String = rows.iter().enumerate().map(|(i, text)| format!("{i},{text},t{i},{i}.5\n")).collect();
+    let json: String = (0..)
+        .zip(&rows)
+        .map(|(i, text)| format!("{{\"id\":{i},\"text\":\"{text}\",\"title\":\"t{i}\",\"stars\":{i}.5}}\n"))
+        .collect();
+    for (format, bytes) in [("csv", format!("id,text,title,stars\n{csv}")), ("jsonl", json)] {
+        let (source, output) = (folder.path().join(format!("in.{format}")), folder.path().join(format));
+        std::fs::write(&source, bytes).unwrap();
+        let format = format!("source.format={format}");
+        run(&job(&source, &output, &[&format, "source.columns=['stars', 'title']"])).unwrap();
+        let rows = cells(&output, "documents", &["id", "stars", "title"]);
+        let expected: Vec<_> =
+            (0..5).map(|i| vec![i.to_string(), format!("{i}.5"), format!("t{i}")]).collect();
+        assert_eq!(rows, expected, "{format}");
+    }
+}
+
+#[test]
+fn columns_that_cannot_be_carried_are_named() {
+    let folder = tempdir().unwrap();
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>((0..6).map(|i| Some([Some(i)])));
+    let ids = Arc::new(Int64Array::from_iter_values(IDS)) as ArrayRef;
+    write(&source, vec![("id", ids.clone()), ("text", text_column()), ("tags", Arc::new(lists))]);
+    let refused = |set: &str| {
+        let text = job_text(&source, &output);
+        let file = resemblance::job::file::read(&text, "test.toml", &[format!("source.columns={set}")]);
+        let error = match file.and_then(resemblance::job::resolve) {
+            Ok(job) => run(&job).unwrap_err(),
+            Err(error) => error,
+        };
+        assert_eq!(error.kind(), Kind::Job, "{error}");
+        error.to_string()
+    };
+    for (set, parts) in [
+        ("['Doc']", ["`Doc`", "of its own"]),
+        ("['shingles']", ["`shingles`", "of its own"]),
+        ("['title', 'text', 'title']", ["`title`", "twice"]),
+        ("['']", ["source.columns", "is empty"]),
+        ("['titel']", ["`titel`", "`text`"]),
+        ("['tags']", ["`tags`", "List(Int32)"]),
+    ] {
+        let said = refused(set);
+        assert!(parts.iter().all(|part| said.contains(part)), "{set}: {said}");
+    }
+    let two = folder.path().join("two");
+    std::fs::create_dir(&two).unwrap();
+    write(&two.join("a.parquet"), vec![("id", ids.clone()), ("text", text_column()), ("stars", ids.clone())]);
+    write(
+        &two.join("b.parquet"),
+        vec![("id", ids.clone()), ("text", text_column()), ("stars", text_column())],
+    );
+    let error = run(&job(&two, &output, &["source.columns=stars"])).unwrap_err();
+    assert_eq!(error.kind(), Kind::Input);
+    assert!(
+        ["`stars`", "a.parquet", "b.parquet"].iter().all(|part| error.to_string().contains(part)),
+        "{error}"
+    );
+}
+
+// ---- older and newer outputs ---------------------------------------------------------------------------------------------
+
+#[test]
+fn an_output_of_another_format_is_refused_with_what_to_do() {
+    let folder = tempdir().unwrap();
+    let (source, out) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    write_parquet(&source, &corpus(34, 30, 30), 20);
+    let job = folder.path().join("job.toml");
+    std::fs::write(&job, job_text(&source, &out)).unwrap();
+    let (job, shown) = (job.to_str().unwrap(), out.to_str().unwrap());
+    resemblance().args(["run", job]).assert().success();
+    let path = out.join("manifest.json");
+    let whole: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(whole["format_version"], 3);
+    let reading: [&[&str]; 3] =
+        [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
+    let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];
+    for format in [1, 2, 4] {
+        let mut told = whole.clone();
+        told["format_version"] = format.into();
+        told["resemblance"] = "0.0.7".into();
+        // What an older program did not write.
+        told.as_object_mut().unwrap().remove("source");
+        std::fs::write(&path, told.to_string()).unwrap();
+        for arguments in reading {
+            resemblance().args(arguments).assert().code(3).stderr(
+                predicate::str::contains(format!("tables of format {format}, which resemblance 0.0.7 wrote"))
+                    .and(predicate::str::contains("format 3"))
+                    .and(predicate::str::contains("--overwrite")),
+            );
+        }
+        // Bytes are bytes in every format, but a newer program may mean something else by its names.
+        for arguments in others {
+            let asked = resemblance().args(arguments).assert();
+            match format {
+                4 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 4"))),
+                _ => drop(asked.success()),
+            }
+        }
+    }
+    // The way out that the message names, which leaves nothing of the old result behind.
+    let before = manifest(&out);
+    resemblance().args(["run", job, "--overwrite"]).assert().success();
+    resemblance().args(["sql", shown, "SELECT 1 FROM pairs"]).assert().success();
+    for file in before.files() {
+        assert!(!out.join(&file.path).exists(), "{} is left", file.path);
+    }
+}
