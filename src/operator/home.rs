@@ -227,3 +227,110 @@ impl Parts {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use datafusion::arrow::array::{AsArray, ListArray, UInt64Array};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};
+    use datafusion::execution::memory_pool::FairSpillPool;
+    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use datafusion::prelude::{SessionConfig, SessionContext};
+
+    use super::*;
+    use crate::job::{Score, ScoreBy};
+
+    const DOCUMENTS: u64 = 1_000;
+    const SHINGLES: u64 = 500;
+
+    /// Keys that are spread as hashes are.
+    fn key(document: u64) -> u64 {
+        document.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    }
+
+    /// Documents of which each shares nine tenths of its shingles with the next, and every tenth pair of them no shingle.
+    fn set(document: u64) -> Vec<u64> {
+        let start = document / 10 * 10 * SHINGLES + document % 10 * SHINGLES / 20;
+        (start..start + SHINGLES).collect()
+    }
+
+    fn stream_of(batches: Vec<RecordBatch>) -> SendableRecordBatchStream {
+        let schema = batches[0].schema();
+        Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches.into_iter().map(Ok))))
+    }
+
+    fn sketches() -> SendableRecordBatchStream {
+        let batch = |documents: std::ops::Range<u64>| {
+            let docs = UInt64Array::from_iter_values(documents.clone().map(key));
+            let homes = UInt64Array::from_iter_values(documents.clone().map(|_| 3));
+            let some = |set: Vec<u64>| Some(set.into_iter().map(Some).collect::<Vec<_>>());
+            let shingles =
+                ListArray::from_iter_primitive::<UInt64Type, _, _>(documents.clone().map(|d| some(set(d))));
+            let signatures = ListArray::from_iter_primitive::<UInt32Type, _, _>(
+                documents.map(|d| Some(vec![Some(d as u32), Some(7)])),
+            );
+            let item = |name: &str, column: &ListArray| {
+                Field::new(name, datafusion::arrow::array::Array::data_type(column).clone(), true)
+            };
+            let schema = Schema::new(vec![
+                Field::new("home", DataType::UInt64, false),
+                Field::new("doc", DataType::UInt64, false),
+                item("shingles", &shingles),
+                item("signature", &signatures),
+            ]);
+            let columns: Vec<datafusion::arrow::array::ArrayRef> =
+                vec![Arc::new(homes), Arc::new(docs), Arc::new(shingles), Arc::new(signatures)];
+            RecordBatch::try_new(Arc::new(schema), columns).unwrap()
+        };
+        stream_of((0..DOCUMENTS).step_by(50).map(|start| batch(start..start + 50)).collect())
+    }
+
+    /// Every document with the next one.
+    fn pairs() -> SendableRecordBatchStream {
+        let ends = (1..DOCUMENTS).map(|d| (key(d - 1).min(key(d)), key(d - 1).max(key(d))));
+        let (a, b): (Vec<u64>, Vec<u64>) = ends.unzip();
+        let column = |name| Field::new(name, DataType::UInt64, false);
+        let schema = Arc::new(Schema::new(vec![column("home"), column("a"), column("b")]));
+        let batches = a.chunks(100).zip(b.chunks(100)).map(|(a, b)| {
+            let homes = UInt64Array::from(vec![3; a.len()]);
+            let (a, b) = (UInt64Array::from(a.to_vec()), UInt64Array::from(b.to_vec()));
+            let columns: Vec<datafusion::arrow::array::ArrayRef> =
+                vec![Arc::new(homes), Arc::new(a), Arc::new(b)];
+            RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
+        });
+        stream_of(batches.collect())
+    }
+
+    async fn scored(pool: usize) -> Result<BTreeSet<(u64, u64, u64)>> {
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(pool)));
+        let context = SessionContext::new_with_config_rt(SessionConfig::new(), runtime.build_arc().unwrap());
+        let score = Score { threshold: 0.8, by: ScoreBy::Shingles, prefilter: false };
+        let scorer = Scorer { score, bands: 1, rows: 1 };
+        let batches = score_at_home(sketches(), pairs(), scorer, context.task_ctx());
+        let batches: Vec<RecordBatch> = batches.try_collect().await?;
+        assert_eq!(context.runtime_env().memory_pool.reserved(), 0);
+        let mut rows = BTreeSet::new();
+        for batch in &batches {
+            let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
+            for ((a, b), shared) in column(0).into_iter().zip(column(1)).zip(column(2)) {
+                assert!(rows.insert((a, b, shared)), "{a} and {b} came twice");
+            }
+        }
+        Ok(rows)
+    }
+
+    #[tokio::test]
+    async fn a_home_that_is_too_large_is_scored_in_blocks() {
+        let whole = scored(1 << 30).await.unwrap();
+        let expected = (1..DOCUMENTS)
+            .filter(|d| !d.is_multiple_of(10))
+            .map(|d| (key(d - 1).min(key(d)), key(d - 1).max(key(d)), SHINGLES - SHINGLES / 20));
+        assert_eq!(whole, expected.collect());
+        // The sketches take four megabytes and more, and two segments of sixteen a little over half of one.
+        assert_eq!(scored(2 << 20).await.unwrap(), whole);
+        let error = scored(1 << 17).await.unwrap_err();
+        assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
+    }
+}

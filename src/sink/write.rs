@@ -183,8 +183,10 @@ impl ExecutionPlan for WriteExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let held = MemoryConsumer::new("Write").register(context.memory_pool());
         let row_group_bytes = match context.memory_pool().memory_limit() {
+            // No more partitions write at once than the session has.
             MemoryLimit::Finite(bytes) => {
-                bytes / (32 * self.properties.partitioning.partition_count().max(1))
+                let partitions = self.properties.partitioning.partition_count();
+                bytes / (32 * partitions.min(context.session_config().target_partitions()).max(1))
             }
             _ => usize::MAX,
         };
