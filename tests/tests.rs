@@ -26,6 +26,7 @@ mod limits;
 mod neighbors;
 mod ownership;
 mod pipeline;
+mod plans;
 mod platform;
 mod prefix;
 mod public_types;

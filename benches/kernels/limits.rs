@@ -193,3 +193,8 @@ with_vectors! {
         counts.iter().sum()
     }
 }
+
+/// Rows, read and written once.
+pub(super) fn copied(rows: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    rows.to_vec()
+}

@@ -8,6 +8,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot start ends there")]
 
+mod buckets;
 mod limits;
 mod sets;
 mod signatures;
@@ -38,5 +39,5 @@ fn hashes(seed: u64, count: usize) -> Vec<u64> {
     (0..count).map(|_| next()).collect()
 }
 
-criterion_group!(kernels, texts::texts, sets::sets, signatures::signatures);
+criterion_group!(kernels, texts::texts, sets::sets, signatures::signatures, buckets::buckets);
 criterion_main!(kernels);
