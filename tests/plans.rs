@@ -70,8 +70,11 @@ fn plans(name: &str, sets: &[&str]) {
         pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep).await.unwrap();
         engine.plans.into_inner().unwrap()
     });
-    let steps = pipeline::Step::of(&job);
-    assert!(steps.iter().all(|step| plans.contains_key(step.name().as_ref())), "{:?}", plans.keys());
+    // Components are found in this process, from rows that it holds.
+    let steps = pipeline::Step::of(&job).into_iter().filter(|step| *step != pipeline::Step::Components);
+    for step in steps {
+        assert!(plans.contains_key(step.name().as_ref()), "{step} is not among {:?}", plans.keys());
+    }
     for (step, plan) in plans {
         let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/plans/{name}/{step}.txt"));
         let found = normalized(&plan);

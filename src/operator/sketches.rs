@@ -8,6 +8,7 @@ use datafusion::arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use datafusion::common::cast::{as_list_array, as_uint32_array, as_uint64_array};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
 
 /// Document keys are hashes already: hashing them again would only cost time.
 #[derive(Default)]
@@ -91,7 +92,8 @@ impl Sketches {
     /// [`DataFusionError::ResourcesExhausted`] where the pool has no room, and then nothing was added.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         // An entry takes 16 bytes; the table that holds them is at most doubled while it grows.
-        self.held.try_grow(batch.get_array_memory_size() + 48 * batch.num_rows())?;
+        // The columns of a batch that comes from disk share one buffer.
+        self.held.try_grow(get_record_batch_memory_size(batch) + 48 * batch.num_rows())?;
         let number = u32::try_from(self.sketches.len()).map_err(|e| DataFusionError::External(e.into()))?;
         for (row, &doc) in (0u32..).zip(docs(batch)?) {
             self.by_doc.insert(doc, SketchRef { batch: number, row });
