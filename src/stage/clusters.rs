@@ -1,4 +1,4 @@
-//! clusters: documents that hang together through pairs.
+//! clusters: documents that are connected by pairs.
 
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::JoinType;
