@@ -103,8 +103,8 @@ pub fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> Se
     options.optimizer.join_reordering = false;
     options.optimizer.hash_join_single_partition_threshold = pool_bytes / HELD_PART;
     options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / HELD_PART / BYTES_OF_HELD_ROW;
-    // A filter that a join makes of the side that it holds is there when all partitions have read theirs. Where few of many
-    // partitions run at once, that is never.
+    // A join waits until all its partitions have read the side that they hold before it filters the other side by it. Where
+    // only some partitions run at once, it would wait for ever.
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     config

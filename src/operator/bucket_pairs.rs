@@ -206,7 +206,7 @@ struct Bucket {
     meeting: Meeting,
     id: u64,
     members: Vec<Member>,
-    /// It is hot, and more of its members may come; those that did are written by themselves.
+    /// Whether it is known to be hot before all of its members are there.
     hot: bool,
     /// The next pair to look at is (members[first], members[second]).
     first: usize,

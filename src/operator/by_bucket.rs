@@ -78,15 +78,15 @@ fn grow(rows: &mut Vec<Row>, more: usize, held: &MemoryReservation) -> bool {
 
 /// The same rows, those of a bucket next to each other, in an order that is the same for the same rows.
 ///
-/// Rows are scattered by the bucket's bits, multiplied together, to parts that fit into the processor's cache, and each
-/// part is sorted there: one pass over memory, where a sort that compares takes as many as there are halvings.
+/// Rows are scattered to parts that fit into the processor's cache, and each part is sorted there. That is one pass over
+/// memory; a sort by comparison makes a pass for each time that it halves the rows.
 pub fn group(rows: Vec<Row>) -> Vec<Row> {
     if rows.len() <= FEW {
         let mut rows = rows;
         rows.sort_unstable();
         return rows;
     }
-    // The bands of a signature may have left some bits of a bucket alike; an odd multiplier moves them all to the top.
+    // All bits of the bucket decide on the part, since some may be alike in all buckets: the product has them at its top.
     let part = |bucket: u64| (bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SCATTER_BITS)) as usize;
     let mut ends = vec![0_usize; 1 << SCATTER_BITS];
     for &(bucket, _) in &rows {

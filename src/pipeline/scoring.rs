@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::job::{Job, Method};
 use crate::schema::Table;
 use crate::stage;
-use crate::stage::scores::{Block, HOMES_PER_PARTITION};
+use crate::stage::scores::Block;
 
 /// Finds candidates, and says which table holds them; none where all pairs are to be scored.
 pub(super) async fn candidates(steps: &mut Steps<'_>, job: &Job) -> Result<Option<WorkTable>> {
@@ -66,9 +66,9 @@ pub(super) async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<
     // A pair asks for two sketches; of those that are there, each goes to as many homes as ask for it.
     let per_document = steps.bytes(Table::Documents) / documents.max(1);
     let bytes = (2 * pairs).saturating_mul(per_document + BYTES_OF_PREFIX);
-    let homes = HOMES_PER_PARTITION * steps.partitions(bytes) as u64;
+    let partitions = steps.partitions(bytes);
     let (documents, candidates) = (steps.table(Table::Documents)?, steps.table(candidates)?);
-    let frame = stage::scores::scores(documents, candidates, homes, &job.score, &job.lsh)?;
+    let frame = stage::scores::scores(documents, candidates, partitions, &job.score, &job.lsh)?;
     steps.run(Step::Scores, bytes, vec![frame]).await
 }
 

@@ -45,7 +45,7 @@ impl Block {
 }
 
 /// Homes of pairs for each partition that verifies them, so that partitions get about equally many.
-pub const HOMES_PER_PARTITION: u64 = 8;
+const HOMES_PER_PARTITION: u64 = 8;
 
 /// The documents that candidates ask for: (a, b) -> distinct (needed: UInt64).
 ///
@@ -60,19 +60,20 @@ pub fn needed(candidates: DataFrame) -> Result<DataFrame> {
 /// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::score::schema`] for the candidates that
 /// reach the threshold.
 ///
-/// Each pair has a home, one of `homes`: its lesser document decides which. A sketch travels once to each home that asks
-/// for it, and meets the home's pairs there.
+/// Each pair has a home, and its lesser document decides which. A sketch travels once to each home that asks for it, and
+/// meets the home's pairs there. There are some homes for each of the plan's `partitions`.
 ///
 /// # Errors
 /// When a frame lacks its columns.
 pub fn scores(
     documents: DataFrame,
     candidates: DataFrame,
-    homes: u64,
+    partitions: usize,
     score: &Score,
     lsh: &Lsh,
 ) -> Result<DataFrame> {
-    let home = || (col("a") % lit(homes.max(1))).alias("home");
+    let homes = HOMES_PER_PARTITION * partitions.max(1) as u64;
+    let home = || (col("a") % lit(homes)).alias("home");
     let asked = |document: &str| candidates.clone().select(vec![home(), col(document).alias("asked")]);
     let requests = asked("a")?.union(asked("b")?)?.distinct()?;
     let documents = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
