@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::normalize::Normalizer;
 use super::words::{each_word, next_cut};
 use crate::error::Result;
-use crate::job::{Normalize, Shingle, ShingleHash, Unit};
+use crate::job::{Normalize, Shingle, ShingleHash, Unit, Words};
 
 /// Bytes of text that are normalised at a time: few enough that every step finds them in the first-level cache.
 pub(super) const PIECE: usize = 16 << 10;
@@ -26,8 +26,8 @@ pub(super) trait Sink {
 /// Cuts `text` as `by` says, and gives every shingle to `sink`, in order and with repeats; whether the text has the
 /// words that `by` asks for.
 ///
-/// The room needed is that of a piece of text; texts in which no space precedes an ASCII letter are normalised whole,
-/// into two buffers.
+/// The room needed is that of a piece of text; texts in which no space precedes an ASCII letter, and those whose stop
+/// words leave by Unicode's rules, are normalised whole, into two buffers.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; nothing was taken then.
@@ -70,13 +70,20 @@ pub(super) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut im
     Ok(counted >= by.min_words)
 }
 
-/// Whether the text may be normalised piece by piece: once white space has become underscores, a cut between words is
-/// none any more.
+/// Whether the text may be normalised piece by piece: only where a cut between its words is one between those of the
+/// result.
 fn in_pieces(by: &Shingle) -> bool {
+    let by_words = by.unit == Unit::Word || by.min_words > 0;
+    // A piece starts with a letter. Where its word is taken out, white space may come first and a mark behind it, and
+    // by Unicode's rules all white space before a mark is one segment with it.
+    let takes_letters = by.normalize.iter().any(|step| matches!(step, Normalize::StopWords(_)));
+    if by_words && takes_letters && by.words == Words::Unicode {
+        return false;
+    }
+    // Once white space has become underscores, a cut between words is none any more.
     let mut steps =
         by.normalize.iter().skip_while(|step| **step != Normalize::SpacesToUnderscores).peekable();
     let underscores = steps.peek().is_some();
-    let by_words = by.unit == Unit::Word || by.min_words > 0;
     !(underscores && (by_words || steps.any(|s| matches!(s, Normalize::DigitsOut | Normalize::StopWords(_)))))
 }
 

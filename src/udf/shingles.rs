@@ -49,7 +49,8 @@ const UNSORTED: usize = 1 << 16;
 ///
 /// Appends nothing if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`. Beside
 /// `out`, which follows the number of *distinct* shingles and not the text's length, the room needed is that of a piece
-/// of text; texts in which no space precedes an ASCII letter are normalised whole, into two buffers.
+/// of text; texts in which no space precedes an ASCII letter, and those whose stop words leave by Unicode's rules, are
+/// normalised whole, into two buffers.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words, or if `by.hash` is
@@ -466,6 +467,20 @@ mod tests {
         scratch.most = 400_000;
         shingles(&text, &by(Unit::Word, 1, ShingleHash::Xxh3), &mut scratch, &mut out).unwrap();
         assert_eq!(out.len(), 1 + 100_001 + 400_000, "none too many");
+    }
+
+    /// A stop word at the start of a piece leaves white space before a mark, which is one segment with all of it.
+    #[test]
+    fn a_stop_word_between_pieces_changes_no_word() {
+        let mut words = by(Unit::Word, 1, ShingleHash::Xxh3);
+        words.normalize = vec![Normalize::StopWords("en".into())];
+        for text in ["x a a \u{93e}y", "x a \u{93e}", "x 1 a a \u{301}\u{93e} b"] {
+            let mut scratch = Scratch::default();
+            scratch.cut.piece = 1;
+            let mut out = Vec::new();
+            shingles(text, &words, &mut scratch, &mut out).unwrap();
+            assert_eq!(out, set_by_definition(text, &words), "{text:?}");
+        }
     }
 
     fn any_shingle() -> impl Strategy<Value = Shingle> {
