@@ -247,7 +247,7 @@ fn find_prints_which_file_is_similar_to_which() {
 fn sql_answers_queries_with_the_functions() {
     let folder = tempdir().unwrap();
     let job = job_file(folder.path(), &corpus(1, 60, 30), "");
-    resemblance().arg("run").arg(&job).assert().success();
+    resemblance().arg("run").arg(&job).args(["--set", "output.keep=shingles"]).assert().success();
     let out = folder.path().join("out");
     let query = "SELECT count(*) AS n, min(jaccard(a.shingles, b.shingles) - p.jaccard) AS low, \
                  max(jaccard(a.shingles, b.shingles) - p.jaccard) AS high \

@@ -9,6 +9,7 @@ use datafusion::arrow::datatypes::{Int32Type, Int64Type};
 use predicates::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{Engine, Job};
+use resemblance::query::again::Again;
 use resemblance::query::neighbors::{By, Neighbors, neighbors};
 use resemblance::query::sketch::{Sketch, of_document, of_text};
 use resemblance::query::{Finished, Id, unknown};
@@ -118,7 +119,22 @@ fn text_id(id: &str) -> Id {
 async fn ask(finished: &Finished, sketch: &Sketch, own: Option<&str>, by: By, top: usize) -> Neighbors {
     let job = finished.job().unwrap();
     let own = own.map(text_id);
-    neighbors(finished, sketch, own.as_ref(), &job.lsh, by, NonZeroUsize::new(top).unwrap()).await.unwrap()
+    let again = again(finished, &job).await;
+    let top = NonZeroUsize::new(top).unwrap();
+    neighbors(finished, again.as_ref(), sketch, own.as_ref(), &job.lsh, by, top).await.unwrap()
+}
+
+/// The source, where the output does not keep the shingles.
+async fn again<'a>(finished: &'a Finished, job: &'a Job) -> Option<Again<'a>> {
+    match finished.keeps_shingles().unwrap() {
+        true => None,
+        false => Some(Again::open(finished, job).await.unwrap()),
+    }
+}
+
+async fn stored(finished: &Finished, id: &str) -> Option<Sketch> {
+    let job = finished.job().unwrap();
+    of_document(finished, &text_id(id), again(finished, &job).await.as_ref()).await.unwrap()
 }
 
 /// Every tenth of the documents, held against the ranking by plain loops, whole and cut short.
@@ -127,7 +143,7 @@ fn equals_plain_loops<T: Ord>(output: &Path, plain: &Plain<T>, meet: Meet<'_>) {
         let mut candidates = 0;
         for of in (0..plain.ids.len()).step_by(plain.ids.len() / 10).take(10) {
             let id = &plain.ids[of];
-            let sketch = of_document(&finished, &text_id(id)).await.unwrap().unwrap();
+            let sketch = stored(&finished, id).await.unwrap();
             for by in [By::Estimate, By::Jaccard] {
                 let expected = plain.ranking(of, meet, by);
                 for top in [3, 100_000] {
@@ -136,7 +152,7 @@ fn equals_plain_loops<T: Ord>(output: &Path, plain: &Plain<T>, meet: Meet<'_>) {
                     let ranking: Ranking = found
                         .nearest
                         .into_iter()
-                        .map(|n| (n.id.to_string(), n.estimate, n.jaccard))
+                        .map(|n| (n.id.to_string(), n.estimate, n.jaccard.unwrap()))
                         .collect();
                     assert_eq!(ranking, expected[..expected.len().min(top)], "{id} {by:?} {top}");
                 }
@@ -166,9 +182,12 @@ fn neighbors_are_those_that_plain_loops_find() {
         ("dictionary", &DICTIONARY, equal_band),
         ("table", &["lsh.bucket_hash=crc32", "lsh.table_size=5000"], shared_table),
     ];
-    for (name, sets, meet) in cases {
-        let output = folder.path().join(name);
-        let job = job(&source, &output, sets);
+    let kept = cases.iter().map(|case| (case, "shingles"));
+    let cut_again = cases.iter().step_by(2).map(|case| (case, "signatures"));
+    for ((name, sets, meet), keep) in kept.chain(cut_again) {
+        let output = folder.path().join(name).join(keep);
+        let keep = format!("output.keep={keep}");
+        let job = job(&source, &output, &[sets, &[keep.as_str()][..]].concat());
         run(&job).unwrap();
         let table = table(&output, "documents");
         let ids = strings(&table, "id");
@@ -181,15 +200,11 @@ fn neighbors_are_those_that_plain_loops_find() {
         with_output(&output, async |finished| {
             for (id, text) in documents.iter().step_by(60) {
                 let sketch = of_text(&finished, &job, text).await.unwrap().unwrap();
-                assert_eq!(
-                    Some(&sketch),
-                    of_document(&finished, &text_id(id)).await.unwrap().as_ref(),
-                    "{name} {id}"
-                );
+                assert_eq!(Some(&sketch), stored(&finished, id).await.as_ref(), "{name} {keep} {id}");
                 let found = ask(&finished, &sketch, None, By::Estimate, 1_000).await;
-                assert_eq!((found.nearest[0].estimate, found.nearest[0].jaccard), (1.0, 1.0));
+                assert_eq!((found.nearest[0].estimate, found.nearest[0].jaccard), (1.0, Some(1.0)));
                 let own = found.nearest.iter().find(|neighbor| neighbor.id == text_id(id)).unwrap();
-                assert_eq!((own.jaccard, own.shared_bands), (1.0, job.lsh.bands));
+                assert_eq!((own.jaccard, own.shared_bands), (Some(1.0), job.lsh.bands));
             }
         });
     }
@@ -200,7 +215,11 @@ fn reuters_has_the_neighbors_that_plain_loops_find() {
     let Some(data) = real_data("reuters21578") else { return };
     let folder = tempdir().unwrap();
     let output = folder.path().join("out");
-    let sets = [format!("source.url={}/", data.display()), format!("output.url={}", output.display())];
+    let sets = [
+        format!("source.url={}/", data.display()),
+        format!("output.url={}", output.display()),
+        "output.keep=shingles".into(),
+    ];
     let job = Job::load(repository("jobs/reuters.toml"), &sets).unwrap();
     run(&job).unwrap();
     let table = table(&output, "documents");
@@ -226,10 +245,10 @@ fn a_text_with_shingles_that_are_not_in_the_dictionary_is_measured_whole() {
     let strange: Vec<String> = (0..3_000).map(|i| format!("s{i}")).collect();
     with_output(&output, async |finished| {
         let sketch = of_text(&finished, &job, &longer).await.unwrap().unwrap();
-        assert_eq!(sketch.shingles.len(), a.len());
+        assert_eq!(sketch.shingles.as_ref().map(Vec::len), Some(a.len()));
         let found = ask(&finished, &sketch, None, By::Jaccard, 1_000).await;
         let own = found.nearest.iter().find(|neighbor| neighbor.id == text_id(id)).unwrap();
-        assert_eq!((own.jaccard, own.containment_b), (jaccard, 1.0));
+        assert_eq!((own.jaccard, own.containment_b), (Some(jaccard), Some(1.0)));
         assert!((own.estimate - jaccard).abs() < 0.15, "{} for {jaccard}", own.estimate);
 
         let sketch = of_text(&finished, &job, &strange.join(" ")).await.unwrap().unwrap();
@@ -357,4 +376,54 @@ fn at_most_five_spellings_are_named() {
         said,
         "no document has the id `d0000`; near it are `d00000`, `d00001`, `d00002`, `d00003`, `d00004`"
     );
+}
+
+/// Shingles that the output does not keep come from the source, while it is what it was.
+#[test]
+fn without_the_source_there_are_estimates_alone() {
+    let folder = tempdir().unwrap();
+    let out = small_output(folder.path());
+    let ask = |arguments: &[&str]| resemblance().arg("neighbors").arg(&out).args(arguments).assert();
+    let columns = |json: &[u8]| -> Vec<(serde_json::Value, serde_json::Value)> {
+        let lines = std::str::from_utf8(json).unwrap().lines().map(serde_json::from_str);
+        let lines: Vec<serde_json::Value> = lines.map(Result::unwrap).collect();
+        lines.iter().map(|line| (line["estimate"].clone(), line["jaccard"].clone())).collect()
+    };
+    let changed = || predicate::str::contains("has changed since");
+    let before = ask(&["--id", "d00029", "--json"]).success().stderr(changed().not());
+    let before = columns(&before.get_output().stdout);
+    assert!(before.iter().all(|(_, jaccard)| jaccard.is_f64()) && !before.is_empty(), "{before:?}");
+
+    let source = folder.path().join("in.parquet");
+    let mut documents = corpus(13, 30, 40);
+    documents[3].1.push_str(" and more");
+    write_parquet(&source, &documents, 50);
+    let after = ask(&["--id", "d00029", "--json"]).success().stderr(changed());
+    let after = columns(&after.get_output().stdout);
+    assert_eq!(after.len(), before.len());
+    assert!(after.iter().all(|(_, jaccard)| jaccard.is_null()), "{after:?}");
+    let estimates =
+        |found: &[(serde_json::Value, _)]| found.iter().map(|found| found.0.clone()).collect::<Vec<_>>();
+    assert_eq!(estimates(&after), estimates(&before));
+    ask(&["--id", "d00029", "--by", "jaccard"]).code(3).stderr(changed());
+    std::fs::remove_file(&source).unwrap();
+    ask(&["--id", "d00029", "--by", "jaccard"])
+        .code(3)
+        .stderr(predicate::str::contains("cannot be read again"));
+    ask(&["--id", "d00029"]).success().stdout(predicate::str::contains("|       - |"));
+}
+
+#[test]
+fn an_output_without_signatures_has_no_neighbors() {
+    let folder = tempdir().unwrap();
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    write_parquet(&source, &corpus(13, 30, 40), 50);
+    run(&job(&source, &output, &["output.keep=none"])).unwrap();
+    resemblance()
+        .arg("neighbors")
+        .arg(&output)
+        .args(["--id", "d00029"])
+        .assert()
+        .code(3)
+        .stderr(predicate::str::contains("output.keep = \"signatures\""));
 }

@@ -91,7 +91,7 @@ fn output(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) 
         ("stars", Arc::new(Float32Array::from_iter_values((0..300_u16).map(f32::from)))),
     ];
     write_batch(&source, &RecordBatch::try_from_iter(columns).unwrap(), 100);
-    run(&job(&source, &output, &["source.columns=['title', 'stars']"])).unwrap();
+    run(&job(&source, &output, &["source.columns=['title', 'stars']", "output.keep=shingles"])).unwrap();
     (source, output)
 }
 

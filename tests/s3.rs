@@ -17,12 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::prelude::SessionContext;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use resemblance::engine::{session, stores};
 use resemblance::job::{self, Job};
 use resemblance::sink::manifest::Run;
 
+use crate::support::formats::{COLUMNS, Format, formats};
 use crate::support::s3::{BUCKET, S3};
 use crate::support::*;
 
@@ -117,64 +116,11 @@ fn resolved(source: &str) -> Job {
     job::resolve(job::file::read(&text, "test.toml", &[]).unwrap()).unwrap()
 }
 
-/// A format, the keys that its job needs, and its files.
-struct Format {
-    name: &'static str,
-    keys: &'static str,
-    files: Vec<(String, Vec<u8>)>,
-}
-
-const COLUMNS: &str = "id = \"id\"\ntext = \"text\"\n";
-
-/// The same documents in every format, each in two files.
-fn formats(documents: &[Document]) -> Vec<Format> {
-    let halves: Vec<&[Document]> = documents.chunks(documents.len().div_ceil(2)).collect();
-    let each = |end: &str, bytes: &dyn Fn(&[Document]) -> Vec<u8>| -> Vec<(String, Vec<u8>)> {
-        halves.iter().enumerate().map(|(i, half)| (format!("part {i}.{end}"), bytes(half))).collect()
-    };
-    let lines = |head: &str, line: fn(&Document) -> String, half: &[Document]| {
-        format!("{head}{}", half.iter().map(line).collect::<String>()).into_bytes()
-    };
-    let csv = |half: &[Document]| lines("id,text\n", |(id, text)| format!("{id},{text}\n"), half);
-    let jsonl = |half: &[Document]| {
-        lines("", |(id, text)| format!("{{\"id\":\"{id}\",\"text\":\"{text}\"}}\n"), half)
-    };
-    let sgml = |half: &[Document]| {
-        let story = |(id, text): &Document| {
-            format!("<REUTERS OLDID=\"{id}\" NEWID=\"{id}\"><TEXT><BODY>{text}</BODY></TEXT></REUTERS>\n")
-        };
-        lines("<!DOCTYPE lewis SYSTEM \"lewis.dtd\">\n", story, half)
-    };
-    let parquet = |half: &[Document]| {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        write_parquet(file.path(), half, 25);
-        std::fs::read(file.path()).unwrap()
-    };
-    let texts = documents.iter().map(|(id, text)| (format!("{id}.txt"), text.clone().into_bytes())).collect();
-    vec![
-        Format { name: "parquet", keys: COLUMNS, files: each("parquet", &parquet) },
-        Format { name: "csv", keys: COLUMNS, files: each("csv", &csv) },
-        Format { name: "jsonl", keys: COLUMNS, files: each("jsonl", &jsonl) },
-        Format { name: "csv", keys: COLUMNS, files: each("csv.gz", &|half| gzipped(&csv(half))) },
-        Format { name: "jsonl", keys: COLUMNS, files: each("jsonl.gz", &|half| gzipped(&jsonl(half))) },
-        Format { name: "reuters", keys: "", files: each("sgm", &sgml) },
-        Format { name: "text", keys: "", files: texts },
-    ]
-}
-
 impl Format {
-    /// The source of these files under `url`.
-    fn source(&self, url: &str) -> String {
-        format!("format = {:?}\nurl = {url:?}\n{}", self.name, self.keys)
-    }
-
     /// Writes the files into a folder, and runs the job over them there: the output.
     fn run_locally(&self, folder: &FsPath) -> PathBuf {
         let (input, output) = (folder.join("in"), folder.join("out"));
-        std::fs::create_dir(&input).unwrap();
-        for (name, bytes) in &self.files {
-            std::fs::write(input.join(name), bytes).unwrap();
-        }
+        self.write(&input);
         let job = job_file(folder, &self.source(input.to_str().unwrap()));
         run_to(&[], &job, output.to_str().unwrap(), &[]).well();
         output
@@ -185,13 +131,6 @@ impl Format {
             s3.put(&format!("{prefix}/{name}"), bytes);
         }
     }
-}
-
-fn gzipped(bytes: &[u8]) -> Vec<u8> {
-    use std::io::Write;
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 /// What a user takes from an output: pairs and clusters, whatever the files are called.

@@ -1,6 +1,7 @@
 //! What the tests share: corpora, runs in this process and as commands, tables read back.
 
 pub mod cluster;
+pub mod formats;
 pub mod garage;
 pub mod process;
 pub mod refusing;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::{Int32Type, Int64Type};
-use resemblance::job::Job;
+use resemblance::job::{Job, Keep};
 use sha2::{Digest, Sha256};
 use tempfile::tempdir;
 use xxhash_rust::xxh3::xxh3_64;
@@ -119,7 +119,9 @@ impl System {
 
 /// Runs a job and holds its documents, signatures, candidates and pairs against the system.
 fn assert_stands_in(job: &Job, output: &Path, system: &System, keep: impl Fn(f64, f64) -> bool) {
-    let outcome = run(job).unwrap();
+    let mut job = job.clone();
+    job.output.keep = Keep::Shingles;
+    let outcome = run(&job).unwrap();
     let documents = table(output, "documents");
     let ids = strings(&documents, "id");
     let signatures: BTreeMap<String, Vec<u32>> = ids.iter().cloned().zip(signatures_of(&documents)).collect();

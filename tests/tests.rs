@@ -20,6 +20,7 @@ mod fuzz_replay;
 mod garage;
 mod generate;
 mod job;
+mod keep;
 mod kill;
 mod layers;
 mod limits;

@@ -11,6 +11,7 @@ use super::{arguments, print};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, Unit};
+use crate::query::again::Again;
 use crate::query::neighbors::{self, By, Neighbor};
 use crate::query::{Finished, sketch, unknown};
 use crate::visible::visible;
@@ -98,10 +99,14 @@ impl Neighbors {
         let finished = Finished::open(context, &self.output).await?;
         let job = finished.job()?;
         let own = self.of.id.as_deref().and_then(|id| finished.id(id));
+        let again = match finished.keeps_shingles()? {
+            true => None,
+            false => self.again(&finished, &job).await?,
+        };
         let sketch = match (&self.of.id, &self.of.text) {
             (Some(id), _) => {
                 let stored = match &own {
-                    Some(own) => sketch::of_document(&finished, own).await?,
+                    Some(own) => sketch::of_document(&finished, own, again.as_ref()).await?,
                     None => None,
                 };
                 match stored {
@@ -120,7 +125,19 @@ impl Neighbors {
             SortBy::Estimate => By::Estimate,
             SortBy::Jaccard => By::Jaccard,
         };
-        neighbors::neighbors(&finished, &sketch, own.as_ref(), &job.lsh, by, self.top).await
+        neighbors::neighbors(&finished, again.as_ref(), &sketch, own.as_ref(), &job.lsh, by, self.top).await
+    }
+
+    /// The source of an output that keeps no shingles. Where it cannot be read, estimates are left.
+    async fn again<'a>(&self, finished: &'a Finished, job: &'a Job) -> Result<Option<Again<'a>>> {
+        match (Again::open(finished, job).await, self.by) {
+            (Ok(again), _) => Ok(Some(again)),
+            (Err(error), SortBy::Jaccard) => Err(error),
+            (Err(error), SortBy::Estimate) => {
+                tracing::warn!("{error}; there are estimates alone");
+                Ok(None)
+            }
+        }
     }
 
     /// What was asked about, as a sentence names it.
@@ -187,14 +204,16 @@ fn too_short(path: &str, job: &Job) -> Error {
 }
 
 fn cells(neighbor: &Neighbor) -> Vec<String> {
+    const UNKNOWN: &str = "-";
     let share = |share: f64| format!("{share:.6}");
+    let known = |known: Option<f64>| known.map_or_else(|| UNKNOWN.to_owned(), share);
     vec![
         neighbor.id.to_string(),
         share(neighbor.estimate),
-        share(neighbor.jaccard),
-        share(neighbor.containment_a),
-        share(neighbor.containment_b),
-        neighbor.shared.to_string(),
+        known(neighbor.jaccard),
+        known(neighbor.containment_a),
+        known(neighbor.containment_b),
+        neighbor.shared.map_or_else(|| UNKNOWN.to_owned(), |shared| shared.to_string()),
         neighbor.shingles_a.to_string(),
         neighbor.shingles_b.to_string(),
         neighbor.shared_bands.to_string(),

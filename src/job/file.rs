@@ -7,7 +7,9 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
-use super::{BucketHash, DuplicateIds, Expand, Format, Method, OnError, ScoreBy, ShingleHash, Unit, Words};
+use super::{
+    BucketHash, DuplicateIds, Expand, Format, Keep, Method, OnError, ScoreBy, ShingleHash, Unit, Words,
+};
 use crate::error::Result;
 
 /// The share of pairs at the threshold that the bands must find, where `[lsh]` says nothing.
@@ -304,6 +306,9 @@ pub struct Output {
     /// Under `all`, groups of more documents than this are written as stars.
     #[serde(default = "Output::max_expand")]
     pub max_expand: u64,
+    /// What the table documents keeps of each sketch: `signatures`, `shingles` (and signatures), or `none`.
+    #[serde(default)]
+    pub keep: Keep,
 }
 
 // As for the source: `url` is required, so the defaults stand one by one.

@@ -6,8 +6,8 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    BucketHash, Csv, Family, InputFile, Job, Lsh, Minhash, OnError, Output, Score, Shingle, Source, Words,
-    file,
+    BucketHash, Csv, Family, InputFile, Job, Keep, Lsh, Minhash, OnError, Output, Score, Shingle, Source,
+    Words, file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
@@ -32,7 +32,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Minhash { permutations, seed, family } = minhash;
     let Lsh { bands, rows, choice: _, bucket_hash, table_size, hot_bucket } = lsh;
     let Score { threshold, by, prefilter } = score;
-    let Output { url: _, expand, max_expand } = output;
+    let Output { url: _, expand, max_expand, keep } = output;
 
     let mut lines = format!(
         "version {FORMAT_VERSION}\n\
@@ -56,6 +56,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*on_error != OnError::Error, format!("on_error {on_error:?}")),
         (!columns.is_empty(), format!("columns {columns:?}")),
         (*hot_bucket != file::Lsh::HOT_BUCKET, format!("hot_bucket {hot_bucket}")),
+        (*keep != Keep::default(), format!("keep {keep:?}")),
     ];
     for (_, line) in later.iter().filter(|(told, _)| *told) {
         lines.push_str(line);
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 21] = [
+        let changes: [Change<Job>; 22] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -116,6 +117,7 @@ mod tests {
             ("table_size", |j| j.lsh.table_size = Some(20_000)),
             ("hot_bucket", |j| j.lsh.hot_bucket = 7),
             ("max_expand", |j| j.output.max_expand += 1),
+            ("keep", |j| j.output.keep = Keep::Shingles),
         ];
         for (what, change) in changes {
             let mut job = job();

@@ -362,6 +362,33 @@ pub struct Output {
     pub expand: Expand,
     /// Under [`Expand::All`], groups of more documents than this are written as stars.
     pub max_expand: u64,
+    /// What `documents` keeps of each sketch.
+    pub keep: Keep,
+}
+
+/// What the table `documents` keeps of the sketches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Keep {
+    /// Signatures, by which neighbors are found. Shingles, if needed, are cut from the source again.
+    #[default]
+    Signatures,
+    /// Signatures and shingles. A run then reads the texts once.
+    Shingles,
+    /// Neither.
+    None,
+}
+
+impl Keep {
+    /// Whether signatures are kept.
+    pub fn signatures(self) -> bool {
+        self != Keep::None
+    }
+
+    /// Whether shingles are kept.
+    pub fn shingles(self) -> bool {
+        self == Keep::Shingles
+    }
 }
 
 /// How groups of documents with the same shingle set are written to `pairs`.

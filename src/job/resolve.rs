@@ -425,7 +425,7 @@ fn output_of(output: file::Output, source: &Source) -> Checked<Output> {
             "is 0: expected 1 or more; to write every group as a star, set output.expand = \"star\"",
         );
     }
-    Ok(Output { url, expand: output.expand, max_expand: output.max_expand })
+    Ok(Output { url, expand: output.expand, max_expand: output.max_expand, keep: output.keep })
 }
 
 fn engine_of(engine: file::Engine) -> Checked<Engine> {

@@ -10,6 +10,7 @@ mod overlap;
 mod publish;
 mod replaced;
 mod scoring;
+mod sketches;
 mod step;
 mod steps;
 pub(crate) mod tables;
@@ -33,6 +34,7 @@ pub use outcome::{Existing, Outcome};
 use publish::publish;
 use replaced::Replaced;
 use scoring::{candidates, scores};
+use sketches::Sketches;
 pub use step::Step;
 use steps::Steps;
 use tables::WorkTable;
@@ -65,8 +67,15 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
         let read = source::open_listed(session, &job.source, &listed).await?;
         let holder = match claim::ask(&output, &attempt, "run", &mut others).await? {
             claim::Asked::Granted(claim) => {
-                let run =
-                    Run { job, engine, existing, output: &output, claim: &claim, fingerprint: &fingerprint };
+                let run = Run {
+                    job,
+                    listed: &listed,
+                    engine,
+                    existing,
+                    output: &output,
+                    claim: &claim,
+                    fingerprint: &fingerprint,
+                };
                 let ended = run.watched(watch, read).await;
                 if let Err(error) = claim.release().await {
                     tracing::warn!("this run's claim on {} could not be taken back: {error}", output.shown());
@@ -89,6 +98,7 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
 /// A run that has the output for itself.
 struct Run<'a> {
     job: &'a Job,
+    listed: &'a source::Listed,
     engine: &'a dyn Engine,
     existing: Existing,
     output: &'a Layout,
@@ -117,7 +127,7 @@ impl Run<'_> {
     }
 
     async fn steps(&self, watch: &Watch, read: source::Documents) -> Result<Outcome> {
-        let Self { job, engine, existing, output, claim, fingerprint } = *self;
+        let Self { job, listed, engine, existing, output, claim, fingerprint } = *self;
         // Somebody may have finished since it was looked at.
         if existing == Existing::Keep
             && let Some(finished) = finished(output, fingerprint).await?
@@ -139,8 +149,8 @@ impl Run<'_> {
             );
         }
         let key = replaced.key(fingerprint, existing);
-        let mut steps = Steps::new(engine, output, claim, watch, fingerprint, key, Step::of(job).len())
-            .over(read.types.clone());
+        let mut steps =
+            Steps::new(engine, output, claim, watch, fingerprint, key, job).over(read.types.clone());
         let documents = match job.source.duplicate_ids {
             DuplicateIds::Error => stage::documents::documents(read.frame)?,
             DuplicateIds::Reject => without_duplicates(&mut steps, job, read.frame).await?,
@@ -149,8 +159,9 @@ impl Run<'_> {
         let repeated = stage::duplicates::repeated(steps.table(WorkTable::Keys)?, NAMED_DUPLICATES)?;
         let (repeated, ()) = futures::try_join!(apart(keys_of(repeated)), groups(&mut steps))?;
         refuse_duplicates(&steps, &repeated).await?;
-        let candidates = candidates(&mut steps, job).await?;
-        scores(&mut steps, job, candidates).await?;
+        let sketches = Sketches { job, listed };
+        let candidates = candidates(&mut steps, &sketches).await?;
+        scores(&mut steps, &sketches, candidates).await?;
         members(&mut steps).await?;
         pairs(&mut steps, job).await?;
         components::components(&mut steps).await?;

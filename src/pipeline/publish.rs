@@ -31,7 +31,7 @@ pub(super) async fn publish(
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
     for &table in tables {
-        let contract = schema::contract(table).over(steps.source());
+        let contract = schema::contract(table).over(steps.source(), job.output.keep);
         checks.push(apart(check(contract, steps.stored(table)?, steps.rows(table))));
     }
     let left_out = stage::pairs::left_out(

@@ -3,6 +3,7 @@
 use datafusion::prelude::DataFrame;
 
 use super::numbers::one_number;
+use super::sketches::Sketches;
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::{self, WorkTable};
@@ -13,19 +14,26 @@ use crate::stage;
 use crate::stage::scores::Block;
 
 /// Finds candidates, and says which table holds them; none where all pairs are to be scored.
-pub(super) async fn candidates(steps: &mut Steps<'_>, job: &Job) -> Result<Option<WorkTable>> {
+pub(super) async fn candidates(steps: &mut Steps<'_>, sketches: &Sketches<'_>) -> Result<Option<WorkTable>> {
+    let job = sketches.job;
     match job.candidates.method {
         Method::All => return Ok(None),
-        Method::Prefix => prefix(steps, job, None, Step::Candidates).await?,
+        Method::Prefix => {
+            let documents =
+                stage::groups::without_copies(sketches.of_all(steps)?, steps.table(WorkTable::Groups)?)?;
+            prefix(steps, job, documents, None, Step::Candidates).await?;
+        }
         Method::Lsh => {
             let (keys, groups) = (steps.table(WorkTable::Keys)?, steps.table(WorkTable::Groups)?);
             let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket)?;
             let bytes = steps.rows(WorkTable::Keys) * job.lsh.bands as u64 * BYTES_OF_ROW;
             steps.run(Step::Candidates, bytes, vec![frame]).await?;
             if steps.rows(WorkTable::Hot) > 0 {
-                steps.expect(Step::of_hot_buckets().len());
-                let hot = steps.table(WorkTable::Hot)?;
-                prefix(steps, job, Some(hot), Step::AllCandidates).await?;
+                steps.expect(Step::of_hot_buckets(job).len());
+                let documents = sketches.of_hot(steps).await?;
+                let documents = stage::prefix::of_hot(documents, steps.table(WorkTable::Hot)?)?;
+                let beside = steps.table(WorkTable::Candidates)?;
+                prefix(steps, job, documents, Some(beside), Step::AllCandidates).await?;
                 return Ok(Some(WorkTable::AllCandidates));
             }
         }
@@ -39,12 +47,14 @@ const BYTES_OF_ROW: u64 = 16;
 /// Bytes of a row (shingle, document, size, position).
 const BYTES_OF_PREFIX: u64 = 24;
 
-/// Joins documents by their prefixes in `step`: all of them, or the `hot` ones, whose candidates then stand among those
-/// that there are already.
-async fn prefix(steps: &mut Steps<'_>, job: &Job, hot: Option<DataFrame>, step: Step) -> Result<()> {
-    let beside = if hot.is_some() { Some(steps.table(WorkTable::Candidates)?) } else { None };
-    let documents =
-        stage::prefix::documents(steps.table(Table::Documents)?, steps.table(WorkTable::Groups)?, hot)?;
+/// Joins `documents` by their prefixes in `step`, which also takes over the candidates that are there `beside`.
+async fn prefix(
+    steps: &mut Steps<'_>,
+    job: &Job,
+    documents: DataFrame,
+    beside: Option<DataFrame>,
+    step: Step,
+) -> Result<()> {
     let permutations = job.minhash.permutations;
     let elements = one_number(stage::prefix::elements(documents.clone(), &job.score, permutations)?).await?;
     let join = stage::prefix::Join::new(&job.score, permutations, elements);
@@ -60,23 +70,28 @@ async fn prefix(steps: &mut Steps<'_>, job: &Job, hot: Option<DataFrame>, step: 
 }
 
 /// Scores the candidates that `candidates` holds; where there is no such table, every two documents.
-pub(super) async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<WorkTable>) -> Result<()> {
-    let Some(candidates) = candidates else { return scores_of_all(steps, job).await };
-    let (pairs, documents) = (steps.rows(candidates), steps.rows(Table::Documents));
+pub(super) async fn scores(
+    steps: &mut Steps<'_>,
+    sketches: &Sketches<'_>,
+    candidates: Option<WorkTable>,
+) -> Result<()> {
+    let job = sketches.job;
+    let Some(table) = candidates else { return scores_of_all(steps, sketches).await };
     // A pair asks for two sketches; of those that are there, each goes to as many homes as ask for it.
-    let per_document = steps.bytes(Table::Documents) / documents.max(1);
-    let bytes = (2 * pairs).saturating_mul(per_document + BYTES_OF_PREFIX);
+    let per_document = sketches.bytes_of_one(steps).await?;
+    let bytes = (2 * steps.rows(table)).saturating_mul(per_document + BYTES_OF_PREFIX);
     let partitions = steps.partitions(bytes);
-    let (documents, candidates) = (steps.table(Table::Documents)?, steps.table(candidates)?);
-    let frame = stage::scores::scores(documents, candidates, partitions, &job.score, &job.lsh)?;
+    let documents = sketches.of_candidates(steps, table).await?;
+    let frame = stage::scores::scores(documents, steps.table(table)?, partitions, &job.score, &job.lsh)?;
     steps.run(Step::Scores, bytes, vec![frame]).await
 }
 
-async fn scores_of_all(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
+async fn scores_of_all(steps: &mut Steps<'_>, sketches: &Sketches<'_>) -> Result<()> {
+    let job = sketches.job;
     let mut frames = Vec::new();
     if !steps.is_done(Step::Scores).await? {
-        let documents = steps.table(Table::Documents)?;
-        let documents = stage::groups::without_copies(documents, steps.table(WorkTable::Groups)?)?;
+        let documents =
+            stage::groups::without_copies(sketches.of_all(steps)?, steps.table(WorkTable::Groups)?)?;
         for block in blocks(steps, job).await? {
             let (documents, slices) = (documents.clone(), tables::slices(steps.session())?);
             frames.push(stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?);

@@ -5,9 +5,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use super::sketches;
 use super::tables::WorkTable::{
-    self, AllCandidates, Candidates, Components, Cuts, Duplicates, Frequencies, Groups, Hot, Keys, LargeStar,
-    Members, Numbers, Scores, SmallStar,
+    self, AllCandidates, Candidates, Components, Cuts, Duplicates, Frequencies, Groups, Hot, HotPositions,
+    HotSketches, Keys, LargeStar, Members, Numbers, Positions, Scores, SmallStar,
 };
 use super::tables::{AnyTable, target};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash};
@@ -29,10 +30,16 @@ pub enum Step {
     Groups,
     /// Finds documents that may be similar.
     Candidates,
+    /// Finds the texts of documents of hot buckets.
+    HotPositions,
+    /// Cuts them again.
+    HotSketches,
     /// Counts shingles, for a join by the rarest.
     Frequencies,
     /// Adds the candidates of hot buckets to the others.
     AllCandidates,
+    /// Finds the texts that are cut again.
+    Positions,
     /// Measures the candidates.
     Scores,
     /// Finds the documents that scores stand for.
@@ -66,13 +73,21 @@ impl Step {
             Method::Lsh => steps.push(Step::Candidates),
             Method::Prefix => steps.extend([Step::Frequencies, Step::Candidates]),
         }
+        if sketches::stored(job).is_none() {
+            steps.push(Step::Positions);
+        }
         steps.extend([Step::Scores, Step::Members, Step::Pairs, Step::Components, Step::Clusters]);
         steps
     }
 
     /// The steps that find the pairs of hot buckets.
-    pub fn of_hot_buckets() -> [Step; 2] {
-        [Step::Frequencies, Step::AllCandidates]
+    pub fn of_hot_buckets(job: &Job) -> Vec<Step> {
+        let mut steps = match sketches::stored(job) {
+            Some(_) => Vec::new(),
+            None => vec![Step::HotPositions, Step::HotSketches],
+        };
+        steps.extend([Step::Frequencies, Step::AllCandidates]);
+        steps
     }
 
     /// The step of this name that is a half of a round; none for the others.
@@ -97,6 +112,9 @@ impl Step {
             Step::Candidates => "candidates",
             Step::Frequencies => "frequencies",
             Step::AllCandidates => "all_candidates",
+            Step::HotPositions => "hot_positions",
+            Step::HotSketches => "hot_sketches",
+            Step::Positions => "positions",
             Step::Scores => "scores",
             Step::Members => "members",
             Step::Pairs => "pairs",
@@ -131,10 +149,20 @@ impl Step {
             Step::AllCandidates => {
                 "pair documents of hot buckets that share one of their rarest shingles".into()
             }
+            Step::HotPositions => "find where the texts of hot buckets are".into(),
+            Step::HotSketches => "cut the shingles of those texts again".into(),
+            Step::Positions => "find where the texts of candidates are".into(),
             Step::Scores if job.candidates.method == Method::All => {
                 format!("keep every two documents of similarity {threshold} or more")
             }
-            Step::Scores => format!("keep candidates of similarity {threshold} or more"),
+            Step::Scores => {
+                let cut = if sketches::stored(job).is_none() {
+                    "cut the shingles of candidates again, and "
+                } else {
+                    ""
+                };
+                format!("{cut}keep candidates of similarity {threshold} or more")
+            }
             Step::Members => "find the documents that scores stand for".into(),
             Step::Pairs => "write the pairs".into(),
             Step::LargeStar(_) | Step::SmallStar(_) | Step::Components => {
@@ -145,7 +173,7 @@ impl Step {
     }
 
     /// The tables that it writes, and which rows go into each.
-    fn tables(self) -> Vec<(AnyTable, Rows)> {
+    fn tables(self, job: &Job) -> Vec<(AnyTable, Rows)> {
         let all = |table: WorkTable| vec![(table.into(), Rows::All)];
         let null = |column: &str| Rows::Null(column.into());
         let not_null = |column: &str| Rows::NotNull(column.into());
@@ -155,16 +183,25 @@ impl Step {
             Step::Dictionary => {
                 vec![(Numbers.into(), Rows::All), (Table::Dictionary.into(), not_null("shingle"))]
             }
-            Step::Sketches => vec![
-                (Table::Documents.into(), null("reason")),
-                (Table::Rejects.into(), not_null("reason")),
-                (Keys.into(), null("reason")),
-            ],
+            Step::Sketches => {
+                let mut tables = vec![
+                    (Table::Documents.into(), null("reason")),
+                    (Table::Rejects.into(), not_null("reason")),
+                    (Keys.into(), null("reason")),
+                ];
+                if let Some(table @ AnyTable::Work(_)) = sketches::stored(job) {
+                    tables.push((table, null("reason")));
+                }
+                tables
+            }
             Step::Groups => all(Groups),
             // A document of a hot bucket comes without a second one.
             Step::Candidates => vec![(Candidates.into(), not_null("b")), (Hot.into(), null("b"))],
             Step::Frequencies => all(Frequencies),
             Step::AllCandidates => all(AllCandidates),
+            Step::HotPositions => all(HotPositions),
+            Step::HotSketches => all(HotSketches),
+            Step::Positions => all(Positions),
             Step::Scores => all(Scores),
             Step::Members => all(Members),
             Step::Pairs => vec![(Table::Pairs.into(), Rows::All)],
@@ -176,8 +213,8 @@ impl Step {
     }
 
     /// What the writer node needs to know of them.
-    pub(super) fn targets(self, source: &SourceTypes) -> Vec<Target> {
-        self.tables().into_iter().map(|(table, rows)| target(table, rows, source)).collect()
+    pub(super) fn targets(self, job: &Job, source: &SourceTypes) -> Vec<Target> {
+        self.tables(job).into_iter().map(|(table, rows)| target(table, rows, job, source)).collect()
     }
 }
 

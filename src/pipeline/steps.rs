@@ -13,6 +13,7 @@ use super::step::Step;
 use super::tables::AnyTable;
 use crate::engine::{Engine, Local, Watch};
 use crate::error::{Context, Error, Result};
+use crate::job::Job;
 use crate::schema::{SourceTypes, Table};
 use crate::sink::claim::Claim;
 use crate::sink::manifest::{File, Stage};
@@ -29,6 +30,7 @@ pub(super) struct Steps<'a> {
     /// What the names of its step manifests bear: the steps of a run that replaces a result are not those of the run that
     /// made it.
     key: String,
+    job: &'a Job,
     /// What the tables' columns take from the source.
     source: SourceTypes,
     /// Steps that the run has.
@@ -47,7 +49,7 @@ impl<'a> Steps<'a> {
         watch: &'a Watch,
         fingerprint: &'a str,
         key: String,
-        total: usize,
+        job: &'a Job,
     ) -> Self {
         Self {
             engine,
@@ -56,8 +58,9 @@ impl<'a> Steps<'a> {
             watch,
             fingerprint,
             key,
+            job,
             source: SourceTypes::default(),
-            total,
+            total: Step::of(job).len(),
             done: Vec::new(),
             earlier: Mutex::default(),
             reused: 0,
@@ -218,7 +221,7 @@ impl<'a> Steps<'a> {
                 self.output.store_url().clone(),
                 root,
                 self.claim.attempt().clone(),
-                step.targets(&self.source),
+                step.targets(self.job, &self.source),
             ));
             let shown = datafusion::physical_plan::displayable(plan.as_ref());
             tracing::debug!(%step, partitions, bytes, plan = %shown.indent(false), "planned");
@@ -288,7 +291,7 @@ impl<'a> Steps<'a> {
     /// The table as its files have it.
     pub(super) fn stored(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
         let table = table.into();
-        read::frame(self.session(), self.output, &self.files(table), table.schema(&self.source))
+        read::frame(self.session(), self.output, &self.files(table), table.schema(self.job, &self.source))
     }
 }
 

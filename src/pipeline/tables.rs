@@ -10,6 +10,7 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use crate::error::Result;
+use crate::job::Job;
 use crate::operator;
 use crate::schema::{self, IdType, SourceColumn, SourceTypes, Table};
 use crate::sink::Layout;
@@ -26,16 +27,24 @@ pub(crate) enum WorkTable {
     Numbers,
     /// What is known of each document without its shingles.
     Keys,
+    /// The sketches of all documents.
+    Sketches,
     /// Documents that share their shingles with another.
     Groups,
     /// Every two documents that may be similar.
     Candidates,
     /// Documents of hot buckets.
     Hot,
+    /// Where the texts of documents of hot buckets are.
+    HotPositions,
+    /// Their sketches.
+    HotSketches,
     /// Candidates, and those of hot buckets.
     AllCandidates,
     /// How often shingles occur.
     Frequencies,
+    /// Where the texts of documents are that candidates name.
+    Positions,
     /// Candidates that reach the threshold.
     Scores,
     /// A document and the least document of its component.
@@ -55,11 +64,15 @@ impl WorkTable {
             WorkTable::Cuts => "cuts",
             WorkTable::Numbers => "numbers",
             WorkTable::Keys => "keys",
+            WorkTable::Sketches => "sketches",
             WorkTable::Groups => "groups",
             WorkTable::Candidates => "candidates",
             WorkTable::Hot => "hot",
+            WorkTable::HotPositions => "hot_positions",
+            WorkTable::HotSketches => "hot_sketches",
             WorkTable::AllCandidates => "all_candidates",
             WorkTable::Frequencies => "frequencies",
+            WorkTable::Positions => "positions",
             WorkTable::Scores => "scores",
             WorkTable::Components => "components",
             WorkTable::LargeStar(round) => return format!("large_star_{round}").into(),
@@ -106,6 +119,18 @@ impl WorkTable {
                 fields.push(Field::new_list("buckets", Field::new_list_field(DataType::UInt64, true), false));
                 fields
             }
+            WorkTable::Sketches | WorkTable::HotSketches => {
+                let list = |name, item| Field::new_list(name, Field::new_list_field(item, true), false);
+                let mut fields = u64s(&["doc", "shingle_count"]);
+                fields.extend([list("shingles", DataType::UInt64), list("signature", DataType::UInt32)]);
+                fields
+            }
+            WorkTable::Positions | WorkTable::HotPositions => {
+                vec![
+                    Field::new("source", DataType::Utf8, false),
+                    Field::new("position", DataType::UInt64, false),
+                ]
+            }
             WorkTable::Groups => u64s(&["rep", "doc", "size"]),
             WorkTable::Candidates | WorkTable::AllCandidates => u64s(&["a", "b"]),
             WorkTable::Hot => u64s(&["a"]),
@@ -151,10 +176,10 @@ impl AnyTable {
         }
     }
 
-    /// Its columns over a source of these types.
-    pub(super) fn schema(self, source: &SourceTypes) -> SchemaRef {
+    /// Its columns for a job over a source of these types.
+    pub(super) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
         match self {
-            AnyTable::Public(table) => schema::contract(table).over(source).arrow_schema(),
+            AnyTable::Public(table) => schema::contract(table).over(source, job.output.keep).arrow_schema(),
             AnyTable::Work(table) => table.schema(source),
         }
     }
@@ -167,9 +192,9 @@ impl fmt::Display for AnyTable {
 }
 
 /// What the writer node needs to know of a table.
-pub(super) fn target(table: AnyTable, rows: Rows, source: &SourceTypes) -> Target {
+pub(super) fn target(table: AnyTable, rows: Rows, job: &Job, source: &SourceTypes) -> Target {
     let carried = if table == Table::Documents.into() { source.columns.len() } else { 0 };
-    let (name, schema) = (table.name(), table.schema(source));
+    let (name, schema) = (table.name(), table.schema(job, source));
     Target { folder: Layout::table(&name), table: name.into_owned(), rows, schema, carried }
 }
 

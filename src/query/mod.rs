@@ -1,5 +1,6 @@
 //! What is asked of finished outputs, and of small samples.
 
+pub mod again;
 pub mod compare;
 mod id;
 pub mod neighbors;

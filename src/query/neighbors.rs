@@ -1,7 +1,8 @@
 //! neighbors: the documents of a finished output that are most similar to one document.
 //!
 //! Candidates are those that the run itself would have made: the documents that share a bucket with it. The table is
-//! read twice, first the signatures of all documents, then the shingles of the best candidates; texts are not read.
+//! read twice, first the signatures of all documents, then the shingles of the best candidates. Where the output does not
+//! keep shingles, the texts of those are read from the source.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 use futures::TryStreamExt;
 use serde::Serialize;
 
+use super::again::Again;
 use super::sketch::{Sketch, lists};
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
@@ -44,14 +46,14 @@ pub struct Neighbor {
     pub id: Id,
     /// The share of equal values in the two signatures.
     pub estimate: f64,
-    /// The Jaccard similarity of the two shingle sets, exact.
-    pub jaccard: f64,
-    /// The share of a's shingles that are in b.
-    pub containment_a: f64,
-    /// The share of b's shingles that are in a.
-    pub containment_b: f64,
-    /// Distinct shingles in both.
-    pub shared: u64,
+    /// The Jaccard similarity of the two shingle sets, exact; none where the shingles of one are not known.
+    pub jaccard: Option<f64>,
+    /// The share of a's shingles that are in b; none as above.
+    pub containment_a: Option<f64>,
+    /// The share of b's shingles that are in a; none as above.
+    pub containment_b: Option<f64>,
+    /// Distinct shingles in both; none as above.
+    pub shared: Option<u64>,
     /// Distinct shingles of a.
     pub shingles_a: u64,
     /// Distinct shingles of b.
@@ -60,25 +62,26 @@ pub struct Neighbor {
     pub shared_bands: usize,
 }
 
+/// A row of the documents that are compared with one.
+struct Other<'a> {
+    signature: &'a [u32],
+    shingle_count: u64,
+    shingles: Option<&'a [u64]>,
+}
+
 impl Neighbor {
     /// None where the signatures differ in length.
-    fn new(
-        id: Id,
-        a: &Sketch,
-        shingles: &[u64],
-        signature: &[u32],
-        rows: usize,
-        bands: usize,
-    ) -> Option<Self> {
-        let (len_a, len_b) = (a.shingles.len() as u64, shingles.len() as u64);
-        let shared = shared(&a.shingles, shingles);
+    fn new(id: Id, a: &Sketch, b: &Other<'_>, rows: usize, bands: usize) -> Option<Self> {
+        let signature = b.signature;
+        let (len_a, len_b) = (a.shingle_count, b.shingle_count);
+        let shared = a.shingles.as_deref().zip(b.shingles).map(|(a, b)| shared(a, b));
         let both = a.signature.chunks_exact(rows.max(1)).zip(signature.chunks_exact(rows.max(1)));
         Some(Self {
             id,
             estimate: minhash_similarity(&a.signature, signature)?,
-            jaccard: jaccard_of(shared, len_a, len_b),
-            containment_a: containment_of(shared, len_a),
-            containment_b: containment_of(shared, len_b),
+            jaccard: shared.map(|shared| jaccard_of(shared, len_a, len_b)),
+            containment_a: shared.map(|shared| containment_of(shared, len_a)),
+            containment_b: shared.map(|shared| containment_of(shared, len_b)),
             shared,
             shingles_a: len_a,
             shingles_b: len_b,
@@ -88,7 +91,8 @@ impl Neighbor {
 
     fn order(&self, other: &Self, by: By) -> Ordering {
         let estimate = || other.estimate.total_cmp(&self.estimate);
-        let jaccard = || other.jaccard.total_cmp(&self.jaccard);
+        let known = |jaccard: Option<f64>| jaccard.unwrap_or(0.0);
+        let jaccard = || known(other.jaccard).total_cmp(&known(self.jaccard));
         let similar = match by {
             By::Estimate => estimate().then_with(jaccard),
             By::Jaccard => jaccard().then_with(estimate),
@@ -109,18 +113,22 @@ pub struct Neighbors {
 /// The `top` documents most similar to `of`, among those that share a bucket with it by `lsh`, which is the output's.
 /// The document whose id is `own` is not its own neighbor.
 ///
+/// Shingles that the output does not keep are cut `again`; where that is not given, there are estimates alone.
+///
 /// Holds the keys and the numbers of the best candidates, and a batch; of shingles only the batch's.
 ///
 /// # Errors
-/// When the table cannot be read, or the signatures do not fit `lsh`.
+/// When the table or the source cannot be read, the signatures do not fit `lsh`, or the output keeps none.
 pub async fn neighbors(
     finished: &Finished,
+    again: Option<&Again<'_>>,
     of: &Sketch,
     own: Option<&Id>,
     lsh: &Lsh,
     by: By,
     top: NonZeroUsize,
 ) -> Result<Neighbors> {
+    finished.signed().await?;
     let documents = finished.stored(Table::Documents).await?;
     let documents = match own {
         // By its key, which is read anyway.
@@ -134,17 +142,31 @@ pub async fn neighbors(
     let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys));
     let keys = finished.session().read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
     let id = id::column(finished.manifest().source.id);
-    let sketches = documents.select(vec![id, col("doc"), col("signature"), col("shingles")])?;
-    let sketches = keys.join(sketches, JoinType::RightSemi, &["needed"], &["doc"], None)?;
-    let sketches = read::unsigned(sketches, Table::Documents)?;
+    let best = keys.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?;
+    let best = read::unsigned(best, Table::Documents)?;
+    let mut columns = vec![id.alias("id"), col("signature"), col("shingle_count")];
+    let best = if finished.keeps_shingles()? {
+        columns.push(col("shingles"));
+        best
+    } else if let Some(again) = again {
+        columns.push(col("shingles"));
+        let cut = again.shingles(best.clone()).await?;
+        let cut = cut.select(vec![col("doc").alias("cut"), col("shingles")])?;
+        best.join(cut, JoinType::Inner, &["doc"], &["cut"], None)?
+    } else {
+        best
+    };
 
-    let mut rows = sketches.execute_stream().await?;
+    let mut rows = best.select(columns)?.execute_stream().await?;
     let mut nearest = Vec::new();
     while let Some(batch) = rows.try_next().await? {
         let ids = id::ids(batch.column(0))?.into_iter();
-        let sets = lists::<UInt64Type>(batch.column(3))?;
-        for ((id, signature), set) in ids.zip(lists::<UInt32Type>(batch.column(2))?).zip(sets) {
-            let neighbor = Neighbor::new(id, of, set, signature, lsh.rows, lsh.bands);
+        let counts = as_uint64_array(batch.column(2))?.values().iter();
+        let mut sets = batch.columns().get(3).map(lists::<UInt64Type>).transpose()?;
+        for ((id, signature), &shingle_count) in ids.zip(lists::<UInt32Type>(batch.column(1))?).zip(counts) {
+            let shingles = sets.as_mut().and_then(Iterator::next);
+            let other = Other { signature, shingle_count, shingles };
+            let neighbor = Neighbor::new(id, of, &other, lsh.rows, lsh.bands);
             nearest.push(neighbor.ok_or_else(|| misfit(lsh))?);
         }
         nearest.sort_unstable_by(|a, b| a.order(b, by));
@@ -222,9 +244,10 @@ mod tests {
     use super::*;
 
     fn neighbor(id: &str, estimate: f64, jaccard: f64) -> Neighbor {
-        let sketch = Sketch { shingles: vec![1], signature: vec![1] };
-        let same = Neighbor::new(Id::Text(id.into()), &sketch, &[1], &[1], 1, 1).unwrap();
-        Neighbor { estimate, jaccard, ..same }
+        let sketch = Sketch { shingles: None, shingle_count: 1, signature: vec![1] };
+        let other = Other { signature: &[1], shingle_count: 1, shingles: None };
+        let same = Neighbor::new(Id::Text(id.into()), &sketch, &other, 1, 1).unwrap();
+        Neighbor { estimate, jaccard: Some(jaccard), ..same }
     }
 
     #[test]
@@ -244,12 +267,19 @@ mod tests {
 
     #[test]
     fn a_pair_is_measured_in_every_way() {
-        let a = Sketch { shingles: vec![1, 2, 3], signature: vec![7, 8, 9, 9] };
-        let found = Neighbor::new(Id::Number(2), &a, &[2, 3, 4, 5], &[7, 8, 9, 1], 2, 2).unwrap();
-        assert_eq!((found.shared, found.shingles_a, found.shingles_b, found.shared_bands), (2, 3, 4, 1));
-        assert_eq!((found.estimate, found.jaccard), (0.75, 0.4));
-        assert_eq!((found.containment_a, found.containment_b), (2.0 / 3.0, 0.5));
-        assert_eq!(Neighbor::new(Id::Number(2), &a, &[2], &[7], 2, 2), None);
+        let a = Sketch { shingles: Some(vec![1, 2, 3]), shingle_count: 3, signature: vec![7, 8, 9, 9] };
+        let b = Other { signature: &[7, 8, 9, 1], shingle_count: 4, shingles: Some(&[2, 3, 4, 5]) };
+        let found = Neighbor::new(Id::Number(2), &a, &b, 2, 2).unwrap();
+        assert_eq!(
+            (found.shared, found.shingles_a, found.shingles_b, found.shared_bands),
+            (Some(2), 3, 4, 1)
+        );
+        assert_eq!((found.estimate, found.jaccard), (0.75, Some(0.4)));
+        assert_eq!((found.containment_a, found.containment_b), (Some(2.0 / 3.0), Some(0.5)));
+        let other = Other { signature: &[7], shingle_count: 1, shingles: Some(&[2]) };
+        assert_eq!(Neighbor::new(Id::Number(2), &a, &other, 2, 2), None);
+        let unknown = Neighbor::new(Id::Number(2), &a, &Other { shingles: None, ..b }, 2, 2).unwrap();
+        assert_eq!((unknown.jaccard, unknown.shared, unknown.shingles_b), (None, None, 4));
     }
 
     #[test]

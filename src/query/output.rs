@@ -38,6 +38,7 @@ impl Finished {
         if !damage.is_empty() {
             return Err(check::damaged(&output, &damage));
         }
+        let keep = manifest.keep()?;
         for table in Table::ALL {
             let Some(written) = manifest.tables.get(table.name()) else {
                 if table == Table::Dictionary {
@@ -45,7 +46,7 @@ impl Finished {
                 }
                 return Err(Error::input(format!("the manifest of {url} does not name the table {table}")));
             };
-            let schema = contract(table).over(&manifest.source).arrow_schema();
+            let schema = contract(table).over(&manifest.source, keep).arrow_schema();
             let provider = read::provider(&output, &written.files, schema)?;
             session.register_table(table.name(), Arc::new(provider))?;
         }
@@ -85,6 +86,20 @@ impl Finished {
         read::unsigned(self.stored(table).await?, table)
     }
 
+    /// The documents with their signatures, to compute on.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where the output keeps none.
+    pub async fn signed(&self) -> Result<DataFrame> {
+        if !self.manifest.keep()?.signatures() {
+            return Err(Error::input(
+                "this output keeps no signatures (output.keep = \"none\"), so that nothing can be compared with its documents: \
+                 run the job again with output.keep = \"signatures\"",
+            ));
+        }
+        self.table(Table::Documents).await
+    }
+
     /// The rows of a table as its files have them. Reads nothing yet.
     pub(super) async fn stored(&self, table: Table) -> Result<DataFrame> {
         Ok(self.session.table(table.name()).await?)
@@ -96,6 +111,14 @@ impl Finished {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
             IdType::Int64 => text.parse().ok().map(Id::Number),
         }
+    }
+
+    /// Whether the output holds the shingles of its documents.
+    ///
+    /// # Errors
+    /// When the manifest does not say it.
+    pub fn keeps_shingles(&self) -> Result<bool> {
+        Ok(self.manifest.keep()?.shingles())
     }
 
     /// The session in which the tables are.

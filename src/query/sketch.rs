@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType};
 use datafusion::arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use datafusion::common::cast::{as_list_array, as_primitive_array, as_string_array, as_uint64_array};
-use datafusion::prelude::{Expr, cast, col};
+use datafusion::prelude::{DataFrame, Expr, cast, col};
 use futures::TryStreamExt;
 
+use super::again::{Again, comparable};
 use super::{Finished, Id};
 use crate::error::{Error, Result};
 use crate::job::{Family, Job, ShingleHash};
@@ -21,25 +22,44 @@ use crate::udf::shingles::{Scratch, shingles};
 /// What a document is compared by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sketch {
-    /// The numbers of its distinct shingles, ascending.
-    pub shingles: Vec<u64>,
+    /// The numbers of its distinct shingles, ascending; none where they are not known.
+    pub shingles: Option<Vec<u64>>,
+    /// How many distinct shingles it has.
+    pub shingle_count: u64,
     /// Its signature, of as many values as the job has permutations.
     pub signature: Vec<u32>,
 }
 
-/// The stored sketch of the document `id`; none where the output has no such document.
+/// The sketch of the document `id`; none where the output has no such document. Shingles that the output does not keep are
+/// cut `again`, or left unknown where that is not given.
 ///
 /// # Errors
-/// When the table cannot be read.
-pub async fn of_document(finished: &Finished, id: &Id) -> Result<Option<Sketch>> {
-    let documents = finished.table(Table::Documents).await?;
-    let found =
-        documents.filter(col("id").eq(id.literal()))?.select(vec![col("signature"), col("shingles")])?;
-    for batch in found.collect().await? {
+/// When the table or the source cannot be read, or the output keeps no signatures.
+pub async fn of_document(finished: &Finished, id: &Id, again: Option<&Again<'_>>) -> Result<Option<Sketch>> {
+    let documents = finished.signed().await?.filter(col("id").eq(id.literal()))?;
+    let mut columns = vec![col("signature"), col("shingle_count")];
+    if finished.keeps_shingles()? {
+        columns.push(col("shingles"));
+    }
+    for batch in documents.clone().select(columns)?.collect().await? {
         let signature = lists::<UInt32Type>(batch.column(0))?.next();
-        let shingles = lists::<UInt64Type>(batch.column(1))?.next();
-        if let (Some(signature), Some(shingles)) = (signature, shingles) {
-            return Ok(Some(Sketch { shingles: shingles.to_vec(), signature: signature.to_vec() }));
+        let count = as_uint64_array(batch.column(1))?.values().first();
+        let (Some(signature), Some(&shingle_count)) = (signature, count) else { continue };
+        let shingles = match (batch.columns().get(2), again) {
+            (Some(kept), _) => lists::<UInt64Type>(kept)?.next().map(<[u64]>::to_vec),
+            (None, Some(again)) => first_list(again.shingles(documents).await?).await?,
+            (None, None) => None,
+        };
+        return Ok(Some(Sketch { shingles, shingle_count, signature: signature.to_vec() }));
+    }
+    Ok(None)
+}
+
+/// The first list of (doc, shingles).
+async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
+    for batch in shingles.collect().await? {
+        if let Some(list) = lists::<UInt64Type>(batch.column(1))?.next() {
+            return Ok(Some(list.to_vec()));
         }
     }
     Ok(None)
@@ -51,7 +71,7 @@ pub async fn of_document(finished: &Finished, id: &Id) -> Result<Option<Sketch>>
 /// # Errors
 /// When the dictionary, where there is one, cannot be read.
 pub async fn of_text(finished: &Finished, job: &Job, text: &str) -> Result<Option<Sketch>> {
-    let (set, known) = match job.shingle.hash {
+    let (mut set, known) = match job.shingle.hash {
         ShingleHash::Dictionary => by_dictionary(finished, job, text).await?,
         _ => {
             let mut set = Vec::new();
@@ -65,7 +85,13 @@ pub async fn of_text(finished: &Finished, job: &Job, text: &str) -> Result<Optio
     }
     let dictionary = finished.manifest().tables.get(Table::Dictionary.name()).map(|table| table.rows);
     let signature = signature(&set, known, job, dictionary)?;
-    Ok(Some(Sketch { shingles: set, signature }))
+    let shingle_count = set.len() as u64;
+    if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles()? {
+        // What it is compared with is cut again too, and has other numbers.
+        set.clear();
+        shingles(text, &comparable(job), &mut Scratch::default(), &mut set)?;
+    }
+    Ok(Some(Sketch { shingles: Some(set), shingle_count, signature }))
 }
 
 /// The numbers of the text's shingles, ascending, and how many of them stand in the dictionary.

@@ -117,7 +117,7 @@ pub(super) async fn search_lsh(
     let hot = found.clone().filter(col("b").is_null())?;
     let mut candidates = found.filter(col("b").is_not_null())?;
     if hot.clone().count().await? > 0 {
-        candidates = by_prefix(session, &sketches, Some(hot), job).await?.union(candidates)?.distinct()?;
+        candidates = by_prefix(&sketches, Some(hot), job).await?.union(candidates)?.distinct()?;
     }
     scored(session, sketches, candidates, job).await
 }
@@ -129,17 +129,15 @@ pub(super) async fn search_prefix(
     sketches: DataFrame,
     job: &Job,
 ) -> Result<(Vec<RecordBatch>, u64)> {
-    let candidates = by_prefix(session, &sketches, None, job).await?;
+    let candidates = by_prefix(&sketches, None, job).await?;
     scored(session, sketches, candidates, job).await
 }
 
-async fn by_prefix(
-    session: &SessionContext,
-    sketches: &DataFrame,
-    hot: Option<DataFrame>,
-    job: &Job,
-) -> Result<DataFrame> {
-    let documents = stage::prefix::documents(sketches.clone(), no_groups(session)?, hot)?;
+async fn by_prefix(sketches: &DataFrame, hot: Option<DataFrame>, job: &Job) -> Result<DataFrame> {
+    let documents = match hot {
+        Some(hot) => stage::prefix::of_hot(sketches.clone(), hot)?,
+        None => sketches.clone(),
+    };
     let elements = stage::prefix::elements(documents.clone(), &job.score, job.minhash.permutations)?;
     let join = stage::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?);
     let frequencies = stage::prefix::frequencies(documents.clone(), &join)?;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
-use crate::job::{Job, ShingleHash};
+use crate::job::{Job, Keep, ShingleHash};
 
 /// The tables of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -216,9 +216,9 @@ impl Contract {
         })
     }
 
-    /// The contract of the same table over a source of these types: every id has its type, and `documents` has the columns
-    /// that it carries.
-    pub fn over(&self, source: &SourceTypes) -> Contract {
+    /// The contract of the same table over a source of these types, where the job keeps so much: every id has its type, and
+    /// `documents` has the sketches that are kept and the columns that it carries.
+    pub fn over(&self, source: &SourceTypes, keep: Keep) -> Contract {
         let mut contract = self.clone();
         if source.id == IdType::Int64 {
             for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
@@ -226,6 +226,12 @@ impl Contract {
             }
         }
         if self.table == Table::Documents {
+            if !keep.signatures() {
+                contract.leave_out("signature");
+            }
+            if !keep.shingles() {
+                contract.leave_out("shingles");
+            }
             contract.columns.extend(source.columns.iter().map(|carried| Column {
                 name: carried.name.clone(),
                 kind: Type::Source(carried.data_type.clone()),
@@ -234,6 +240,18 @@ impl Contract {
             }));
         }
         contract
+    }
+
+    /// Takes a column out, and the rules that are about it.
+    fn leave_out(&mut self, name: &str) {
+        self.columns.retain(|column| column.name != name);
+        // Some names begin like others: `shingles` is not `shingle_count`.
+        let is_about =
+            |rule: &str| rule.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+        self.rules.retain(|rule| !is_about(rule));
+        self.example.iter_mut().for_each(|row| {
+            row.remove(name);
+        });
     }
 
     /// The Arrow schema that is written.
@@ -335,7 +353,7 @@ mod tests {
         let columns = vec![SourceColumn { name: "title".into(), data_type: DataType::Utf8 }];
         let source = SourceTypes { id: IdType::Int64, columns };
         for table in Table::ALL {
-            let schema = contract(table).over(&source).arrow_schema();
+            let schema = contract(table).over(&source, Keep::Shingles).arrow_schema();
             for name in ["id", "id_a", "id_b", "cluster_id"] {
                 let kind = schema.field_with_name(name).ok().map(|field| field.data_type());
                 assert!(kind.is_none_or(|kind| *kind == DataType::Int64), "{table} {name}");
@@ -344,6 +362,25 @@ mod tests {
             let unsigned = |field: &Arc<Field>| field.data_type().to_string().contains("UInt");
             assert!(!schema.fields().iter().any(unsigned), "{table}");
         }
+    }
+
+    #[test]
+    fn what_is_not_kept_is_no_column_and_no_rule() {
+        let columns = vec![SourceColumn { name: "title".into(), data_type: DataType::Utf8 }];
+        let source = SourceTypes { id: IdType::Utf8, columns };
+        let of = |keep| contract(Table::Documents).over(&source, keep);
+        let names =
+            |keep| of(keep).columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>().join(" ");
+        let least = "id source position doc shingle_count";
+        assert_eq!(names(Keep::None), format!("{least} title"));
+        assert_eq!(names(Keep::Signatures), format!("{least} signature title"));
+        assert_eq!(names(Keep::Shingles), format!("{least} signature shingles title"));
+        let rules = |keep| of(keep).rules.join("; ");
+        assert_eq!(rules(Keep::None), "shingle_count >= 1; position >= 0");
+        assert!(
+            rules(Keep::Signatures).contains("signature") && !rules(Keep::Signatures).contains("shingles")
+        );
+        assert_eq!(of(Keep::Shingles).rules, contract(Table::Documents).rules);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use datafusion::common::cast::{as_string_array, as_uint32_array, as_uint64_array
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::FORMAT_VERSION;
+use crate::job::{FORMAT_VERSION, Keep};
 use crate::schema::SourceTypes;
 
 /// One Parquet file of a table.
@@ -156,6 +156,20 @@ impl Run {
              use the version that wrote it",
             env!("CARGO_PKG_VERSION")
         )))
+    }
+
+    /// What the table documents keeps of the sketches.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where the job in the manifest does not say it.
+    pub fn keep(&self) -> Result<Keep> {
+        let keep = self.job.pointer("/output/keep").cloned().unwrap_or_default();
+        serde_json::from_value(keep).map_err(|e| {
+            Error::input(
+                "the job in the manifest does not say what documents keeps (output.keep): run the job again with --overwrite",
+            )
+            .because(e)
+        })
     }
 
     /// The paths of its files, inside the output.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use datafusion::datasource::listing::FileRange;
 
 use super::listing::File;
+use super::selection::{RowSet, Selection};
 
 /// The smallest part of a file that is read on its own: a row group of a Parquet file, or a whole file.
 #[derive(Debug, Clone)]
@@ -16,6 +17,8 @@ pub(super) struct Piece {
     pub first_row: u64,
     /// How many rows there are; none where nothing but reading tells.
     pub rows: Option<u64>,
+    /// Rows of the whole file; none where nothing but reading tells.
+    pub file_rows: Option<u64>,
     /// What reading it costs, in bytes.
     pub weight: u64,
 }
@@ -23,7 +26,18 @@ pub(super) struct Piece {
 impl Piece {
     /// All of a file whose rows nobody has counted.
     pub fn whole(file: &Arc<File>) -> Self {
-        Self { file: Arc::clone(file), range: None, first_row: 0, rows: None, weight: file.meta.size }
+        let weight = file.meta.size;
+        Self { file: Arc::clone(file), range: None, first_row: 0, rows: None, file_rows: None, weight }
+    }
+
+    /// The wanted rows of the piece, and what it costs to read them alone; none where no row is wanted.
+    pub fn only(&self, selection: &Selection) -> Option<(RowSet, Piece)> {
+        let of_file = selection.of(&self.file.path)?;
+        let Some(rows) = self.rows else { return Some((of_file.clone(), self.clone())) };
+        let wanted = of_file.within(self.first_row..self.first_row + rows);
+        let share = wanted.count() as f64 / rows.max(1) as f64;
+        let weight = (self.weight as f64 * share) as u64;
+        (wanted.count() > 0).then(|| (wanted, Piece { weight, ..self.clone() }))
     }
 }
 
@@ -111,7 +125,8 @@ mod tests {
                 let mut first_row = 0;
                 for (i, (weight, rows)) in groups.iter().enumerate() {
                     let range = Some(FileRange { start: i as i64 * 10, end: i as i64 * 10 + 10 });
-                    pieces.push(Piece { file: file.clone(), range, first_row, rows: Some(*rows), weight: *weight });
+                    let whole = Piece::whole(file);
+                    pieces.push(Piece { range, first_row, rows: Some(*rows), weight: *weight, ..whole });
                     first_row += rows;
                 }
             }
@@ -141,9 +156,8 @@ mod tests {
 
     #[test]
     fn equal_files_are_dealt_equally() {
-        let pieces: Vec<_> = (0..4)
-            .map(|i| Piece { file: file(&i.to_string()), range: None, first_row: 0, rows: None, weight: 10 })
-            .collect();
+        let pieces: Vec<_> =
+            (0..4).map(|i| Piece { weight: 10, ..Piece::whole(&file(&i.to_string())) }).collect();
         let sizes: Vec<_> = spread(&pieces, 2).iter().map(Vec::len).collect();
         assert_eq!(sizes, [2, 2]);
     }

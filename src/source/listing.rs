@@ -57,6 +57,7 @@ impl File {
             name: self.name.as_str().into(),
             store: self.store.as_str().to_owned(),
             pin: self.pin(),
+            wanted: None,
         }
     }
 

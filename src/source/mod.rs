@@ -25,6 +25,7 @@ pub mod reach;
 mod reading;
 mod records;
 mod scan;
+mod selection;
 mod sgml;
 mod text;
 mod to_parse;
@@ -44,15 +45,16 @@ use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 use object_store::path::Path;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{self, Format};
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 
 pub use json_line::{JsonValue, ValueKind};
-pub use number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec};
+pub use number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec, Wanted};
 pub use parse_files::ParseFilesExec;
 pub use pin::Pin;
 pub use scan::pinned_scan;
+pub use selection::{RowSet, Selection};
 pub use to_parse::{FileToParse, Parser};
 
 /// The documents of a source, and the files that they are in.
@@ -125,9 +127,40 @@ pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Document
 /// # Errors
 /// As [`open`].
 pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Listed) -> Result<Documents> {
+    documents(ctx, source, listed, None).await
+}
+
+/// As [`open_listed`], of those documents alone that `wanted` says. Of Parquet no other rows are read; other formats are read
+/// to the end. What could not be read as a document is not told again.
+///
+/// # Errors
+/// As [`open`]; executing the frame also fails where a file has fewer documents than are wanted of it.
+pub async fn open_wanted(
+    ctx: &SessionContext,
+    source: &job::Source,
+    listed: &Listed,
+    wanted: Selection,
+) -> Result<Documents> {
+    documents(ctx, source, listed, Some(wanted)).await
+}
+
+async fn documents(
+    ctx: &SessionContext,
+    source: &job::Source,
+    listed: &Listed,
+    wanted: Option<Selection>,
+) -> Result<Documents> {
     let files = &listed.files;
     let inputs = listed.inputs();
-    let read = read(source.format, files);
+    let all = wanted.is_none();
+    if let Some(gone) = wanted.as_ref().and_then(|wanted| {
+        wanted.sources().find(|source| files.binary_search_by(|file| file.path.as_str().cmp(source)).is_err())
+    }) {
+        return Err(Error::input(format!(
+            "{gone} is not there any more, and a document of it is to be read again: bring the file back, or run the job again"
+        )));
+    }
+    let read = read(source.format, files, all);
     let text_column = |name: &String| SourceColumn { name: name.clone(), data_type: DataType::Utf8 };
     let mut types =
         SourceTypes { id: IdType::Utf8, columns: source.columns.iter().map(text_column).collect() };
@@ -135,23 +168,23 @@ pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Li
         Format::Parquet => {
             let (table, values, found) = parquet::table(ctx, source, &read).await?;
             types = found;
-            (Arc::new(table), values, false)
+            (Arc::new(table.only(wanted)), values, false)
         }
         Format::Csv => {
             let (table, values) = csv::table(ctx, source, &read).await?;
-            (Arc::new(table), values, true)
+            (Arc::new(table.only(wanted)), values, true)
         }
         Format::Jsonl => {
             let (table, values) = jsonl::table(ctx, source, &read).await?;
-            (Arc::new(table), values, true)
+            (Arc::new(table.only(wanted)), values, true)
         }
         Format::Reuters => {
             let (table, values) = parse_files::reuters(source, &read)?;
-            (Arc::new(table), values, true)
+            (Arc::new(table.only(wanted)), values, true)
         }
         Format::Text => {
             let (table, values) = parse_files::texts(source, &read)?;
-            (Arc::new(table), values, true)
+            (Arc::new(table.only(wanted)), values, true)
         }
     };
     let defect =
@@ -170,11 +203,11 @@ pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Li
     selected.extend(columns::carried(&values, &types.columns)?);
     let frame = ctx.read_table(table)?.select(selected)?;
     let frame = match listed.unnamable.as_slice() {
-        [] => frame,
-        files => {
+        files if all && !files.is_empty() => {
             let rejects = unnamable(files, Arc::clone(frame.schema().inner()))?;
             frame.union(ctx.read_batch(rejects)?)?
         }
+        _ => frame,
     };
     Ok(Documents { frame, types, inputs })
 }
@@ -200,13 +233,13 @@ fn unnamable(files: &[job::InputFile], schema: SchemaRef) -> Result<RecordBatch>
 }
 
 /// The files that have something to read. Frameworks leave empty files behind, and they are no Parquet and have no story;
-/// an empty text file is an empty document.
-fn read(format: Format, files: &[Arc<listing::File>]) -> Vec<Arc<listing::File>> {
+/// an empty text file is an empty document. Where `told`, each empty file gets a warning.
+fn read(format: Format, files: &[Arc<listing::File>], told: bool) -> Vec<Arc<listing::File>> {
     if format == Format::Text {
         return files.to_vec();
     }
     let (full, empty): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| file.meta.size > 0);
-    for file in &empty {
+    for file in empty.iter().filter(|_| told) {
         tracing::warn!(file = file.path, "this file is empty");
     }
     // Where all are empty, the format says best what is wrong with that.

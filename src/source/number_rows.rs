@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use super::footer::panicked;
 use super::pin::{Pin, Pins};
+use super::selection::RowSet;
 use crate::error::{Context, Error};
 
 /// The scan's last column: the index of the [`Chunk`] that a row is from.
@@ -45,10 +46,28 @@ pub struct Chunk {
     pub name: Arc<str>,
     /// The number of the first row in its file, from 0.
     pub first_row: u64,
-    /// How many rows there are; none where nothing but reading tells.
+    /// How many rows there are, of which only some may be `wanted`; none where nothing but reading tells.
     pub rows: Option<u64>,
+    /// The rows that are read, where not all are.
+    pub wanted: Option<Wanted>,
     /// Where the file is, and what it was when it was listed.
     pub pin: Pin,
+}
+
+/// Rows of a chunk that are read, where not all are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Their numbers in the file, from 0.
+    pub rows: RowSet,
+    /// Rows of the whole file.
+    pub file_rows: u64,
+}
+
+impl Chunk {
+    /// How many rows are read of it; none where nothing but reading tells.
+    fn expected(&self) -> Option<u64> {
+        self.wanted.as_ref().map(|wanted| wanted.rows.count()).or(self.rows)
+    }
 }
 
 /// Turns the scan's chunk column into `source`, `name` and `position`.
@@ -190,6 +209,7 @@ impl ExecutionPlan for NumberRowsExec {
             schema: self.schema(),
             at: None,
             last_batch: 0,
+            next_row: 0,
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let numbered = stream::unfold(Some((input, count, metrics, end)), |state| async move {
@@ -253,7 +273,8 @@ fn file_groups(input: &dyn ExecutionPlan) -> &[FileGroup] {
     file_scan(input).map_or(&[], |scan| &scan.file_groups)
 }
 
-fn chunk_of(file: &PartitionedFile) -> Option<u32> {
+/// The chunk that a file of a scan is, or a part of it.
+pub(super) fn chunk_of(file: &PartitionedFile) -> Option<u32> {
     match file.partition_values.last() {
         Some(ScalarValue::UInt32(chunk)) => *chunk,
         _ => None,
@@ -310,6 +331,8 @@ struct Count {
     at: Option<(u32, u64)>,
     /// Rows of the last batch.
     last_batch: usize,
+    /// The number of the row behind the last one that came.
+    next_row: u64,
 }
 
 impl Count {
@@ -340,10 +363,26 @@ impl Count {
             let chunk = self.chunk(index)?;
             sources.try_append_value_n(&*chunk.source, run)?;
             names.try_append_value_n(&*chunk.name, run)?;
-            let first = chunk.first_row + seen;
-            for position in first..first + run as u64 {
-                positions.append_value(position);
+            let mut next = if seen == 0 { chunk.first_row } else { self.next_row };
+            match &chunk.wanted {
+                None => {
+                    for position in next..next + run as u64 {
+                        positions.append_value(position);
+                    }
+                    next += run as u64;
+                }
+                Some(wanted) => {
+                    for _ in 0..run {
+                        let Some(position) = wanted.rows.next(next) else {
+                            let said = format!("{} gave more rows than are wanted of it", chunk.source);
+                            return Err(Error::bug(said).into());
+                        };
+                        positions.append_value(position);
+                        next = position + 1;
+                    }
+                }
             }
+            self.next_row = next;
             self.at = Some((index, seen + run as u64));
             row += run;
         }
@@ -372,7 +411,7 @@ impl Count {
     fn finish(&self) -> DfResult<()> {
         let Some((index, seen)) = self.at else { return Ok(()) };
         let chunk = self.chunk(index)?;
-        match chunk.rows {
+        match chunk.expected() {
             Some(rows) if rows != seen => Err(Error::input(format!(
                 "{} gave {seen} rows where {rows} were announced: was it written to while it was read?",
                 chunk.source
@@ -406,7 +445,7 @@ impl Count {
         };
         let current = self.chunks.get(index as usize);
         let first = current.map_or(0, |chunk| chunk.first_row);
-        let ended = match current.and_then(|chunk| chunk.rows) {
+        let ended = match current.and_then(Chunk::expected) {
             Some(rows) => seen >= rows,
             None => self.last_batch < self.batch_rows,
         };

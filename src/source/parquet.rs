@@ -255,12 +255,12 @@ fn pieces(footer: &Footer, names: &[&str]) -> Result<Vec<Piece>> {
             .sum();
         if rows > 0 {
             let start = first.dictionary_page_offset().unwrap_or_else(|| first.data_page_offset());
-            let piece =
-                Piece { file: Arc::clone(&footer.file), range: None, first_row, rows: Some(rows), weight };
-            found.push((start, piece));
+            let whole = Piece::whole(&footer.file);
+            found.push((start, Piece { first_row, rows: Some(rows), weight, ..whole }));
         }
         first_row += rows;
     }
+    let file_rows = Some(first_row);
     if found.is_sorted_by(|a, b| a.0 < b.0) {
         let starts: Vec<i64> = found.iter().map(|(start, _)| *start).collect();
         let size = i64::try_from(footer.file.meta.size).unwrap_or(i64::MAX);
@@ -269,19 +269,13 @@ fn pieces(footer: &Footer, names: &[&str]) -> Result<Vec<Piece>> {
             .enumerate()
             .map(|(i, (start, piece))| {
                 let end = starts.get(i + 1).copied().unwrap_or(size);
-                Piece { range: Some(FileRange { start, end }), ..piece }
+                Piece { range: Some(FileRange { start, end }), file_rows, ..piece }
             })
             .collect());
     }
     // Row groups that are not laid out in their order cannot be told apart by ranges; the file stays whole.
     let weight = found.iter().map(|(_, piece)| piece.weight).sum();
-    Ok(vec![Piece {
-        file: Arc::clone(&footer.file),
-        range: None,
-        first_row: 0,
-        rows: Some(first_row),
-        weight,
-    }])
+    Ok(vec![Piece { rows: file_rows, file_rows, weight, ..Piece::whole(&footer.file) }])
 }
 
 /// Bytes of a row in the row group whose rows are longest.

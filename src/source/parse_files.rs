@@ -30,6 +30,7 @@ use super::listing::File;
 use super::number_rows::{numbered_schema, only_child, value_name};
 use super::reading::Reading;
 use super::scan::project;
+use super::selection::Selection;
 use super::sgml::Story;
 use super::to_parse::{FileToParse, Parser};
 use crate::error::{Error, Result};
@@ -159,6 +160,8 @@ impl ExecutionPlan for ParseFilesExec {
 pub(super) struct ParsedTable {
     parser: Parser,
     files: Vec<Arc<File>>,
+    /// The documents that are read; none for all.
+    wanted: Option<Selection>,
     schema: SchemaRef,
 }
 
@@ -166,7 +169,21 @@ impl ParsedTable {
     /// The table of `files`.
     pub fn new(parser: Parser, files: Vec<Arc<File>>) -> Self {
         let schema = parsed_schema(&parser);
-        Self { parser, files, schema }
+        Self { parser, files, wanted: None, schema }
+    }
+
+    /// Only the `wanted` documents, where it says which.
+    pub fn only(mut self, wanted: Option<Selection>) -> Self {
+        if let Some(wanted) = &wanted {
+            self.files.retain(|file| wanted.of(&file.path).is_some());
+        }
+        Self { wanted, ..self }
+    }
+
+    /// What whoever reads `file` must know of it.
+    fn to_parse(&self, file: &File) -> FileToParse {
+        let wanted = self.wanted.as_ref().and_then(|wanted| wanted.of(&file.path)).cloned();
+        FileToParse { wanted, ..file.to_parse() }
     }
 }
 
@@ -231,7 +248,7 @@ impl TableProvider for ParsedTable {
         let mut partitions = Vec::new();
         for group in spread(&pieces, state.config().target_partitions()) {
             let first = files.len() as u32;
-            files.extend(group.iter().map(|piece| piece.file.to_parse()));
+            files.extend(group.iter().map(|piece| self.to_parse(&piece.file)));
             let indices = UInt32Array::from_iter_values(first..files.len() as u32);
             partitions.push(vec![RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(indices)])?]);
         }

@@ -14,6 +14,7 @@ use super::batch::Batch;
 use super::bytes::{Chunks, decompressed, start, stored};
 use super::json_line::{Lines, Unusable, Wanted};
 use super::records::{End, Keep, Records};
+use super::selection::{RowSet, too_few};
 use super::sgml::Stories;
 use super::text;
 use super::to_parse::{FileToParse, Parser};
@@ -196,7 +197,9 @@ impl Open {
         match &mut self.content {
             Content::Stories(stories) => match stories.next() {
                 Some(story) => {
-                    batch.push_story(&self.file, self.count, &story)?;
+                    if self.file.wants(self.count) {
+                        batch.push_story(&self.file, self.count, &story)?;
+                    }
                     self.count += 1;
                     Ok(true)
                 }
@@ -226,7 +229,9 @@ impl Open {
         match &mut self.content {
             Content::Stories(stories) => {
                 if let Some(story) = stories.end() {
-                    batch.push_story(&self.file, self.count, &story)?;
+                    if self.file.wants(self.count) {
+                        batch.push_story(&self.file, self.count, &story)?;
+                    }
                     self.count += 1;
                 }
                 if self.count == 0 {
@@ -245,6 +250,10 @@ impl Open {
                     self.line(batch, &line)?;
                 }
             }
+        }
+        let last = self.file.wanted.as_ref().and_then(RowSet::last);
+        if let Some(last) = last.filter(|last| *last >= self.count) {
+            return Err(too_few(&self.file.source, self.count, last));
         }
         if self.unusable > 1 {
             tracing::warn!(
@@ -287,7 +296,9 @@ impl Open {
             (Some(wrong), _) => wrong,
             (None, Err(_)) => ("invalid_utf8", line, "is not UTF-8: convert the file".to_owned()),
             (None, Ok(values)) => {
-                batch.push(&self.file, self.count, &values, None)?;
+                if self.file.wants(self.count) {
+                    batch.push(&self.file, self.count, &values, None)?;
+                }
                 self.count += 1;
                 records.next();
                 return Ok(());
@@ -305,8 +316,10 @@ impl Open {
         let (defect, said) = match wanted.read(line) {
             Ok(None) => return Ok(()),
             Ok(Some(values)) => {
-                let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
-                batch.push(&self.file, self.count, &values, None)?;
+                if self.file.wants(self.count) {
+                    let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
+                    batch.push(&self.file, self.count, &values, None)?;
+                }
                 self.count += 1;
                 return Ok(());
             }
@@ -326,6 +339,11 @@ impl Open {
         values: usize,
         (defect, line, said): (&str, u64, String),
     ) -> Result<()> {
+        // Where only some documents are wanted, whoever read all of them was told.
+        if self.file.wanted.is_some() {
+            self.count += 1;
+            return Ok(());
+        }
         let source = &self.file.source;
         if on_error == OnError::Error {
             return Err(Error::input(format!(

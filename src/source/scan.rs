@@ -7,6 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{
     FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
 };
@@ -23,11 +24,13 @@ use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::scalar::ScalarValue;
+use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
 use super::chunks::{Piece, spread};
 use super::footer::Readers;
-use super::number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec, numbered_schema};
+use super::number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec, Wanted, chunk_of, numbered_schema};
 use super::pin::Pins;
+use super::selection::{RowSet, Selection, too_few};
 
 /// Rows of files of one format; columns as [`NumberRowsExec`] has them.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub(super) struct FileTable {
     /// The columns of `file_schema` that are this table's values.
     columns: Vec<usize>,
     scans: Vec<Scan>,
+    /// The rows that are read; none for all.
+    wanted: Option<Selection>,
     schema: SchemaRef,
 }
 
@@ -53,16 +58,40 @@ pub(super) struct Scan {
 impl FileTable {
     pub fn new(file_schema: SchemaRef, columns: Vec<usize>, scans: Vec<Scan>) -> Self {
         let schema = numbered_schema(columns.iter().map(|i| file_schema.field(*i).data_type()));
-        Self { file_schema, columns, scans, schema }
+        Self { file_schema, columns, scans, wanted: None, schema }
+    }
+
+    /// Only the `wanted` rows, where it says which.
+    pub fn only(self, wanted: Option<Selection>) -> Self {
+        Self { wanted, ..self }
+    }
+
+    /// What is to be read of a scan's files.
+    fn pieces(&self, scan: &Scan) -> DfResult<Vec<Piece>> {
+        let Some(wanted) = &self.wanted else { return Ok(scan.pieces.clone()) };
+        for Piece { file, file_rows, .. } in &scan.pieces {
+            let last = wanted.of(&file.path).and_then(RowSet::last);
+            if let Some((last, rows)) = last.zip(*file_rows).filter(|(last, rows)| last >= rows) {
+                return Err(too_few(&file.path, rows, last).into());
+            }
+        }
+        Ok(scan.pieces.iter().filter_map(|piece| Some(piece.only(wanted)?.1)).collect())
     }
 
     /// One scan: the files read, and above it the numbers of the rows. `values` are the wanted ones of `columns`.
-    fn plan(&self, state: &dyn Session, scan: &Scan, values: &[usize]) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn plan(
+        &self,
+        state: &dyn Session,
+        scan: &Scan,
+        pieces: &[Piece],
+        values: &[usize],
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let mut chunks = Vec::new();
         let mut groups = Vec::new();
-        for group in spread(&scan.pieces, state.config().target_partitions()) {
+        for group in spread(pieces, state.config().target_partitions()) {
             let mut files = Vec::with_capacity(group.len());
             for piece in group {
+                let wanted = self.wanted.as_ref().and_then(|wanted| piece.only(wanted));
                 let mut file = PartitionedFile::new_from_meta(piece.file.meta.clone())
                     .with_partition_values(vec![ScalarValue::UInt32(Some(chunks.len() as u32))]);
                 file.range = piece.range;
@@ -72,6 +101,9 @@ impl FileTable {
                     name: piece.file.name.as_str().into(),
                     first_row: piece.first_row,
                     rows: piece.rows,
+                    wanted: wanted
+                        .zip(piece.file_rows)
+                        .map(|((rows, _), file_rows)| Wanted { rows, file_rows }),
                     pin: piece.file.pin(),
                 });
             }
@@ -105,8 +137,8 @@ impl FileTable {
     }
 }
 
-/// `input`, where it is a scan of Parquet files: they are read as `chunks` say that they were listed, and their footers
-/// with distrust.
+/// `input`, where it is a scan of Parquet files: they are read as `chunks` say that they were listed, their footers with
+/// distrust, and of their rows those that are wanted.
 ///
 /// Other scans take their stores from the context in which they run, which [`NumberRowsExec`] holds to the same.
 ///
@@ -126,8 +158,33 @@ pub fn pinned_scan(
     let store = Pins::new(chunks.iter().map(|chunk| &chunk.pin)).over(store);
     let readers = Readers::new(store, runtime.cache_manager.get_file_metadata_cache());
     let source = parquet.clone().with_parquet_file_reader_factory(Arc::new(readers));
-    let scan = FileScanConfigBuilder::from(scan.clone()).with_source(Arc::new(source)).build();
+    let wanted = |file: &PartitionedFile| {
+        let wanted = chunks.get(chunk_of(file)? as usize)?.wanted.as_ref()?;
+        Some(file.clone().with_extension(ParquetRowSelection::new(row_selection(wanted))))
+    };
+    let groups = scan.file_groups.iter().map(|group| {
+        group.iter().map(|file| wanted(file).unwrap_or_else(|| file.clone())).collect::<Vec<_>>().into()
+    });
+    let groups = groups.collect();
+    let scan = FileScanConfigBuilder::from(scan.clone())
+        .with_source(Arc::new(source))
+        .with_file_groups(groups)
+        .build();
     Ok(DataSourceExec::from_data_source(scan))
+}
+
+/// The wanted rows as the reader is told of them: every row of the file is either read or passed over.
+fn row_selection(wanted: &Wanted) -> RowSelection {
+    let mut selectors = Vec::new();
+    let mut at = 0;
+    for run in wanted.rows.runs() {
+        selectors.push(RowSelector::skip((run.start - at) as usize));
+        selectors.push(RowSelector::select((run.end - run.start) as usize));
+        at = run.end;
+    }
+    selectors.push(RowSelector::skip(wanted.file_rows.saturating_sub(at) as usize));
+    selectors.retain(|selector| selector.row_count > 0);
+    selectors.into()
 }
 
 #[async_trait]
@@ -155,8 +212,11 @@ impl TableProvider for FileTable {
         let mut plans = self
             .scans
             .iter()
-            .filter(|scan| !scan.pieces.is_empty())
-            .map(|scan| self.plan(state, scan, &values))
+            .map(|scan| Ok((scan, self.pieces(scan)?)))
+            .filter(|found| !matches!(found, Ok((_, pieces)) if pieces.is_empty()))
+            .map(|found: DfResult<_>| {
+                found.and_then(|(scan, pieces)| self.plan(state, scan, &pieces, &values))
+            })
             .collect::<DfResult<Vec<_>>>()?;
         let Some(mut plan) = plans.pop() else {
             return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(&wanted)?))));

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::json_line::JsonValue;
 use super::pin::Pin;
+use super::selection::RowSet;
 use super::sgml::Story;
 use crate::job::{Csv, OnError};
 
@@ -68,4 +69,13 @@ pub struct FileToParse {
     pub store: String,
     /// Where it is in that store, and what it was when it was listed.
     pub pin: Pin,
+    /// The documents that are wanted, by their numbers in the file; none for all.
+    pub wanted: Option<RowSet>,
+}
+
+impl FileToParse {
+    /// Whether the document of this number is wanted.
+    pub(super) fn wants(&self, position: u64) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(position))
+    }
 }

@@ -17,6 +17,7 @@ pub mod prefix;
 pub mod scores;
 pub mod shingles;
 pub mod signatures;
+pub mod sketches;
 
 use datafusion::prelude::{DataFrame, Expr, col};
 

@@ -11,7 +11,6 @@ use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::groups::without_copies;
 use crate::error::Result;
 use crate::job::{Score, ScoreBy};
 use crate::operator::bucket_pairs::Meeting;
@@ -61,24 +60,14 @@ impl Join {
 const LEAST_BITS: u32 = 10;
 const MOST_BITS: u32 = 24;
 
-/// The documents that take part: those without copies, and where `hot` (a) is given, its documents alone.
+/// The documents of hot buckets: (doc, ..) -> the rows of which `hot` (a, ..) holds the key. Hot buckets are made of
+/// documents without copies.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn documents(documents: DataFrame, groups: DataFrame, hot: Option<DataFrame>) -> Result<DataFrame> {
-    let columns = vec![col("doc"), col("shingle_count"), col("shingles"), col("signature")];
-    let documents = documents.select(columns)?;
-    match hot {
-        // Hot buckets are made of documents without copies.
-        Some(hot) => Ok(hot.select(vec![col("a").alias("hot")])?.join(
-            documents,
-            JoinType::RightSemi,
-            &["hot"],
-            &["doc"],
-            None,
-        )?),
-        None => without_copies(documents, groups),
-    }
+pub fn of_hot(documents: DataFrame, hot: DataFrame) -> Result<DataFrame> {
+    let hot = hot.select(vec![col("a").alias("hot")])?;
+    Ok(hot.join(documents, JoinType::RightSemi, &["hot"], &["doc"], None)?)
 }
 
 /// How many elements the sets have in all: (shingle_count, ..) -> one row (elements: UInt64), null for no documents.

@@ -52,6 +52,7 @@ pub struct Settings {
     pub prefilter: bool,
     pub star: bool,
     pub max_expand: u64,
+    pub keep: &'static str,
     threads: usize,
 }
 
@@ -110,6 +111,7 @@ impl Settings {
             star: random.below(4) == 0,
             max_expand: one_of(random, &[1000, 1000, 2, 3]),
             threads: 1 + random.below(3),
+            keep: one_of(random, &["signatures", "shingles", "none"]),
         }
     }
 
@@ -149,6 +151,7 @@ impl Settings {
             format!("output.expand={}", if self.star { "star" } else { "all" }),
             format!("output.max_expand={}", self.max_expand),
             format!("engine.threads={}", self.threads),
+            format!("output.keep={}", self.keep),
             "engine.memory=256MiB".to_owned(),
         ];
         sets.extend(self.table_size.map(|size| format!("lsh.table_size={size}")));

@@ -14,19 +14,20 @@ use crate::support::*;
 /// Seconds that a run with faults may take.
 const DEADLINE: u64 = 300;
 
-/// What makes the job take every step that there is.
-const ALL: [&str; 3] = ["source.duplicate_ids=reject", "shingle.hash=dictionary", "lsh.hot_bucket=16"];
+/// What makes the job take every step that there is, but for those that make a dictionary.
+const ALL: [&str; 2] = ["source.duplicate_ids=reject", "lsh.hot_bucket=16"];
 
 /// The steps of that job.
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     "duplicates",
-    "cuts",
-    "dictionary",
     "sketches",
     "groups",
     "candidates",
+    "hot_positions",
+    "hot_sketches",
     "frequencies",
     "all_candidates",
+    "positions",
     "scores",
     "members",
     "pairs",
@@ -93,6 +94,7 @@ fn executors_that_die_stand_still_or_are_told_to_end_cost_no_rows() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &ALL[1..]);
     let scene = &mut scene;
     an_executor_dies_in_every_step_and_is_replaced(scene);
+    an_executor_dies_while_a_dictionary_is_made(scene);
     one_executor_does_the_work_of_a_dead_one(scene);
     an_executor_that_dies_between_two_stages_doubles_no_rows(scene);
     both_executors_die_and_one_comes_back(scene);
@@ -114,6 +116,21 @@ fn an_executor_dies_in_every_step_and_is_replaced(scene: &mut Scene) {
     assert!(recoveries(&record) >= on_executors.len() as u64, "{record:#}");
     let stages: Vec<_> = manifest(&scene.output("replaced")).stages.into_iter().map(|s| s.name).collect();
     assert_eq!(stages, STEPS);
+}
+
+fn an_executor_dies_while_a_dictionary_is_made(scene: &mut Scene) {
+    let dictionary = "shingle.hash=dictionary";
+    let expected =
+        rows_alone(&scene.job, &scene.output("dictionary alone"), &[&scene.sets[..], &[dictionary]].concat());
+    let of_others = std::mem::replace(&mut scene.expected, expected);
+    let mut driver = scene.run("dictionary", &[dictionary]);
+    for step in ["cuts", "dictionary"] {
+        let place = scene.cluster.kill_in_a_task(step, &mut driver);
+        scene.cluster.spawn_executor(place);
+    }
+    let record = scene.survives(driver, "dictionary");
+    assert!(recoveries(&record) >= 2, "{record:#}");
+    scene.expected = of_others;
 }
 
 fn one_executor_does_the_work_of_a_dead_one(scene: &mut Scene) {

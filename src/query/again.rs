@@ -1,0 +1,70 @@
+//! The shingles of documents of a finished output that does not keep them: cut from the source again.
+
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::prelude::{DataFrame, col};
+use futures::TryStreamExt;
+
+use super::Finished;
+use super::sketch::utf8;
+use crate::error::{Context, Error, Result};
+use crate::job::{Job, Shingle, ShingleHash, fingerprint};
+use crate::source::{self, Listed, Selection};
+use crate::stage;
+
+/// The source of a finished output, which is what it was when the output was made.
+pub struct Again<'a> {
+    finished: &'a Finished,
+    job: &'a Job,
+    listed: Listed,
+}
+
+impl<'a> Again<'a> {
+    /// Lists the source of `job`, which made `finished`, and makes sure that it has not changed.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where it is not there any more, or has changed.
+    pub async fn open(finished: &'a Finished, job: &'a Job) -> Result<Self> {
+        let listed = source::list(finished.session(), &job.source)
+            .await
+            .context(|| "this output keeps no shingles, and the texts cannot be read again".to_owned())?;
+        if fingerprint(job, &listed.inputs()) != finished.manifest().fingerprint {
+            return Err(Error::input(format!(
+                "this output keeps no shingles, and {} has changed since it was made: run the job again with --overwrite, or \
+                 with output.keep = \"shingles\" to need the source no more",
+                job.source.urls.join(", ")
+            )));
+        }
+        Ok(Self { finished, job, listed })
+    }
+
+    /// (source, position) of documents -> (doc: UInt64, shingles: `List<UInt64>`), their shingles as numbers of
+    /// [`comparable`].
+    ///
+    /// # Errors
+    /// When the source cannot be read to the end, or changes while it is read.
+    pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
+        let mut rows = documents.select(vec![utf8("source"), col("position")])?.execute_stream().await?;
+        let mut wanted = Selection::default();
+        while let Some(batch) = rows.try_next().await? {
+            let (sources, positions) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+            for (source, position) in sources.iter().flatten().zip(positions.values()) {
+                wanted.insert(source, *position);
+            }
+        }
+        let session = self.finished.session();
+        let read = source::open_wanted(session, &self.job.source, &self.listed, wanted).await?;
+        let documents = stage::documents::documents(read.frame)?;
+        let shingles = stage::shingles::shingles(documents, &comparable(self.job))?;
+        Ok(shingles.select(vec![col("doc"), col("shingles")])?)
+    }
+}
+
+/// How texts are cut whose shingles are only compared with each other. The numbers of a dictionary are the collection's; any
+/// other that tells shingles apart gives the same similarity.
+pub(super) fn comparable(job: &Job) -> Shingle {
+    let hash = match job.shingle.hash {
+        ShingleHash::Dictionary => ShingleHash::Xxh3,
+        hash => hash,
+    };
+    Shingle { hash, ..job.shingle.clone() }
+}

@@ -1,0 +1,172 @@
+//! Which documents of a source are wanted, where not all are.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// Rows of a file, by their numbers from 0: a bit for each, in 64-bit words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowSet {
+    /// The row of the first word's lowest bit: a multiple of 64.
+    first: u64,
+    words: Arc<Vec<u64>>,
+}
+
+const BITS: u64 = 64;
+
+impl RowSet {
+    fn insert(&mut self, row: u64) {
+        let word = (row / BITS) as usize;
+        let words = Arc::make_mut(&mut self.words);
+        if words.len() <= word {
+            words.resize(word + 1, 0);
+        }
+        words[word] |= 1 << (row % BITS);
+    }
+
+    /// Whether the row is wanted.
+    pub fn contains(&self, row: u64) -> bool {
+        self.word(row / BITS) >> (row % BITS) & 1 == 1
+    }
+
+    /// How many rows are wanted.
+    pub fn count(&self) -> u64 {
+        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// The first wanted row from `row` on.
+    pub fn next(&self, row: u64) -> Option<u64> {
+        self.find(row, |word| word)
+    }
+
+    /// The last wanted row.
+    pub fn last(&self) -> Option<u64> {
+        let word = self.words.iter().rposition(|word| *word != 0)?;
+        let bit = BITS - 1 - u64::from(self.words[word].leading_zeros());
+        Some(self.first + word as u64 * BITS + bit)
+    }
+
+    /// The wanted ones of `rows`.
+    pub fn within(&self, rows: Range<u64>) -> RowSet {
+        let words = rows.start / BITS..rows.end.div_ceil(BITS).max(rows.start / BITS);
+        let first = words.start * BITS;
+        let inside = |at: u64| {
+            let (low, high) = (rows.start.max(at), rows.end.min(at + BITS));
+            if low >= high { 0 } else { u64::MAX >> (BITS - (high - low)) << (low - at) }
+        };
+        let words = words.map(|word| self.word(word) & inside(word * BITS)).collect();
+        RowSet { first, words: Arc::new(words) }
+    }
+
+    /// The wanted rows as runs of neighbours, in order.
+    pub fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        let end = self.first + self.words.len() as u64 * BITS;
+        let mut from = self.first;
+        std::iter::from_fn(move || {
+            let start = self.next(from)?;
+            from = self.find(start, |word| !word).unwrap_or(end);
+            Some(start..from)
+        })
+    }
+
+    /// The first row from `row` on, and inside of the words, whose bit is set in what `seen` makes of its word.
+    fn find(&self, row: u64, seen: impl Fn(u64) -> u64) -> Option<u64> {
+        let row = row.max(self.first);
+        let (mut word, mut hidden) = ((row - self.first) / BITS, u64::MAX << (row % BITS));
+        while let Some(bits) = self.words.get(word as usize) {
+            let bits = seen(*bits) & hidden;
+            if bits != 0 {
+                return Some(self.first + word * BITS + u64::from(bits.trailing_zeros()));
+            }
+            (word, hidden) = (word + 1, u64::MAX);
+        }
+        None
+    }
+
+    /// The bits of rows `64 * number` and those that follow.
+    fn word(&self, number: u64) -> u64 {
+        let at = number.checked_sub(self.first / BITS);
+        at.and_then(|at| self.words.get(at as usize)).copied().unwrap_or(0)
+    }
+}
+
+/// The wanted rows of each file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection(BTreeMap<String, RowSet>);
+
+impl Selection {
+    /// Wants the document at `position` of the file that a source calls `source`.
+    pub fn insert(&mut self, source: &str, position: u64) {
+        match self.0.get_mut(source) {
+            Some(rows) => rows.insert(position),
+            None => self.0.entry(source.to_owned()).or_default().insert(position),
+        }
+    }
+
+    /// The files of which something is wanted.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// What is wanted of a file; none if nothing is.
+    pub fn of(&self, source: &str) -> Option<&RowSet> {
+        self.0.get(source)
+    }
+}
+
+/// A file of `rows` documents, of which one of number `last` is wanted.
+pub(super) fn too_few(source: &str, rows: u64, last: u64) -> Error {
+    Error::input(format!(
+        "{source} has {rows} documents, and number {last} of it, counted from 0, is to be read again: it was changed, so run \
+         the job again"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// A set of bits is a set of numbers, also a part of it.
+        #[test]
+        fn it_is_a_set_of_rows(
+            rows in prop::collection::btree_set(0u64..400, 0..120),
+            start in 0u64..450,
+            length in 0u64..450,
+        ) {
+            let mut set = RowSet::default();
+            rows.iter().for_each(|row| set.insert(*row));
+            for (set, rows) in [
+                (set.clone(), rows.clone()),
+                (set.within(start..start + length), rows.range(start..start + length).copied().collect()),
+            ] {
+                prop_assert_eq!(set.runs().flatten().collect::<BTreeSet<_>>(), rows.clone());
+                prop_assert!(set.runs().zip(set.runs().skip(1)).all(|(a, b)| a.end < b.start), "runs are longest");
+                prop_assert_eq!((set.count(), set.last()), (rows.len() as u64, rows.last().copied()));
+                for row in 0..500 {
+                    prop_assert_eq!(set.contains(row), rows.contains(&row));
+                    prop_assert_eq!(set.next(row), rows.range(row..).next().copied());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn files_are_told_apart() {
+        let mut wanted = Selection::default();
+        for (source, position) in [("a", 7), ("b", 0), ("a", 9)] {
+            wanted.insert(source, position);
+        }
+        assert_eq!(wanted.of("a").unwrap().runs().collect::<Vec<_>>(), [7..8, 9..10]);
+        assert_eq!(wanted.of("b").map(RowSet::count), Some(1));
+        assert_eq!(wanted.of("c"), None);
+    }
+}

@@ -1,0 +1,47 @@
+//! sketches: what documents are compared by, from their texts alone.
+
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_nested::expr_fn::array_length;
+use datafusion::prelude::{DataFrame, col, lit};
+
+use super::signatures::signatures;
+use crate::error::{Error, Result};
+use crate::job::{Job, ShingleHash};
+use crate::udf::expr_fn::shingles;
+
+/// Where the documents `needed` (needed: UInt64, distinct) stand in their files: (source, position, doc, ..) -> (source,
+/// position).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
+    let documents = documents.select(vec![col("source"), col("position"), col("doc")])?;
+    let found = needed.join(documents, JoinType::Inner, &["needed"], &["doc"], None)?;
+    Ok(found.select(vec![col("source"), col("position")])?)
+}
+
+/// The documents that are `needed` (needed: UInt64) among those of [`super::documents`].
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn only(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
+    let documents = documents.filter(col("reason").is_null())?;
+    Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
+}
+
+/// (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`), of documents
+/// that can be compared: the columns that [`super::scores`] and [`super::prefix`] take.
+///
+/// Nothing is looked at twice: that these texts have shingles is known, and a filter would have them cut once more.
+///
+/// # Errors
+/// When the frame lacks its columns, or the numbers of shingles are those of a dictionary, which texts alone do not tell.
+pub fn sketches(documents: DataFrame, job: &Job) -> Result<DataFrame> {
+    if job.shingle.hash == ShingleHash::Dictionary {
+        return Err(Error::bug("the numbers of a dictionary are not those of single texts"));
+    }
+    let cut = documents.select(vec![col("doc"), shingles(col("text"), &job.shingle).alias("shingles")])?;
+    let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]).alias("shingle_count");
+    signatures(cut.select(vec![col("doc"), count, col("shingles")])?, &job.minhash, None)
+}
