@@ -38,6 +38,6 @@ pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
 }
 
 /// A column as plain strings, whatever strings the engine keeps it as.
-pub(super) fn utf8(column: &str) -> datafusion::prelude::Expr {
+pub(crate) fn utf8(column: &str) -> datafusion::prelude::Expr {
     cast(col(column), datafusion::arrow::datatypes::DataType::Utf8).alias(column)
 }

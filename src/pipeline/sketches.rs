@@ -11,22 +11,12 @@ use futures::TryStreamExt;
 use super::numbers::{one_number, utf8};
 use super::step::Step;
 use super::steps::Steps;
-use super::tables::{AnyTable, WorkTable};
+use super::tables::{WorkTable, sketch_table};
 use crate::error::{Error, Result};
-use crate::job::{DuplicateIds, Job, Method, ShingleHash};
+use crate::job::{DuplicateIds, Job};
 use crate::schema::Table;
 use crate::source::{self, Listed, Selection};
 use crate::stage;
-
-/// The table in which steps find the sketches of all documents; none where texts are read again.
-pub(super) fn stored(job: &Job) -> Option<AnyTable> {
-    let all_are_needed = job.candidates.method != Method::Lsh || job.shingle.hash == ShingleHash::Dictionary;
-    match (job.output.keep.shingles(), all_are_needed) {
-        (true, _) => Some(Table::Documents.into()),
-        (false, true) => Some(WorkTable::Sketches.into()),
-        (false, false) => None,
-    }
-}
 
 /// Where sketches come from.
 pub(super) struct Sketches<'a> {
@@ -38,7 +28,7 @@ pub(super) struct Sketches<'a> {
 impl Sketches<'_> {
     /// Sketches of all documents, for jobs that need them.
     pub(super) fn of_all(&self, steps: &Steps<'_>) -> Result<DataFrame> {
-        match stored(self.job) {
+        match sketch_table(self.job) {
             Some(stored) => steps.table(stored),
             None => Err(Error::bug("the sketches of all documents were not stored")),
         }
@@ -46,7 +36,7 @@ impl Sketches<'_> {
 
     /// Sketches of the documents that the candidates of a table name, and perhaps of others.
     pub(super) async fn of_candidates(&self, steps: &mut Steps<'_>, table: WorkTable) -> Result<DataFrame> {
-        match stored(self.job) {
+        match sketch_table(self.job) {
             Some(stored) => steps.table(stored),
             None => {
                 let needed = stage::scores::needed(steps.table(table)?)?;
@@ -57,7 +47,7 @@ impl Sketches<'_> {
 
     /// Sketches of the documents of hot buckets, and perhaps of others. They are read several times, so they are written.
     pub(super) async fn of_hot(&self, steps: &mut Steps<'_>) -> Result<DataFrame> {
-        if let Some(stored) = stored(self.job) {
+        if let Some(stored) = sketch_table(self.job) {
             return steps.table(stored);
         }
         let needed = steps.table(WorkTable::Hot)?.select(vec![col("a").alias("needed")])?;

@@ -5,12 +5,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use super::sketches;
 use super::tables::WorkTable::{
     self, AllCandidates, Candidates, Components, Cuts, Duplicates, Frequencies, Groups, Hot, HotPositions,
     HotSketches, Keys, LargeStar, Members, Numbers, Positions, Scores, SmallStar,
 };
-use super::tables::{AnyTable, target};
+use super::tables::{AnyTable, sketch_table, target};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash};
 use crate::schema::{SourceTypes, Table};
 use crate::sink::write::{Rows, Target};
@@ -73,7 +72,7 @@ impl Step {
             Method::Lsh => steps.push(Step::Candidates),
             Method::Prefix => steps.extend([Step::Frequencies, Step::Candidates]),
         }
-        if sketches::stored(job).is_none() {
+        if sketch_table(job).is_none() {
             steps.push(Step::Positions);
         }
         steps.extend([Step::Scores, Step::Members, Step::Pairs, Step::Components, Step::Clusters]);
@@ -82,7 +81,7 @@ impl Step {
 
     /// The steps that find the pairs of hot buckets.
     pub fn of_hot_buckets(job: &Job) -> Vec<Step> {
-        let mut steps = match sketches::stored(job) {
+        let mut steps = match sketch_table(job) {
             Some(_) => Vec::new(),
             None => vec![Step::HotPositions, Step::HotSketches],
         };
@@ -156,7 +155,7 @@ impl Step {
                 format!("keep every two documents of similarity {threshold} or more")
             }
             Step::Scores => {
-                let cut = if sketches::stored(job).is_none() {
+                let cut = if sketch_table(job).is_none() {
                     "cut the shingles of candidates again, and "
                 } else {
                     ""
@@ -189,7 +188,7 @@ impl Step {
                     (Table::Rejects.into(), not_null("reason")),
                     (Keys.into(), null("reason")),
                 ];
-                if let Some(table @ AnyTable::Work(_)) = sketches::stored(job) {
+                if let Some(table @ AnyTable::Work(_)) = sketch_table(job) {
                     tables.push((table, null("reason")));
                 }
                 tables

@@ -10,7 +10,7 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use crate::error::Result;
-use crate::job::Job;
+use crate::job::{Job, Method, ShingleHash};
 use crate::operator;
 use crate::schema::{self, IdType, SourceColumn, SourceTypes, Table};
 use crate::sink::Layout;
@@ -188,6 +188,16 @@ impl AnyTable {
 impl fmt::Display for AnyTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
+    }
+}
+
+/// The table in which the steps of `job` find the sketches of all documents; none where texts are read again.
+pub(super) fn sketch_table(job: &Job) -> Option<AnyTable> {
+    let all_are_needed = job.candidates.method != Method::Lsh || job.shingle.hash == ShingleHash::Dictionary;
+    match (job.output.keep.shingles(), all_are_needed) {
+        (true, _) => Some(Table::Documents.into()),
+        (false, true) => Some(WorkTable::Sketches.into()),
+        (false, false) => None,
     }
 }
 

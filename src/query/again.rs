@@ -5,9 +5,9 @@ use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
 use super::Finished;
-use super::sketch::utf8;
 use crate::error::{Context, Error, Result};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
+use crate::pipeline::numbers::utf8;
 use crate::source::{self, Listed, Selection};
 use crate::stage;
 

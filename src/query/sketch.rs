@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType};
-use datafusion::arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use datafusion::arrow::datatypes::{UInt32Type, UInt64Type};
 use datafusion::common::cast::{as_list_array, as_primitive_array, as_string_array, as_uint64_array};
-use datafusion::prelude::{DataFrame, Expr, cast, col};
+use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
 use super::again::{Again, comparable};
 use super::{Finished, Id};
 use crate::error::{Error, Result};
 use crate::job::{Family, Job, ShingleHash};
+use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
 use crate::udf::linear::{self, Linear};
 use crate::udf::minhash::{Permutations, minhash};
@@ -167,9 +168,4 @@ pub(super) fn lists<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<impl Ite
     let values = as_primitive_array::<T>(lists.values())?.values();
     let bounds = lists.value_offsets().windows(2);
     Ok(bounds.map(move |bounds| &values[bounds[0] as usize..bounds[1] as usize]))
-}
-
-/// A column of strings as one kind of strings.
-pub(super) fn utf8(column: &str) -> Expr {
-    cast(col(column), DataType::Utf8).alias(column)
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{SessionContext, col, lit};
 
-use super::sketch::utf8;
 use crate::error::Result;
 use crate::job::Source;
+use crate::pipeline::numbers::utf8;
 use crate::source;
 
 /// id -> text, of those of `ids` that the source still holds. Reads every file once more; formats of several documents

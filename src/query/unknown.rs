@@ -7,8 +7,8 @@ use datafusion::prelude::{col, lit};
 use futures::TryStreamExt;
 
 use super::Finished;
-use super::sketch::utf8;
 use crate::error::{Error, Result};
+use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
 
 /// Spellings that an error names.
