@@ -23,6 +23,7 @@ mod job;
 mod kill;
 mod layers;
 mod limits;
+mod memory;
 mod neighbors;
 mod ownership;
 mod pipeline;

@@ -66,10 +66,12 @@ pub(super) async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<
     // A pair asks for two sketches; of those that are there, each goes to as many homes as ask for it.
     let per_document = steps.bytes(Table::Documents) / documents.max(1);
     let bytes = (2 * pairs).saturating_mul(per_document + BYTES_OF_PREFIX);
-    let partitions = steps.partitions(bytes);
     let (documents, candidates) = (steps.table(Table::Documents)?, steps.table(candidates)?);
-    let frame = stage::scores::scores(documents, candidates, partitions, &job.score, &job.lsh)?;
-    steps.run(Step::Scores, bytes, vec![frame]).await
+    let frames = |partitions| {
+        let (documents, candidates) = (documents.clone(), candidates.clone());
+        Ok(vec![stage::scores::scores(documents, candidates, partitions, &job.score, &job.lsh)?])
+    };
+    steps.run_made(Step::Scores, bytes, frames).await
 }
 
 async fn scores_of_all(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
