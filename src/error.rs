@@ -378,7 +378,10 @@ mod tests {
     #[test]
     fn an_exhausted_pool_is_the_engines() {
         let error: Error = DataFusionError::ResourcesExhausted("no more".into()).into();
-        assert_eq!((error.kind(), error.kind().exit_code(), error.kind().name()), (Kind::Memory, 4, "engine"));
+        assert_eq!(
+            (error.kind(), error.kind().exit_code(), error.kind().name()),
+            (Kind::Memory, 4, "engine")
+        );
         let told = Error::told(&format!("{error:?}")).unwrap();
         assert_eq!(told.kind(), Kind::Memory);
     }

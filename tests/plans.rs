@@ -101,7 +101,8 @@ async fn local(job: &Job) -> Box<dyn Engine> {
 /// small.
 async fn cluster(job: &Job) -> Box<dyn Engine> {
     let executors = r#"[{"id": "executor-0-1x64", "last_seen": 1}]"#;
-    let routes = axum::Router::new().route("/api/executors", axum::routing::get(move || async move { executors }));
+    let routes =
+        axum::Router::new().route("/api/executors", axum::routing::get(move || async move { executors }));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let scheduler = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
     tokio::spawn(async move { axum::serve(listener, routes).await });

@@ -280,9 +280,8 @@ fn fault(error: &DataFusionError) -> Fault {
         return Fault::Ours;
     }
     // It may stand inside an error of Ballista, where it is not the root.
-    let exhausted = |cause: Cause<'_>| {
-        matches!(cause.downcast_ref(), Some(DataFusionError::ResourcesExhausted(_)))
-    };
+    let exhausted =
+        |cause: Cause<'_>| matches!(cause.downcast_ref(), Some(DataFusionError::ResourcesExhausted(_)));
     if chain(error).any(exhausted) {
         return Fault::Memory;
     }
