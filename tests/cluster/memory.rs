@@ -1,9 +1,12 @@
 //! Executors whose tasks have too little memory for a step as it was planned first.
 
-use super::{QUIET, job_file, parquet_files};
+use super::{job_file, parquet_files};
 use crate::support::cluster::{Cluster, Place, Setup};
 use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
+
+/// Seconds that the run may take: it has some hundred tasks, most of them in the second plan.
+const DEADLINE: u64 = 900;
 
 #[test]
 fn a_step_whose_tasks_run_out_of_memory_is_planned_anew_with_more_partitions() {
@@ -12,7 +15,7 @@ fn a_step_whose_tasks_run_out_of_memory_is_planned_anew_with_more_partitions() {
     let job = job_file(cluster.folder(), &parquet_files(cluster.folder(), &long_ids(), 2));
     let expected = rows_alone(&job, &cluster.folder().join("alone"), &["engine.memory=1GiB"]);
     let output = cluster.folder().join("out");
-    let ended = cluster.run(&job, &output.display().to_string(), &[]).end(QUIET);
+    let ended = cluster.run(&job, &output.display().to_string(), &[]).end(DEADLINE);
     assert_eq!(ended.code, Some(0), "{}", ended.said);
     assert_rows(&output, &expected, "more partitions");
 
