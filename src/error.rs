@@ -17,8 +17,11 @@ pub enum Kind {
     Job,
     /// The input or the storage is wrong or out of reach: mend it, then run again. Exit code 3.
     Input,
-    /// The engine ran out of memory or lost its cluster: give it more, or run again. Exit code 4.
+    /// The engine lost its cluster, or cannot have what it needs of this machine: mend that, or run again. Exit code 4.
     Engine,
+    /// A task ran out of memory: give it more. A step that fails so is planned anew with smaller parts before anybody is
+    /// told. Word and exit code are those of [`Kind::Engine`].
+    Memory,
     /// This program is wrong: report it. Exit code 5.
     Bug,
     /// Somebody stopped the run: run it again to go on. Exit code 130, as shells have it.
@@ -31,7 +34,7 @@ impl Kind {
         match self {
             Kind::Job => 2,
             Kind::Input => 3,
-            Kind::Engine => 4,
+            Kind::Engine | Kind::Memory => 4,
             Kind::Bug => 5,
             Kind::Interrupted => 130,
         }
@@ -42,7 +45,7 @@ impl Kind {
         match self {
             Kind::Job => "job",
             Kind::Input => "input",
-            Kind::Engine => "engine",
+            Kind::Engine | Kind::Memory => "engine",
             Kind::Bug => "bug",
             Kind::Interrupted => "interrupted",
         }
@@ -197,7 +200,7 @@ impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
         let kind = if panicked(&error) { Kind::Bug } else { kind_of(&error) };
         let message = match kind {
-            Kind::Engine => {
+            Kind::Engine | Kind::Memory => {
                 "the memory budget is too small for this stage: raise [engine] memory, or lower [engine] threads"
             }
             Kind::Job => "the query cannot be planned",
@@ -305,7 +308,7 @@ fn own_of(error: &DataFusionError) -> Option<Error> {
 
 fn kind_of(error: &DataFusionError) -> Kind {
     match error {
-        DataFusionError::ResourcesExhausted(_) => Kind::Engine,
+        DataFusionError::ResourcesExhausted(_) => Kind::Memory,
         DataFusionError::SQL(..)
         | DataFusionError::Plan(_)
         | DataFusionError::SchemaError(..)
@@ -375,6 +378,11 @@ mod tests {
     #[test]
     fn an_exhausted_pool_is_the_engines() {
         let error: Error = DataFusionError::ResourcesExhausted("no more".into()).into();
-        assert_eq!(error.kind().exit_code(), 4);
+        assert_eq!(
+            (error.kind(), error.kind().exit_code(), error.kind().name()),
+            (Kind::Memory, 4, "engine")
+        );
+        let told = Error::told(&format!("{error:?}")).unwrap();
+        assert_eq!(told.kind(), Kind::Memory);
     }
 }

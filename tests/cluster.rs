@@ -3,7 +3,9 @@
 //! Each test has a cluster of its own, and they run one after the other, for they share the cores.
 
 mod components;
+mod executors;
 pub(crate) mod faults;
+mod memory;
 mod network;
 pub(crate) mod rows;
 mod setups;

@@ -200,8 +200,14 @@ impl<F: Fn() + Send + Sync> Engine for After<F> {
         self.engine.bucket_bytes()
     }
 
-    async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
-        let files = self.engine.run(step, plan, watch).await?;
+    async fn run(
+        &self,
+        step: &str,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+        watch: &Watch,
+    ) -> Result<Vec<File>> {
+        let files = self.engine.run(step, plan, config, watch).await?;
         if step == self.step {
             (self.then)();
         }

@@ -1,4 +1,5 @@
-//! The plan of every step, as approved text under `tests/plans/`: a join that begins to hold a side shows in review.
+//! The plan of every step, as approved text under `tests/plans/`: a join that begins to hold a side shows in review. For a
+//! cluster, `tests/plans/cluster/` has the query stages into which a scheduler cuts it.
 //!
 //! Plans are those of data that no task can hold: nothing is small enough to be held whole, and rows are divided among four
 //! partitions. `RESEMBLANCE_APPROVE_PLANS=1` writes the texts anew.
@@ -8,26 +9,40 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use ballista_core::JobId;
+use ballista_scheduler::planner::{DefaultDistributedPlanner, DistributedPlanner};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
-use datafusion::prelude::SessionContext;
-use resemblance::engine::{Engine, Local, Watch, session};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use resemblance::engine::{Cluster, Engine, Local, Watch, session};
 use resemblance::error::Result;
+use resemblance::job::Job;
 use resemblance::pipeline::{self, Existing};
 use resemblance::sink::manifest::File;
 use tempfile::tempdir;
 
 use crate::support::*;
 
-/// Keeps the plans that it runs.
+/// Keeps the plans that it runs in this process, and has them made by another engine.
 struct Recording {
-    engine: Local,
+    planner: Box<dyn Engine>,
+    local: Local,
+    show: Show,
     plans: Mutex<BTreeMap<String, String>>,
 }
+
+/// A plan as text.
+type Show = fn(Arc<dyn ExecutionPlan>, &SessionConfig) -> String;
 
 #[async_trait]
 impl Engine for Recording {
     fn session(&self) -> &SessionContext {
-        self.engine.session()
+        self.planner.session()
+    }
+
+    fn config(&self) -> SessionConfig {
+        self.planner.config()
     }
 
     fn partitions(&self, bytes: u64) -> usize {
@@ -36,14 +51,35 @@ impl Engine for Recording {
     }
 
     fn bucket_bytes(&self) -> u64 {
-        self.engine.bucket_bytes()
+        self.planner.bucket_bytes()
     }
 
-    async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
-        let text = displayable(plan.as_ref()).indent(false).to_string();
+    async fn run(
+        &self,
+        step: &str,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+        watch: &Watch,
+    ) -> Result<Vec<File>> {
+        let text = (self.show)(Arc::clone(&plan), config);
         self.plans.lock().unwrap().insert(step.to_owned(), text);
-        self.engine.run(step, plan, watch).await
+        self.local.run(step, plan, config, watch).await
     }
+}
+
+fn whole(plan: Arc<dyn ExecutionPlan>, _config: &SessionConfig) -> String {
+    displayable(plan.as_ref()).indent(false).to_string()
+}
+
+/// The query stages into which a scheduler cuts the plan.
+fn query_stages(plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> String {
+    let plan = Arc::new(CoalescePartitionsExec::new(plan));
+    let mut planner = DefaultDistributedPlanner::new();
+    let stages = planner.plan_query_stages(&JobId::from("job"), plan, config.options()).unwrap();
+    let stages = stages.iter().map(|stage| {
+        format!("query stage {}\n{}", stage.stage_id(), displayable(stage.as_ref()).indent(false))
+    });
+    stages.collect::<Vec<_>>().join("\n")
 }
 
 /// What is the same in every run of a plan.
@@ -53,20 +89,47 @@ fn normalized(plan: &str) -> String {
     sizes.replace_all(&files.replace_all(plan, "file_groups={..}"), "partition_sizes=[..]").into_owned()
 }
 
+/// The engine of this process, which takes nothing to be small.
+async fn local(job: &Job) -> Box<dyn Engine> {
+    let session = session::session(&job.engine).unwrap();
+    let state = SessionStateBuilder::new_from_existing(session.state());
+    let config = session::hold_no_side(session.copied_config());
+    Box::new(Local::new(SessionContext::new_with_state(state.with_config(config).build())))
+}
+
+/// The engine of a cluster of one executor, of which only its scheduler tells. Its tasks have so little memory that nothing is
+/// small.
+async fn cluster(job: &Job) -> Box<dyn Engine> {
+    let executors = r#"[{"id": "executor-0-1x64", "last_seen": 1}]"#;
+    let routes =
+        axum::Router::new().route("/api/executors", axum::routing::get(move || async move { executors }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let scheduler = format!("127.0.0.1:{}", listener.local_addr().unwrap().port());
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let settings = job.engine.cluster.clone().unwrap();
+    let cluster = resemblance::job::Cluster { scheduler, ..settings };
+    Box::new(Cluster::connect(&job.engine, &cluster, &Watch::nobody()).await.unwrap())
+}
+
 fn plans(name: &str, sets: &[&str]) {
+    let approved = |what: &str| format!("{what}{name}");
+    let sets = [&["engine.threads=2", "engine.memory=1GiB"], sets].concat();
+    compare(&approved(""), &sets, local, whole);
+    let sets = [&sets[..], &["engine.mode=cluster", "engine.scheduler=df://127.0.0.1:1"]].concat();
+    compare(&approved("cluster/"), &sets, cluster, query_stages);
+}
+
+/// Holds the plans of a job against those of a folder.
+fn compare(name: &str, sets: &[&str], engine: impl AsyncFn(&Job) -> Box<dyn Engine>, show: Show) {
     let folder = tempdir().unwrap();
     let input = folder.path().join("in.parquet");
     write_parquet(&input, &corpus(3, 300, 40), 50);
-    let sets = [&["engine.threads=2", "engine.memory=1GiB"], sets].concat();
-    let job = job(&input, &folder.path().join("out"), &sets);
+    let job = job(&input, &folder.path().join("out"), sets);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let plans = runtime.block_on(async {
-        let mut state = session::session(&job.engine).unwrap().state();
-        let optimizer = &mut state.config_mut().options_mut().optimizer;
-        optimizer.hash_join_single_partition_threshold = 0;
-        optimizer.hash_join_single_partition_threshold_rows = 0;
-        let engine = Local::new(SessionContext::new_with_state(state));
-        let engine = Recording { engine, plans: Mutex::default() };
+        let planner = engine(&job).await;
+        let local = Local::new(planner.session().clone());
+        let engine = Recording { planner, local, show, plans: Mutex::default() };
         pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep).await.unwrap();
         engine.plans.into_inner().unwrap()
     });

@@ -24,6 +24,7 @@ mod keep;
 mod kill;
 mod layers;
 mod limits;
+mod memory;
 mod neighbors;
 mod ownership;
 mod pipeline;

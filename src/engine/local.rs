@@ -9,7 +9,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 
@@ -47,7 +47,13 @@ impl Engine for Local {
         self.task_bytes() as u64 / self.tasks.max(1) as u64 / BUCKET_SHARE
     }
 
-    async fn run(&self, _step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
+    async fn run(
+        &self,
+        _step: &str,
+        plan: Arc<dyn ExecutionPlan>,
+        _config: &SessionConfig,
+        watch: &Watch,
+    ) -> Result<Vec<File>> {
         let plan = exchange(deal(plan)?, self.tasks)?;
         let mut written = run_partitions(&plan, self.tasks, &self.session.task_ctx());
         let mut files = Vec::new();

@@ -110,6 +110,15 @@ pub fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> Se
     config
 }
 
+/// `config` for a plan in place of one whose tasks ran out of memory: its joins hold no side whole. Estimates said that it
+/// was small, and they may have been what was wrong.
+pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
+    let optimizer = &mut config.options_mut().optimizer;
+    optimizer.hash_join_single_partition_threshold = 0;
+    optimizer.hash_join_single_partition_threshold_rows = 0;
+    config
+}
+
 /// The state of a session, with our functions and the planner that knows our operators: the same on a driver, a
 /// scheduler and an executor.
 ///

@@ -32,7 +32,7 @@ const QUARTERS: usize = 3;
 const BATCH_ROWS: usize = 8_192;
 
 /// Finds the components of the scored representatives.
-pub(super) async fn components(steps: &mut Steps<'_>) -> Result<()> {
+pub(super) async fn components(steps: &Steps<'_>) -> Result<()> {
     if steps.is_done(Step::Components).await? {
         return steps.run_here(Step::Components, vec![]).await;
     }
@@ -136,7 +136,7 @@ fn batches(
 /// Runs rounds until one changes nothing. Returns the table of the last one.
 ///
 /// Of the rounds only the last one is kept, so a run that is taken up begins with the last round that it finds.
-async fn stars(steps: &mut Steps<'_>) -> Result<WorkTable> {
+async fn stars(steps: &Steps<'_>) -> Result<WorkTable> {
     let there = steps.finished_earlier().await?;
     let rounds = there.iter().filter_map(|step| match Step::star_named(step)? {
         Step::LargeStar(round) | Step::SmallStar(round) => Some(round),
@@ -178,7 +178,7 @@ async fn stars(steps: &mut Steps<'_>) -> Result<WorkTable> {
 }
 
 /// Takes over a half of a round of an earlier run: whether it is there.
-async fn take_over(steps: &mut Steps<'_>, star: Step) -> Result<bool> {
+async fn take_over(steps: &Steps<'_>, star: Step) -> Result<bool> {
     if !steps.is_done(star).await? {
         return Ok(false);
     }
@@ -187,7 +187,7 @@ async fn take_over(steps: &mut Steps<'_>, star: Step) -> Result<bool> {
     Ok(true)
 }
 
-async fn run(steps: &mut Steps<'_>, star: Step, frame: DataFrame) -> Result<()> {
+async fn run(steps: &Steps<'_>, star: Step, frame: DataFrame) -> Result<()> {
     steps.expect(1);
     steps.run(star, 0, vec![frame]).await
 }

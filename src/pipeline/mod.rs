@@ -163,9 +163,7 @@ impl Run<'_> {
         let candidates = candidates(&mut steps, &sketches).await?;
         scores(&mut steps, &sketches, candidates).await?;
         members(&mut steps).await?;
-        pairs(&mut steps, job).await?;
-        components::components(&mut steps).await?;
-        clusters(&mut steps).await?;
+        pairs_and_clusters(&steps, job).await?;
         publish(steps, job, &read.inputs, replaced).await
     }
 }
@@ -251,14 +249,29 @@ async fn members(steps: &mut Steps<'_>) -> Result<()> {
     steps.run(Step::Members, bytes, vec![frame]).await
 }
 
-async fn pairs(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
+/// Neither of the two needs what the other writes. Where both run at the same time, both come to their end, also when one
+/// of them fails: what the other has done by then need not be done again.
+async fn pairs_and_clusters(steps: &Steps<'_>, job: &Job) -> Result<()> {
+    let clusters = async {
+        components::components(steps).await?;
+        clusters(steps).await
+    };
+    if !steps.run_together() {
+        pairs(steps, job).await?;
+        return clusters.await;
+    }
+    let (pairs, clusters) = futures::join!(pairs(steps, job), clusters);
+    pairs.and(clusters)
+}
+
+async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let (members, scores) = (steps.table(WorkTable::Members)?, steps.table(WorkTable::Scores)?);
     let frame = stage::pairs::pairs(members, scores, &job.output, job.lsh.bands)?;
     let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Scores);
     steps.run(Step::Pairs, bytes, vec![frame]).await
 }
 
-async fn clusters(steps: &mut Steps<'_>) -> Result<()> {
+async fn clusters(steps: &Steps<'_>) -> Result<()> {
     let members = steps.table(WorkTable::Members)?;
     let frame = stage::clusters::clusters(members, steps.table(WorkTable::Components)?)?;
     let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Components);

@@ -80,10 +80,12 @@ pub(super) async fn scores(
     // A pair asks for two sketches; of those that are there, each goes to as many homes as ask for it.
     let per_document = sketches.bytes_of_one(steps).await?;
     let bytes = (2 * steps.rows(table)).saturating_mul(per_document + BYTES_OF_PREFIX);
-    let partitions = steps.partitions(bytes);
-    let documents = sketches.of_candidates(steps, table).await?;
-    let frame = stage::scores::scores(documents, steps.table(table)?, partitions, &job.score, &job.lsh)?;
-    steps.run(Step::Scores, bytes, vec![frame]).await
+    let (documents, candidates) = (sketches.of_candidates(steps, table).await?, steps.table(table)?);
+    let frames = |partitions| {
+        let (documents, candidates) = (documents.clone(), candidates.clone());
+        Ok(vec![stage::scores::scores(documents, candidates, partitions, &job.score, &job.lsh)?])
+    };
+    steps.run_made(Step::Scores, bytes, frames).await
 }
 
 async fn scores_of_all(steps: &mut Steps<'_>, sketches: &Sketches<'_>) -> Result<()> {

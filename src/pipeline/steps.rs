@@ -6,13 +6,14 @@ use std::error::Error as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 
 use super::step::Step;
 use super::tables::AnyTable;
-use crate::engine::{Engine, Local, Watch};
-use crate::error::{Context, Error, Result};
+use crate::engine::{Engine, Local, Watch, session};
+use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
 use crate::schema::{SourceTypes, Table};
 use crate::sink::claim::Claim;
@@ -33,12 +34,21 @@ pub(super) struct Steps<'a> {
     job: &'a Job,
     /// What the tables' columns take from the source.
     source: SourceTypes,
-    /// Steps that the run has.
-    total: usize,
-    done: Vec<Stage>,
+    walk: Mutex<Walk>,
     /// Steps of an earlier attempt, each checked once.
     earlier: Mutex<BTreeMap<String, Stage>>,
+}
+
+/// How far a run is.
+#[derive(Default)]
+struct Walk {
+    /// Steps that the run has, and of those the ones that have begun.
+    total: usize,
+    begun: usize,
+    /// Steps that an earlier run had finished.
     reused: usize,
+    /// The steps that are done, by their place among those that have begun.
+    done: BTreeMap<usize, Stage>,
 }
 
 impl<'a> Steps<'a> {
@@ -60,10 +70,8 @@ impl<'a> Steps<'a> {
             key,
             job,
             source: SourceTypes::default(),
-            total: Step::of(job).len(),
-            done: Vec::new(),
+            walk: Mutex::new(Walk { total: Step::of(job).len(), ..Walk::default() }),
             earlier: Mutex::default(),
-            reused: 0,
         }
     }
 
@@ -82,14 +90,14 @@ impl<'a> Steps<'a> {
         self.engine.task_bytes()
     }
 
-    /// Partitions of a plan that shuffles so many bytes.
-    pub(super) fn partitions(&self, bytes: u64) -> usize {
-        self.engine.partitions(bytes)
+    /// Whether two steps that do not need each other may run at the same time.
+    pub(super) fn run_together(&self) -> bool {
+        self.engine.runs_steps_together()
     }
 
     /// There will be more steps than was said at first.
-    pub(super) fn expect(&mut self, more: usize) {
-        self.total += more;
+    pub(super) fn expect(&self, more: usize) {
+        self.walk().total += more;
     }
 
     pub(super) fn stopped(&self) -> bool {
@@ -98,12 +106,14 @@ impl<'a> Steps<'a> {
 
     /// Steps that an earlier run had finished.
     pub(super) fn reused(&self) -> usize {
-        self.reused
+        self.walk().reused
     }
 
     /// (name, rows, seconds) of every step so far.
-    pub(super) fn times(&self) -> impl Iterator<Item = (&str, u64, f64)> {
-        self.done.iter().map(|stage| (stage.stage.as_str(), rows_of(stage), stage.seconds))
+    pub(super) fn times(&self) -> impl Iterator<Item = (String, u64, f64)> {
+        let walk = self.walk();
+        let times = walk.done.values().map(|stage| (stage.stage.clone(), rows_of(stage), stage.seconds));
+        times.collect::<Vec<_>>().into_iter()
     }
 
     pub(super) fn output(&self) -> &'a Layout {
@@ -165,8 +175,9 @@ impl<'a> Steps<'a> {
     pub(super) async fn remove(&self, step: Step) {
         let name = step.name();
         self.earlier().remove(name.as_ref());
-        let Some(stage) = self.done.iter().find(|stage| stage.stage == name) else { return };
-        if let Err(error) = self.output.remove_step(&name, &self.key, &stage.files).await {
+        let written = self.walk().done.values().find(|stage| stage.stage == name).map(|s| s.files.clone());
+        let Some(files) = written else { return };
+        if let Err(error) = self.output.remove_step(&name, &self.key, &files).await {
             tracing::debug!(%error, %step, "what an earlier step wrote could not be removed");
         }
     }
@@ -175,58 +186,57 @@ impl<'a> Steps<'a> {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn walk(&self) -> MutexGuard<'_, Walk> {
+        self.walk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Runs `frames` one after the other, each into all tables of `step`, and publishes what they wrote. `bytes` is what
     /// they shuffle between their partitions, of which there are as many as that needs.
-    pub(super) async fn run(&mut self, step: Step, bytes: u64, frames: Vec<DataFrame>) -> Result<()> {
+    pub(super) async fn run(&self, step: Step, bytes: u64, frames: Vec<DataFrame>) -> Result<()> {
+        self.run_made(step, bytes, |_| Ok(frames.clone())).await
+    }
+
+    /// The same with frames that are made for a number of partitions. They have the same rows for any number.
+    pub(super) async fn run_made(
+        &self,
+        step: Step,
+        bytes: u64,
+        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
+    ) -> Result<()> {
         self.run_on(self.engine, step, bytes, frames).await
     }
 
     /// The same in this process, for rows that it holds: on their way to a cluster they might be too many.
-    pub(super) async fn run_here(&mut self, step: Step, frames: Vec<DataFrame>) -> Result<()> {
+    pub(super) async fn run_here(&self, step: Step, frames: Vec<DataFrame>) -> Result<()> {
         let here = Local::new(self.session().clone());
-        self.run_on(&here, step, 0, frames).await
+        self.run_on(&here, step, 0, |_| Ok(frames.clone())).await
     }
 
     async fn run_on(
-        &mut self,
+        &self,
         engine: &dyn Engine,
         step: Step,
         bytes: u64,
-        frames: Vec<DataFrame>,
+        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
     ) -> Result<()> {
         let name = step.name();
         let progress = &self.watch.progress;
-        progress.stage_begins(&name, self.done.len() + 1, self.total);
+        let (number, total) = {
+            let mut walk = self.walk();
+            walk.begun += 1;
+            (walk.begun, walk.total)
+        };
+        progress.stage_begins(&name, number, total);
         if let Some(stage) = self.find(step).await? {
             progress.stage_ends(&name, rows_of(&stage), stage.seconds, true);
-            self.reused += 1;
-            self.done.push(stage);
+            let mut walk = self.walk();
+            walk.reused += 1;
+            walk.done.insert(number, stage);
             return Ok(());
         }
-        if frames.is_empty() {
-            // It was done a moment ago, so that nothing was planned for it.
-            return Err(self.removed(step));
-        }
         let began = Instant::now();
-        let partitions = engine.partitions(bytes);
-        let mut files = Vec::new();
-        for frame in frames {
-            let (mut state, plan) = frame.into_parts();
-            let options = state.config_mut().options_mut();
-            options.execution.target_partitions = options.execution.target_partitions.max(partitions);
-            let plan = state.create_physical_plan(&plan).await.context(|| format!("cannot plan {name}"))?;
-            let root = self.output.root().clone();
-            let plan: Arc<dyn ExecutionPlan> = Arc::new(WriteExec::new(
-                plan,
-                self.output.store_url().clone(),
-                root,
-                self.claim.attempt().clone(),
-                step.targets(self.job, &self.source),
-            ));
-            let shown = datafusion::physical_plan::displayable(plan.as_ref());
-            tracing::debug!(%step, partitions, bytes, plan = %shown.indent(false), "planned");
-            files.extend(engine.run(&name, plan, self.watch).await?);
-        }
+        engine.prepare(self.watch).await?;
+        let files = self.write(engine, step, bytes, frames).await?;
         let seconds = began.elapsed().as_secs_f64();
         let stage = Stage {
             stage: name.clone().into_owned(),
@@ -235,9 +245,91 @@ impl<'a> Steps<'a> {
             files,
         };
         let stage = self.publish(step, stage).await?;
-        self.watch.progress.stage_ends(&name, rows_of(&stage), seconds, false);
-        self.done.push(stage);
+        progress.stage_ends(&name, rows_of(&stage), seconds, false);
+        self.walk().done.insert(number, stage);
         Ok(())
+    }
+
+    /// Runs the frames, with more partitions where a task runs out of memory. What a plan that failed has written, no
+    /// manifest names; it is removed at the end of the run.
+    async fn write(
+        &self,
+        engine: &dyn Engine,
+        step: Step,
+        bytes: u64,
+        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
+    ) -> Result<Vec<File>> {
+        let mut config = engine.config();
+        let mut partitions = engine.partitions(bytes);
+        let mut made = frames(partitions)?;
+        if made.is_empty() {
+            // It was done a moment ago, so that nothing was planned for it.
+            return Err(self.removed(step));
+        }
+        let mut files = Vec::new();
+        let mut written = 0;
+        while let Some(frame) = made.get(written) {
+            let plan = self.plan(step, frame.clone(), &config, partitions).await?;
+            let error = match engine.run(&step.name(), plan, &config, self.watch).await {
+                Ok(more) => {
+                    files.extend(more);
+                    written += 1;
+                    continue;
+                }
+                Err(error) if error.kind() == Kind::Memory => error,
+                Err(error) => return Err(error),
+            };
+            let held_sides = config.options().optimizer.hash_join_single_partition_threshold > 0;
+            let more = match engine.more_partitions(partitions) {
+                Some(more) => more,
+                None if held_sides => partitions,
+                None => {
+                    let said = || format!("{step} runs out of memory with {partitions} partitions too");
+                    return Err(error).context(said);
+                }
+            };
+            config = session::hold_no_side(config);
+            made = frames(more)?;
+            let divides = match made.get(written) {
+                Some(frame) => divides(&self.plan(step, frame.clone(), &config, more).await?),
+                None => false,
+            };
+            if !divides {
+                // More partitions would leave each task what it has.
+                return Err(error);
+            }
+            let why = error.one_line();
+            let message = "a task ran out of memory, and the step is planned anew with more partitions";
+            tracing::warn!(%step, before = partitions, partitions = more, why, "{message}");
+            self.watch.progress.recovering(&why);
+            partitions = more;
+        }
+        Ok(files)
+    }
+
+    /// The plan that writes a frame's rows into the tables of `step`.
+    async fn plan(
+        &self,
+        step: Step,
+        frame: DataFrame,
+        config: &SessionConfig,
+        partitions: usize,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (mut state, plan) = frame.into_parts();
+        *state.config_mut() = config.clone();
+        let options = state.config_mut().options_mut();
+        options.execution.target_partitions = options.execution.target_partitions.max(partitions);
+        let plan = state.create_physical_plan(&plan).await.context(|| format!("cannot plan {step}"))?;
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(WriteExec::new(
+            plan,
+            self.output.store_url().clone(),
+            self.output.root().clone(),
+            self.claim.attempt().clone(),
+            step.targets(self.job, &self.source),
+        ));
+        let shown = datafusion::physical_plan::displayable(plan.as_ref());
+        tracing::debug!(%step, partitions, plan = %shown.indent(false), "planned");
+        Ok(plan)
     }
 
     /// Writes the step's manifest; where another run of the same job was faster, its step is the one that counts.
@@ -259,13 +351,14 @@ impl<'a> Steps<'a> {
     /// The files of a table that a step wrote.
     pub(super) fn files(&self, table: impl Into<AnyTable>) -> Vec<File> {
         let name = table.into().name();
-        self.done.iter().flat_map(|s| &s.files).filter(|f| f.table == name).cloned().collect()
+        let walk = self.walk();
+        walk.done.values().flat_map(|s| &s.files).filter(|f| f.table == name).cloned().collect()
     }
 
     /// The rows of a table that a step wrote.
     pub(super) fn rows(&self, table: impl Into<AnyTable>) -> u64 {
         let name = table.into().name();
-        self.done.iter().map(|s| s.rows(&name)).sum()
+        self.walk().done.values().map(|s| s.rows(&name)).sum()
     }
 
     /// The bytes of a table that a step wrote.
@@ -293,6 +386,14 @@ impl<'a> Steps<'a> {
         let table = table.into();
         read::frame(self.session(), self.output, &self.files(table), table.schema(self.job, &self.source))
     }
+}
+
+/// Whether a plan divides rows among its partitions by a key.
+fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let by_key = plan
+        .downcast_ref::<RepartitionExec>()
+        .is_some_and(|node| matches!(node.partitioning(), Partitioning::Hash(..)));
+    by_key || plan.children().into_iter().any(divides)
 }
 
 /// The rows that a step is known by: those of its public tables, or of all where it has none.

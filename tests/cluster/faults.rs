@@ -95,6 +95,7 @@ fn executors_that_die_stand_still_or_are_told_to_end_cost_no_rows() {
     let scene = &mut scene;
     an_executor_dies_in_every_step_and_is_replaced(scene);
     an_executor_dies_while_a_dictionary_is_made(scene);
+    an_executor_dies_in_clusters_which_run_beside_pairs(scene);
     one_executor_does_the_work_of_a_dead_one(scene);
     an_executor_that_dies_between_two_stages_doubles_no_rows(scene);
     both_executors_die_and_one_comes_back(scene);
@@ -106,8 +107,9 @@ fn executors_that_die_stand_still_or_are_told_to_end_cost_no_rows() {
 
 fn an_executor_dies_in_every_step_and_is_replaced(scene: &mut Scene) {
     let mut driver = scene.run("replaced", &[]);
-    // The driver finds the components itself, in no time.
-    let on_executors: Vec<_> = STEPS.iter().filter(|step| **step != "components").collect();
+    // The driver finds the components itself, in no time. Clusters are made at the time of pairs, and may be done by now.
+    let on_executors: Vec<_> =
+        STEPS.iter().filter(|step| !["components", "clusters"].contains(step)).collect();
     for step in &on_executors {
         let place = scene.cluster.kill_in_a_task(step, &mut driver);
         scene.cluster.spawn_executor(place);
@@ -131,6 +133,14 @@ fn an_executor_dies_while_a_dictionary_is_made(scene: &mut Scene) {
     let record = scene.survives(driver, "dictionary");
     assert!(recoveries(&record) >= 2, "{record:#}");
     scene.expected = of_others;
+}
+
+fn an_executor_dies_in_clusters_which_run_beside_pairs(scene: &mut Scene) {
+    let mut driver = scene.run("clusters", &[]);
+    let place = scene.cluster.kill_in_a_task("clusters", &mut driver);
+    scene.cluster.spawn_executor(place);
+    let record = scene.survives(driver, "clusters");
+    assert!(recoveries(&record) > 0, "{record:#}");
 }
 
 fn one_executor_does_the_work_of_a_dead_one(scene: &mut Scene) {

@@ -139,6 +139,20 @@ impl Cluster {
         });
     }
 
+    /// Adds a place for an executor, starts it there and waits until the scheduler knows it. Says which place it is.
+    pub fn add_executor(&mut self, place: Place) -> usize {
+        let (at, known) = (self.executors.len(), self.known_executors());
+        self.setup.executors.push(place);
+        self.executors.push(None);
+        self.log_starts.push(0);
+        self.executor_ports.push(free_ports(3));
+        self.start_executor(at);
+        wait_for("the scheduler to know one more executor", START, || {
+            (self.known_executors() > known).then_some(())
+        });
+        at
+    }
+
     /// Starts the executor at a place and waits until the scheduler can send it work.
     pub fn start_executor(&mut self, place: usize) {
         self.spawn_executor(place);

@@ -10,7 +10,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use resemblance::engine::{Engine, Watch};
 use resemblance::error::Result;
 use resemblance::sink::manifest::File;
@@ -122,7 +122,13 @@ impl Engine for Refusing {
         self.engine.bucket_bytes()
     }
 
-    async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
-        self.engine.run(step, plan, watch).await
+    async fn run(
+        &self,
+        step: &str,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+        watch: &Watch,
+    ) -> Result<Vec<File>> {
+        self.engine.run(step, plan, config, watch).await
     }
 }

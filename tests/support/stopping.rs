@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use resemblance::engine::{Engine, Local, Watch, session};
 use resemblance::error::{Error, Result};
 use resemblance::job::Job;
@@ -36,11 +36,17 @@ impl Engine for Stopping {
         self.engine.bucket_bytes()
     }
 
-    async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
+    async fn run(
+        &self,
+        step: &str,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+        watch: &Watch,
+    ) -> Result<Vec<File>> {
         if self.plans.fetch_add(1, Ordering::Relaxed) == self.at {
             return Err(Error::engine(STOPPED));
         }
-        self.engine.run(step, plan, watch).await
+        self.engine.run(step, plan, config, watch).await
     }
 }
 

@@ -1,6 +1,7 @@
 //! The engine itself: a step's plan is submitted, watched, and submitted anew where a part of the cluster was lost.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -13,7 +14,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::TryStreamExt;
 
@@ -40,30 +41,37 @@ pub struct Cluster {
     session: SessionContext,
     settings: job::Cluster,
     rest: Rest,
-    task_bytes: usize,
+    /// Those that were there before the last step.
+    executors: Mutex<Executors>,
+    jobs: Mutex<Jobs>,
     /// Names the jobs of this run, among others.
     run: String,
 }
 
 impl Cluster {
-    /// The engine on `cluster`, once it has an executor. Plans fit the executors that are there then; small questions
-    /// are answered in this process, with the memory that `engine` gives.
+    /// The engine on `cluster`, once it has an executor. The plan of each step fits the executors that are there when it is
+    /// made; small questions are answered in this process, with the memory that `engine` gives.
     ///
     /// # Errors
     /// [`crate::error::Kind::Engine`] when no scheduler with an executor answers in time.
     pub async fn connect(engine: &job::Engine, cluster: &job::Cluster, watch: &Watch) -> Result<Self> {
         let rest = Rest::new(&cluster.scheduler);
         let executors = executors(&rest, cluster, watch, None).await?;
-        let Executors { count, cores, task_bytes } = executors;
+        let Executors { count, cores, .. } = executors;
         tracing::info!(scheduler = cluster.scheduler, executors = count, cores, "on a cluster");
         let state = session::state(settings::planning(&executors), session::runtime(engine)?)?;
         Ok(Self {
             session: SessionContext::new_with_state(state),
             settings: cluster.clone(),
             rest,
-            task_bytes,
+            executors: Mutex::new(executors),
+            jobs: Mutex::new(Jobs { moved: Instant::now(), running: BTreeMap::new() }),
             run: uuid::Uuid::new_v4().simple().to_string(),
         })
+    }
+
+    fn executors(&self) -> Executors {
+        *lock(&self.executors)
     }
 
     /// Submits `plan` as a job of its own and returns the rows of its only partition.
@@ -71,10 +79,11 @@ impl Cluster {
         &self,
         step: &str,
         plan: &Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
         watch: &Watch,
     ) -> Result<Vec<RecordBatch>, Failure> {
         let name = format!("{}/{step}/{}", self.run, uuid::Uuid::new_v4().simple());
-        let running = settings::running(&self.session.copied_config(), &name);
+        let running = settings::running(config, &name);
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {
             let scheduler = format!("http://{}", self.settings.scheduler);
@@ -90,6 +99,7 @@ impl Cluster {
             batches.await?.try_collect().await
         };
         let mut seen = Seen::default();
+        let _watched = Watched::begin(&self.jobs, &name);
         let failure = tokio::select! {
             biased;
             () = watch.stop.cancelled() => Failure::Final(Error::interrupted()),
@@ -130,14 +140,14 @@ impl Cluster {
     /// Looks at a job until it has stood still or has run for too long, and says which.
     async fn watch_over(&self, name: &str, seen: &mut Seen, watch: &Watch) -> String {
         let began = Instant::now();
-        let mut moved = Instant::now();
         // Since when there is no executor.
         let mut alone = None;
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
             tokio::time::sleep(GLANCE).await;
             if self.look(name, seen, watch).await {
-                (moved, alone) = (Instant::now(), None);
+                lock(&self.jobs).moved(name, seen.advance.running);
+                alone = None;
             } else if self.rest.executors().await.is_ok_and(|executors| executors.count == 0) {
                 let since = *alone.get_or_insert_with(Instant::now);
                 if since.elapsed().as_secs() >= self.settings.wait_seconds {
@@ -149,8 +159,8 @@ impl Cluster {
             } else {
                 alone = None;
             }
-            let last = &seen.advance;
-            let patience = if last.running > 0 { stall.saturating_mul(RUNNING) } else { stall };
+            let (moved, running) = lock(&self.jobs).last();
+            let patience = if running { stall.saturating_mul(RUNNING) } else { stall };
             if moved.elapsed() > patience {
                 return format!("no task began or ended for {} seconds", moved.elapsed().as_secs());
             }
@@ -173,6 +183,54 @@ impl Cluster {
     }
 }
 
+/// The jobs of a run that are under way: two where two steps run at the same time. One of them may wait while the other
+/// has all executors, so as long as one goes on, neither stands still.
+struct Jobs {
+    /// When a task of one of them last began or ended.
+    moved: Instant,
+    /// The tasks of each that run.
+    running: BTreeMap<String, usize>,
+}
+
+impl Jobs {
+    /// The job `name` has begun or goes on, and has so many tasks that run.
+    fn moved(&mut self, name: &str, running: usize) {
+        self.moved = Instant::now();
+        self.running.insert(name.to_owned(), running);
+    }
+
+    /// When one of them last went on, and whether a task runs.
+    fn last(&self) -> (Instant, bool) {
+        (self.moved, self.running.values().any(|running| *running > 0))
+    }
+}
+
+/// A job that is under way for as long as this value lives.
+struct Watched<'a> {
+    jobs: &'a Mutex<Jobs>,
+    name: &'a str,
+}
+
+impl<'a> Watched<'a> {
+    fn begin(jobs: &'a Mutex<Jobs>, name: &'a str) -> Self {
+        lock(jobs).moved(name, 0);
+        Self { jobs, name }
+    }
+}
+
+impl Drop for Watched<'_> {
+    fn drop(&mut self) {
+        let mut jobs = lock(self.jobs);
+        // What it leaves is free for the others from now on.
+        jobs.moved = Instant::now();
+        jobs.running.remove(self.name);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// What was seen of a job.
 #[derive(Default)]
 struct Seen {
@@ -187,20 +245,44 @@ impl Engine for Cluster {
         &self.session
     }
 
+    async fn prepare(&self, watch: &Watch) -> Result<()> {
+        let now = executors(&self.rest, &self.settings, watch, None).await?;
+        let before = std::mem::replace(&mut *lock(&self.executors), now);
+        if now != before {
+            tracing::info!(executors = now.count, cores = now.cores, "the cluster has changed");
+        }
+        Ok(())
+    }
+
+    fn config(&self) -> SessionConfig {
+        settings::planning(&self.executors())
+    }
+
+    /// Each task has memory of its own, and the executors take no more tasks than they have room for.
+    fn runs_steps_together(&self) -> bool {
+        true
+    }
+
     fn task_bytes(&self) -> usize {
-        self.task_bytes
+        self.executors().task_bytes
     }
 
     fn bucket_bytes(&self) -> u64 {
-        self.task_bytes as u64 / BUCKET_SHARE
+        self.task_bytes() as u64 / BUCKET_SHARE
     }
 
-    async fn run(&self, step: &str, plan: Arc<dyn ExecutionPlan>, watch: &Watch) -> Result<Vec<File>> {
+    async fn run(
+        &self,
+        step: &str,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+        watch: &Watch,
+    ) -> Result<Vec<File>> {
         // The rows of a final stage of many partitions are lost with the executor that had written one of them.
         let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(plan)?));
         let mut attempts = 0;
         loop {
-            let why = match self.attempt(step, &plan, watch).await {
+            let why = match self.attempt(step, &plan, config, watch).await {
                 Ok(batches) => {
                     let mut files = Vec::new();
                     for batch in &batches {
@@ -276,5 +358,25 @@ async fn executors(
             () = watch.stop.cancelled() => return Err(Error::interrupted()),
             () = tokio::time::sleep(GLANCE) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_waits_for_another_of_its_run_does_not_stand_still() {
+        let jobs = Mutex::new(Jobs { moved: Instant::now(), running: BTreeMap::new() });
+        let _waits = Watched::begin(&jobs, "waits");
+        let works = Watched::begin(&jobs, "works");
+        let (began, running) = lock(&jobs).last();
+        assert!(!running);
+        lock(&jobs).moved("works", 2);
+        let (moved, running) = lock(&jobs).last();
+        assert!(running && moved >= began);
+        drop(works);
+        let (ended, running) = lock(&jobs).last();
+        assert!(!running && ended >= moved, "the executors are free");
     }
 }

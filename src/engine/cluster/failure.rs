@@ -39,17 +39,23 @@ pub(super) fn read(error: &DataFusionError) -> Failure {
     if text.contains(GONE) {
         return Failure::Lost(Error::engine(GONE));
     }
-    if let Some(own) = Error::told(&text) {
+    let told = Error::told(&text);
+    let exhausted = match &told {
+        Some(own) => own.kind() == Kind::Memory,
+        None => text.contains(EXHAUSTED),
+    };
+    if exhausted {
+        let advice = "a task's share of an executor's memory is too small for this stage: start the executors with \
+                      more --memory or fewer --vcores";
+        let cause = told.map_or_else(|| first_line(&text), |own| own.one_line());
+        return Failure::Final(Error::new(Kind::Memory, advice).because(cause));
+    }
+    if let Some(own) = told {
         let passes = text.contains(PASSING) || text.contains(LATER);
         return match passes || own.to_string().starts_with(ON_EXECUTOR) {
             true => Failure::Lost(own),
             false => Failure::Final(own),
         };
-    }
-    if text.contains(EXHAUSTED) {
-        let advice = "a task's share of an executor's memory is too small for this stage: start the executors with \
-                      more --memory or fewer --vcores";
-        return Failure::Final(Error::new(Kind::Engine, advice).because(first_line(&text)));
     }
     Failure::Lost(Error::engine(first_line(&text)))
 }
@@ -104,9 +110,13 @@ mod tests {
 
     #[test]
     fn too_little_memory_is_final() {
-        let error = failed(DataFusionError::ResourcesExhausted("no more".into()));
-        let Failure::Final(own) = read(&error) else { panic!("{error}") };
-        assert_eq!(own.kind(), Kind::Engine);
+        let exhausted = || DataFusionError::ResourcesExhausted("no more".into());
+        for error in [exhausted(), Error::from(exhausted()).into()] {
+            let error = failed(error);
+            let Failure::Final(own) = read(&error) else { panic!("{error}") };
+            assert_eq!(own.kind(), Kind::Memory);
+            assert!(own.to_string().contains("executors") && innermost(&own).contains("no more"), "{own:?}");
+        }
     }
 
     #[test]

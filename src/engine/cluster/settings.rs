@@ -70,12 +70,26 @@ pub(super) fn running(planning: &SessionConfig, name: &str) -> SessionConfig {
     let mut config = planning.clone().set_str("ballista.job.name", name);
     // The rows of a file are numbered by counting, so the scheduler must leave scans as they were planned.
     config.options_mut().optimizer.repartition_file_scans = false;
-    config
+    // The scheduler looks at joins once more. Where the planner was told to hold no side whole, it must not either.
+    match config.options().optimizer.hash_join_single_partition_threshold {
+        0 => config
+            .set_u64("ballista.optimizer.broadcast_join_threshold_bytes", 0)
+            .set_u64("ballista.optimizer.broadcast_join_threshold_rows", 0),
+        _ => config,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plan_that_holds_no_side_is_run_by_a_scheduler_that_holds_none() {
+        let executors = Executors { count: 1, cores: 2, task_bytes: 1 << 30 };
+        let threshold = |config| running(&config, "job").ballista_config().broadcast_join_threshold_bytes();
+        assert_eq!(threshold(planning(&executors)), 1 << 28);
+        assert_eq!(threshold(session::hold_no_side(planning(&executors))), 0);
+    }
 
     #[test]
     fn partitions_are_a_sane_multiple_of_the_cores() {

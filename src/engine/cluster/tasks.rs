@@ -212,7 +212,11 @@ fn job_name(context: &TaskContext) -> String {
 fn explain(error: DataFusionError, state: &State) -> DataFusionError {
     let executor = &state.executor;
     match fault(&error) {
-        Fault::Ours | Fault::Cancelled | Fault::Memory => error,
+        Fault::Ours | Fault::Cancelled => error,
+        Fault::Memory => {
+            let message = format!("a task ran out of memory on the executor {executor}");
+            Error::new(Kind::Memory, message).because(causes(&error)).into()
+        }
         Fault::Store => failure::on_executor(executor, "its storage does not answer", causes(&error)).into(),
         Fault::DiskFull => {
             state.note_full_disk();
@@ -241,7 +245,7 @@ enum Fault {
     /// A store that may answer later, or another executor.
     Store,
     Cancelled,
-    /// The task's memory pool is too small, which the driver explains.
+    /// The task's memory pool is too small. The driver plans the step anew.
     Memory,
     /// The disk of the executor's work folder.
     DiskFull,
@@ -275,8 +279,13 @@ fn fault(error: &DataFusionError) -> Fault {
     if chain(error).any(|cause| cause.is::<Error>()) {
         return Fault::Ours;
     }
+    // It may stand inside an error of Ballista, where it is not the root.
+    let exhausted =
+        |cause: Cause<'_>| matches!(cause.downcast_ref(), Some(DataFusionError::ResourcesExhausted(_)));
+    if chain(error).any(exhausted) {
+        return Fault::Memory;
+    }
     match error.find_root() {
-        DataFusionError::ResourcesExhausted(_) => Fault::Memory,
         DataFusionError::IoError(error) => Fault::Io(error.kind()),
         DataFusionError::External(error) => match error.downcast_ref() {
             Some(BallistaError::IoError(error)) => Fault::Io(error.kind()),
@@ -374,6 +383,8 @@ mod tests {
         assert!(matches!(error, DataFusionError::IoError(_)), "{error:?}");
         let memory = DataFusionError::ResourcesExhausted("no more".into()).context("while sorting");
         assert_eq!(fault(&memory), Fault::Memory);
+        let wrapped = BallistaError::DataFusionError(Box::new(memory)).into_datafusion();
+        assert_eq!(fault(&wrapped), Fault::Memory);
         let own = DataFusionError::from(Error::input("a.csv is damaged"));
         assert_eq!(fault(&own), Fault::Ours);
     }

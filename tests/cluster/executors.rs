@@ -1,0 +1,43 @@
+//! Executors that come while a run is under way.
+
+use super::{QUIET, job_file, parquet_files};
+use crate::support::cluster::{Cluster, Place, Setup};
+use crate::support::rows::{assert_rows, rows_alone};
+use crate::support::*;
+
+/// The partitions that the plan of a step had first, as the driver's log says.
+fn partitions(said: &str, step: &str) -> Option<usize> {
+    let line = said.lines().find(|line| line.contains(&format!("planned step={step} partitions=")))?;
+    line.split_once("partitions=")?.1.split_whitespace().next()?.parse().ok()
+}
+
+#[test]
+fn an_executor_that_joins_a_run_is_planned_with_from_the_next_step_on() {
+    let mut cluster = Cluster::with(Setup {
+        executors: vec![Place::default()],
+        // The first one stands still while the second one starts.
+        timeout: 120,
+        environment: vec![("RESEMBLANCE_LOG".into(), "warn,resemblance=debug".into())],
+        ..Setup::default()
+    });
+    let job = job_file(cluster.folder(), &parquet_files(cluster.folder(), &corpus(62, 2_000, 40), 4));
+    let expected = rows_alone(&job, &cluster.folder().join("alone"), &[]);
+    let output = cluster.folder().join("out");
+    let mut driver = cluster.run(&job, &output.display().to_string(), &[]);
+    let first = cluster.stop_in_a_task("sketches", &mut driver, |_| true);
+    let second = cluster.add_executor(Place::default());
+    cluster.executor(first).signal("CONT");
+    let ended = driver.end(QUIET);
+    assert_eq!(ended.code, Some(0), "{}", ended.said);
+    assert_rows(&output, &expected, "one more executor");
+
+    // Executors of one core, whose tasks have memory enough.
+    let planned = |step| partitions(&ended.said, step);
+    assert_eq!(planned("sketches"), Some(1), "{}", ended.said);
+    for step in ["groups", "candidates", "scores", "members", "pairs", "clusters"] {
+        assert_eq!(planned(step), Some(2), "{step}: {}", ended.said);
+    }
+    let steps = ["groups", "candidates", "scores", "members", "pairs", "clusters"];
+    let tasks: usize = steps.iter().map(|step| cluster.tasks(second, step).len()).sum();
+    assert!(tasks > 0, "the second executor had no tasks");
+}

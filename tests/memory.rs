@@ -1,0 +1,182 @@
+//! A step whose tasks run out of memory is planned anew with more partitions, and ends in an error where that does not help.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use datafusion::error::DataFusionError;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use resemblance::engine::{Engine, Local, Watch, session};
+use resemblance::error::{Error, Kind, Result};
+use resemblance::pipeline::{self, Existing, Outcome};
+use resemblance::sink::manifest::File;
+use tempfile::tempdir;
+
+use crate::support::rows::{assert_rows, rows, rows_alone};
+use crate::support::*;
+
+#[test]
+fn more_partitions_hold_what_one_cannot() {
+    let folder = tempdir().unwrap();
+    let (input, job) = (folder.path().join("in.parquet"), folder.path().join("job.toml"));
+    write_parquet(&input, &long_ids(), 500);
+    std::fs::write(&job, job_text(&input, SET_BY_THE_TEST)).unwrap();
+    let expected = rows_alone(&job, &folder.path().join("roomy"), &["engine.memory=1GiB"]);
+
+    let (output, record) = (folder.path().join("narrow"), folder.path().join("record.json"));
+    let mut command = resemblance();
+    command.arg("run").arg(&job).arg("--record").arg(&record);
+    let to = format!("output.url={}", output.display());
+    for set in ["engine.memory=64MiB", "engine.threads=1", &to] {
+        command.args(["--set", set]);
+    }
+    let assert = command.assert().success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert_rows(&output, &expected, "more partitions");
+
+    let again = |line: &&str| line.contains("a task ran out of memory, and the step is planned anew");
+    let warning = said.lines().find(again).unwrap_or_else(|| panic!("{said}"));
+    for part in ["step=pairs before=1 partitions=4", "Resources exhausted"] {
+        assert!(warning.contains(part), "{part}: {warning}");
+    }
+    let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    assert_eq!(record["recoveries"], said.lines().filter(again).count(), "{record:#}");
+}
+
+/// An engine that runs out of memory in a step: for some times, when all that the plan writes is written, or always, at
+/// once.
+struct Scarce {
+    engine: Local,
+    step: &'static str,
+    times: usize,
+    /// The partitions of each step at first, where not those of the engine.
+    partitions: Option<usize>,
+    /// The plans of that step.
+    plans: Mutex<Vec<String>>,
+    /// What those that failed have written.
+    lost: Mutex<Vec<File>>,
+}
+
+#[async_trait]
+impl Engine for Scarce {
+    fn session(&self) -> &SessionContext {
+        self.engine.session()
+    }
+
+    fn partitions(&self, bytes: u64) -> usize {
+        self.partitions.unwrap_or_else(|| self.engine.partitions(bytes))
+    }
+
+    fn bucket_bytes(&self) -> u64 {
+        self.engine.bucket_bytes()
+    }
+
+    async fn run(
+        &self,
+        step: &str,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+        watch: &Watch,
+    ) -> Result<Vec<File>> {
+        if step != self.step {
+            return self.engine.run(step, plan, config, watch).await;
+        }
+        let text = displayable(plan.as_ref()).indent(false).to_string();
+        let number = {
+            let mut plans = self.plans.lock().unwrap();
+            plans.push(text);
+            plans.len()
+        };
+        if self.times < usize::MAX {
+            let files = self.engine.run(step, plan, config, watch).await?;
+            if number > self.times {
+                return Ok(files);
+            }
+            self.lost.lock().unwrap().extend(files);
+        }
+        Err(Error::from(DataFusionError::ResourcesExhausted("no more".into())))
+    }
+}
+
+/// Runs a job into `output` on an engine that runs out of memory in `step` so many times.
+fn scarce(folder: &Path, output: &Path, step: &'static str, times: usize) -> (Result<Outcome>, Scarce) {
+    scarce_from(folder, output, step, times, None)
+}
+
+/// The same with so many partitions at first.
+fn scarce_from(
+    folder: &Path,
+    output: &Path,
+    step: &'static str,
+    times: usize,
+    partitions: Option<usize>,
+) -> (Result<Outcome>, Scarce) {
+    let input = folder.join("in.parquet");
+    write_parquet(&input, &corpus(63, 300, 40), 50);
+    let job = job(&input, output, &["engine.threads=2"]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let engine = Local::new(session::session(&job.engine).unwrap());
+    let engine = Scarce { engine, step, times, partitions, plans: Mutex::default(), lost: Mutex::default() };
+    let ended = runtime.block_on(pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep));
+    (ended, engine)
+}
+
+#[test]
+fn scores_are_the_same_in_more_homes_and_files_of_failed_plans_go() {
+    let folder = tempdir().unwrap();
+    let (roomy, narrow) = (folder.path().join("roomy"), folder.path().join("narrow"));
+    scarce(folder.path(), &roomy, "scores", 0).0.unwrap();
+    let (ended, engine) = scarce(folder.path(), &narrow, "scores", 2);
+    ended.unwrap();
+    let lost = engine.lost.into_inner().unwrap();
+    assert!(lost.iter().map(|file| file.rows).sum::<u64>() > 0, "{lost:?}");
+    // No files are there but those of the result.
+    assert_rows(&narrow, &rows(&roomy), "two plans that failed");
+    let plans = engine.plans.into_inner().unwrap();
+    assert_eq!(plans.len(), 3);
+    for (plan, homes) in plans.iter().zip([16, 64, 256]) {
+        assert!(plan.contains(&format!("% {homes} ")), "{homes} homes: {plan}");
+    }
+}
+
+#[test]
+fn joins_that_held_a_side_hold_none_in_the_next_plan() {
+    let folder = tempdir().unwrap();
+    let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "pairs", 1);
+    ended.unwrap();
+    let plans = engine.plans.into_inner().unwrap();
+    let holds: Vec<bool> = plans.iter().map(|plan| plan.contains("CollectLeft")).collect();
+    assert_eq!(holds, [true, false], "{plans:#?}");
+}
+
+#[test]
+fn with_the_most_partitions_a_plan_that_held_a_side_is_made_once_more() {
+    let folder = tempdir().unwrap();
+    let (ended, engine) =
+        scarce_from(folder.path(), &folder.path().join("out"), "groups", usize::MAX, Some(512));
+    assert_eq!(ended.unwrap_err().kind(), Kind::Memory);
+    assert_eq!(engine.plans.into_inner().unwrap().len(), 2);
+}
+
+#[test]
+fn a_step_for_which_no_number_of_partitions_is_enough_ends_with_what_to_do() {
+    let folder = tempdir().unwrap();
+    let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "clusters", usize::MAX);
+    let error = ended.unwrap_err();
+    assert_eq!((error.kind(), error.kind().exit_code()), (Kind::Memory, 4));
+    let said = error.one_line();
+    for part in ["clusters", "512 partitions", "raise [engine] memory"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // 2, 8, 32, 128 and 512.
+    assert_eq!(engine.plans.into_inner().unwrap().len(), 5);
+}
+
+#[test]
+fn a_step_that_divides_nothing_is_not_planned_anew() {
+    let folder = tempdir().unwrap();
+    let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "sketches", usize::MAX);
+    assert_eq!(ended.unwrap_err().kind(), Kind::Memory);
+    assert_eq!(engine.plans.into_inner().unwrap().len(), 1);
+}
