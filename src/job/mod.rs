@@ -360,8 +360,19 @@ pub struct Output {
     pub url: String,
     /// How groups of identical documents are written.
     pub expand: Expand,
-    /// Under [`Expand::All`], groups of more documents than this are written as stars.
+    /// Under [`Expand::All`], groups of more identical documents than this are written as stars; and where more documents
+    /// than this share one of their rarest shingles, each is paired with a leader in place of all others. 0 is no limit.
     pub max_expand: u64,
+    /// A run that would write more pairs than this ends before it does.
+    #[serde(default = "file::Output::max_pairs")]
+    pub max_pairs: u64,
+}
+
+impl Output {
+    /// Documents of a group, at most, for all of its pairs to be written; none for any number.
+    pub fn most_expanded(&self) -> Option<u64> {
+        (self.max_expand > 0).then_some(self.max_expand)
+    }
 }
 
 /// How groups of documents with the same shingle set are written to `pairs`.

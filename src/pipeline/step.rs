@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::tables::WorkTable::{
-    self, AllCandidates, Candidates, Components, Cuts, Duplicates, Frequencies, Groups, Hot, Keys, LargeStar,
-    Members, Numbers, Scores, SmallStar,
+    self, AllCandidates, Candidates, Components, Cuts, Dense, DenseCandidates, Duplicates, Followers,
+    Frequencies, Groups, Hot, Keys, LargeStar, Leaders, Members, Numbers, Prefixes, Proposed, Sample, Scores,
+    SmallStar,
 };
 use super::tables::{AnyTable, target};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash};
@@ -33,6 +34,16 @@ pub enum Step {
     Frequencies,
     /// Adds the candidates of hot buckets to the others.
     AllCandidates,
+    /// Takes the rarest shingles of documents that share one with very many others.
+    Prefixes,
+    /// Names the leaders of a round, and whom they are compared with: see [`crate::stage::dense`].
+    Leaders(u32),
+    /// Compares them.
+    Followers(u32),
+    /// Adds the candidates of dense buckets to the others.
+    DenseCandidates,
+    /// Compares a sample, to estimate how many pairs there are.
+    Sample,
     /// Measures the candidates.
     Scores,
     /// Finds the documents that scores stand for.
@@ -51,7 +62,8 @@ pub enum Step {
 
 impl Step {
     /// The steps of `job`, in their order. A run over hot buckets has those of [`Step::of_hot_buckets`] too, after the
-    /// candidates.
+    /// candidates; one over dense buckets has rounds of [`Step::Leaders`] and [`Step::Followers`] between
+    /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; and one that may write too many pairs has a [`Step::Sample`].
     pub fn of(job: &Job) -> Vec<Step> {
         let mut steps = Vec::new();
         if job.source.duplicate_ids == DuplicateIds::Reject {
@@ -97,6 +109,11 @@ impl Step {
             Step::Candidates => "candidates",
             Step::Frequencies => "frequencies",
             Step::AllCandidates => "all_candidates",
+            Step::Prefixes => "prefixes",
+            Step::Leaders(round) => return format!("leaders_{round}").into(),
+            Step::Followers(round) => return format!("followers_{round}").into(),
+            Step::DenseCandidates => "dense_candidates",
+            Step::Sample => "sample",
             Step::Scores => "scores",
             Step::Members => "members",
             Step::Pairs => "pairs",
@@ -120,23 +137,33 @@ impl Step {
             Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
             Step::Groups => "let one document stand for all with its shingle set".into(),
             Step::Candidates if job.candidates.method == Method::Prefix => {
-                "pair documents that share one of their rarest shingles".into()
+                format!("pair documents that share one of their rarest shingles{}", dense(job))
             }
             Step::Candidates => format!(
                 "pair documents that share one of {} buckets of {} rows (in a bucket of more than {} documents, those \
-                 that share one of their rarest shingles)",
-                job.lsh.bands, job.lsh.rows, job.lsh.hot_bucket
+                 that share one of their rarest shingles{})",
+                job.lsh.bands,
+                job.lsh.rows,
+                job.lsh.hot_bucket,
+                dense(job)
             ),
             Step::Frequencies => "count how often each shingle occurs".into(),
             Step::AllCandidates => {
                 "pair documents of hot buckets that share one of their rarest shingles".into()
             }
+            Step::Prefixes => {
+                "take the rarest shingles of documents that share one with very many others".into()
+            }
+            Step::Leaders(_) => "name leaders among them".into(),
+            Step::Followers(_) => "compare them with their leaders".into(),
+            Step::DenseCandidates => "add their candidates to the others".into(),
+            Step::Sample => "estimate how many pairs there are".into(),
             Step::Scores if job.candidates.method == Method::All => {
                 format!("keep every two documents of similarity {threshold} or more")
             }
             Step::Scores => format!("keep candidates of similarity {threshold} or more"),
             Step::Members => "find the documents that scores stand for".into(),
-            Step::Pairs => "write the pairs".into(),
+            Step::Pairs => format!("write the pairs, {} at most", job.output.max_pairs),
             Step::LargeStar(_) | Step::SmallStar(_) | Step::Components => {
                 "find which documents are connected by scores".into()
             }
@@ -161,10 +188,17 @@ impl Step {
                 (Keys.into(), null("reason")),
             ],
             Step::Groups => all(Groups),
-            // A document of a hot bucket comes without a second one.
+            // A document of a hot or dense bucket comes without a second one, and so does a leader.
             Step::Candidates => vec![(Candidates.into(), not_null("b")), (Hot.into(), null("b"))],
             Step::Frequencies => all(Frequencies),
-            Step::AllCandidates => all(AllCandidates),
+            Step::AllCandidates => vec![(AllCandidates.into(), not_null("b")), (Dense.into(), null("b"))],
+            Step::Prefixes => all(Prefixes),
+            Step::Leaders(round) => {
+                vec![(Proposed(round).into(), not_null("b")), (Leaders(round).into(), null("b"))]
+            }
+            Step::Followers(round) => all(Followers(round)),
+            Step::DenseCandidates => all(DenseCandidates),
+            Step::Sample => all(Sample),
             Step::Scores => all(Scores),
             Step::Members => all(Members),
             Step::Pairs => vec![(Table::Pairs.into(), Rows::All)],
@@ -184,6 +218,14 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
+    }
+}
+
+/// What is done where very many documents share a shingle.
+fn dense(job: &Job) -> String {
+    match job.output.most_expanded() {
+        Some(limit) => format!("; where more than {limit} share one, each is paired with a leader"),
+        None => String::new(),
     }
 }
 

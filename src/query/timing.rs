@@ -143,7 +143,8 @@ async fn by_prefix(
     let elements = stage::prefix::elements(documents.clone(), &job.score, job.minhash.permutations)?;
     let join = stage::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?);
     let frequencies = stage::prefix::frequencies(documents.clone(), &join)?;
-    stage::prefix::candidates(documents, frequencies, &join)
+    // This measures the search for all pairs.
+    stage::prefix::candidates(documents, frequencies, &join, None)
 }
 
 async fn scored(

@@ -103,14 +103,30 @@ pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
     apply(Operator::TokenCounts { bits: join.bits }, vec![sets])
 }
 
-/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair
-/// that reaches the threshold.
+/// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::schema`].
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn candidates(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
+pub fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let Join { threshold, bits, .. } = *join;
-    let sets = join.sets(documents)?;
-    let prefixes = apply(Operator::Prefixes { bits, threshold }, vec![frequencies, sets])?;
-    Ok(apply(Operator::BucketPairs(Meeting::Reaching { threshold }), vec![prefixes])?.distinct()?)
+    apply(Operator::Prefixes { bits, threshold }, vec![frequencies, join.sets(documents)?])
+}
+
+/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair
+/// that reaches the threshold.
+///
+/// Where `dense` is given, a shingle that is in the prefixes of more documents than that makes no pair. For each of these
+/// documents there is one row (doc, null) instead, and [`super::dense`] finds pairs for them.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn candidates(
+    documents: DataFrame,
+    frequencies: DataFrame,
+    join: &Join,
+    dense: Option<u64>,
+) -> Result<DataFrame> {
+    let meeting = Meeting::Reaching { threshold: join.threshold, dense };
+    let prefixes = prefixes(documents, frequencies, join)?;
+    Ok(apply(Operator::BucketPairs(meeting), vec![prefixes])?.distinct()?)
 }
