@@ -280,7 +280,8 @@ pub struct Lsh {
     /// Buckets of the one table that all bands share, at least 1; none where each band has buckets of its own.
     pub table_size: Option<u64>,
     /// Documents in a bucket, at most, for every two of them to be candidates; those of larger buckets are joined as by
-    /// [`Method::Prefix`], which makes candidates of all of them that are similar enough.
+    /// [`Method::Prefix`], which makes candidates of all of them that are similar enough; of those in groups that are larger
+    /// than [`Output::max_expand`], with a leader.
     pub hot_bucket: u64,
 }
 

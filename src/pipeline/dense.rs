@@ -23,6 +23,10 @@ const ROUNDS: u32 = 8;
 /// are left are compared with each other.
 const WORTH_IT: u64 = 256;
 
+/// Documents, about, of which every two are compared to estimate how many pairs are left out. Nearly all of them are similar,
+/// so few tell enough.
+const SAMPLE: u64 = 1_000;
+
 /// The table of the documents in dense buckets: the prefix join that found the candidates of `job` wrote it.
 pub(super) fn documents(job: &Job) -> WorkTable {
     match job.candidates.method {
@@ -81,7 +85,7 @@ pub(super) async fn candidates(
             steps.table(WorkTable::Groups)?,
             Some(settled),
         )?;
-        foretell::estimate(steps, job, Population { documents, count }).await?;
+        foretell::estimate(steps, job, Population { documents, count }, SAMPLE).await?;
     }
     Ok(WorkTable::DenseCandidates)
 }
@@ -100,7 +104,7 @@ pub(super) async fn told(steps: &Steps<'_>) -> Result<Option<Told>> {
         return Ok(None);
     };
     let written = rows_of(stage::dense::scored(steps.table(WorkTable::Scores)?, settled)?).await?;
-    let mut left_out = foretell::estimated(steps, documents);
+    let mut left_out = foretell::estimated(steps, documents, SAMPLE);
     left_out.pairs = left_out.pairs.saturating_sub(written);
     Ok(Some(Told { documents, left_out }))
 }

@@ -8,11 +8,11 @@ use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, Method};
 use crate::schema::Table;
 use crate::stage;
 
-/// Documents of which every two are compared to estimate how many pairs there are, or a few more or less.
+/// Documents, about, of which every two are compared to foretell how many pairs there are.
 const SAMPLE: u64 = 2_000;
 
 /// Pairs in a sample that are too few to say how many there are in all.
@@ -50,28 +50,38 @@ pub(super) fn every_two_of(count: u64) -> u64 {
     u64::try_from(pairs).unwrap_or(u64::MAX)
 }
 
-/// Compares every two documents of a sample, as a step.
+/// Compares every two documents of a sample of about `sample`, as a step.
 ///
 /// Keys are hashes, so those that a number divides are drawn at random, and the same ones in every run. Of a pair, both
 /// documents are in the sample of one in `n` documents with a chance of one in `n * n`.
-pub(super) async fn estimate(steps: &mut Steps<'_>, job: &Job, of: Population) -> Result<Estimate> {
-    let one_in = of.count.div_ceil(SAMPLE).max(1);
-    let sample = match one_in {
+pub(super) async fn estimate(
+    steps: &mut Steps<'_>,
+    job: &Job,
+    of: Population,
+    sample: u64,
+) -> Result<Estimate> {
+    let one_in = one_in(of.count, sample);
+    let documents = match one_in {
         1 => of.documents,
         _ => of.documents.filter((col("doc") % lit(one_in)).eq(lit(0_u64)))?,
     };
     let frames = match steps.is_done(Step::Sample).await? {
         true => Vec::new(),
-        false => every_two(steps, job, sample).await?,
+        false => every_two(steps, job, documents).await?,
     };
     steps.expect(1);
     steps.run(Step::Sample, 0, frames).await?;
-    Ok(estimated(steps, of.count))
+    Ok(estimated(steps, of.count, sample))
 }
 
-/// What the sample of `count` documents says.
-pub(super) fn estimated(steps: &Steps<'_>, count: u64) -> Estimate {
-    let one_in = count.div_ceil(SAMPLE).max(1);
+/// A sample of about `sample` of `count` documents has one in so many.
+fn one_in(count: u64, sample: u64) -> u64 {
+    count.div_ceil(sample).max(1)
+}
+
+/// What a sample of about `sample` of `count` documents says, once it was compared.
+pub(super) fn estimated(steps: &Steps<'_>, count: u64, sample: u64) -> Estimate {
+    let one_in = one_in(count, sample);
     let pairs = steps.rows(WorkTable::Sample).saturating_mul(one_in).saturating_mul(one_in);
     Estimate { pairs, exact: one_in == 1 }
 }
@@ -99,7 +109,7 @@ pub(super) async fn pairs(
         Some(of) => of,
         None => Population::all(steps).await?,
     };
-    let Estimate { pairs, exact } = estimate(steps, job, of).await?;
+    let Estimate { pairs, exact } = estimate(steps, job, of, SAMPLE).await?;
     // A sample with hardly a pair says little of how many there are in all.
     if !exact && steps.rows(WorkTable::Sample) < TOO_FEW {
         return Ok(());
@@ -131,11 +141,15 @@ async fn with_copies(steps: &Steps<'_>, job: &Job, pairs: u64) -> Result<Option<
 
 fn too_many(job: &Job, pairs: &str) -> Error {
     let (threshold, output) = (job.score.threshold, &job.output);
-    let first = match output.most_expanded() {
-        None => {
+    let first = match (output.most_expanded(), job.candidates.method) {
+        (None, _) => {
             "set output.max_expand to 1000 or so, which pairs each document of a large group with a leader only".into()
         }
-        Some(limit) => format!("lower output.max_expand, which is {limit}"),
+        (Some(_), Method::All) => {
+            "set candidates.method to \"lsh\" or \"prefix\", which pair each document of a large group with a leader only"
+                .into()
+        }
+        (Some(limit), _) => format!("lower output.max_expand, which is {limit}"),
     };
     Error::engine(format!(
         "this run would write {pairs} of similarity {threshold} or more, and output.max_pairs allows {}: {first}, or raise \

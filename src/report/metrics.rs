@@ -41,7 +41,7 @@ const COUNTS: [(&str, &str); 11] = [
     ("pairs_left_out", "Pairs within large groups of identical documents that were not written."),
     (
         "dense_pairs_left_out",
-        "Pairs of different shingle sets within dense groups that were not written, estimated from a sample of 2,000 documents.",
+        "Pairs of different shingle sets within dense groups that were not written, estimated from a sample of 1,000 documents.",
     ),
     ("clusters", "Clusters of similar documents."),
     ("clustered_documents", "Documents that are in a cluster."),

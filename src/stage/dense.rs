@@ -21,6 +21,7 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::prelude::{DataFrame, col, lit};
 
+use super::components::joined_by_sorting;
 use super::scores::needed;
 use crate::error::Result;
 use crate::operator::dense::{DensePairs, OPEN, Pass, SETTLED, TRIED};
@@ -79,7 +80,8 @@ pub fn pairs(
             .join(prefixes, JoinType::Right, &["known"], &["doc"], None)?
             .select(columns(coalesce(vec![col("known_state"), lit(OPEN)]).alias("state")))?,
     };
-    Ok(apply(Operator::Dense(Pass { threshold, dense, pairs }), vec![rows])?.distinct()?)
+    let found = apply(Operator::Dense(Pass { threshold, dense, pairs }), vec![rows])?.distinct()?;
+    Ok(joined_by_sorting(found))
 }
 
 /// The scores (a, b, ..) of two settled documents -> (a, b).
@@ -90,5 +92,6 @@ pub fn scored(scores: DataFrame, settled: DataFrame) -> Result<DataFrame> {
     let of = |column: &str| settled.clone().select(vec![col("settled").alias(format!("settled_{column}"))]);
     let scores = scores.select(vec![col("a"), col("b")])?;
     let scores = of("a")?.join(scores, JoinType::RightSemi, &["settled_a"], &["a"], None)?;
-    Ok(of("b")?.join(scores, JoinType::RightSemi, &["settled_b"], &["b"], None)?)
+    let scores = of("b")?.join(scores, JoinType::RightSemi, &["settled_b"], &["b"], None)?;
+    Ok(joined_by_sorting(scores))
 }
