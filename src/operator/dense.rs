@@ -378,7 +378,9 @@ impl Reader {
             self.rows = batch.as_ref().map(Rows::try_new).transpose()?;
             self.row = 0;
             if self.rows.is_none() {
-                self.bucket.close();
+                if started {
+                    self.bucket.close();
+                }
                 return Ok(started);
             }
         }
