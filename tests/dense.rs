@@ -205,7 +205,7 @@ fn rounds_find_leaders_for_every_group_in_a_bucket() {
     let prefixes = || {
         let mut rows: Vec<_> = (0..DOCUMENTS).map(|doc| [7, doc, 60 + doc % 3, doc % 5]).collect();
         // A bucket that is not dense.
-        rows.extend((0..20).map(|doc| [8, doc, 60, 0]));
+        rows.extend((0..20).map(|doc| [6, doc, 60, 0]));
         rows
     };
     let similar = |a: u64, b: u64| a % 6 == b % 6;
