@@ -212,10 +212,9 @@ impl Bucket {
             return;
         }
         // Those without a leader come first. Of these, whoever has the fewest rare shingles of its own is the most like what
-        // all have in common; then whoever has the most shingles is similar to most of the others. Pairs are scored where the
-        // lesser key of the two says, so of equals the greatest key leads: its pairs are scored in many places.
+        // all have in common; then whoever has the most shingles is similar to most of the others.
         self.members.sort_unstable_by_key(|member| {
-            (member.state == SETTLED, member.position, Reverse(member.size), Reverse(member.doc))
+            (member.state == SETTLED, member.position, Reverse(member.size), member.doc)
         });
         let open = self.members.partition_point(|member| member.state != SETTLED);
         match self.pass.pairs {

@@ -4,7 +4,7 @@
 //! a fixed order, and each other one is compared with the leaders:
 //!
 //! 1. A *round* names leaders among the documents that have none: those with the fewest rarer shingles come first, of these
-//!    those with the most shingles, and of these those with the greatest keys. Their pairs are scored like all candidates. A
+//!    those with the most shingles, and of these those with the least keys. Their pairs are scored like all candidates. A
 //!    document with a score then has a leader, or is one, and is *settled*.
 //! 2. The next round names twice as many leaders among the documents that are left.
 //! 3. After the last round, each document that is still left is compared with all others of its dense buckets.
