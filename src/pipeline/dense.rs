@@ -5,10 +5,10 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::foretell::{self, Population};
 use super::numbers::rows_of;
-use super::scoring::{BYTES_OF_PREFIX, verified};
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
+use super::verify::{BYTES_OF_PREFIX, verified};
 use crate::error::Result;
 use crate::job::{Job, Method};
 use crate::operator::dense::DensePairs;

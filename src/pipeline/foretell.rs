@@ -3,10 +3,10 @@
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::numbers::{one_number, rows_of};
-use super::scoring::every_two;
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
+use super::verify::every_two;
 use crate::error::{Error, Result};
 use crate::job::{Job, Method};
 use crate::schema::Table;

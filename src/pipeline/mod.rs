@@ -15,6 +15,7 @@ mod scoring;
 mod step;
 mod steps;
 pub(crate) mod tables;
+mod verify;
 
 use std::sync::Arc;
 

@@ -7,13 +7,13 @@ use super::foretell::{self, Population};
 use super::numbers::one_number;
 use super::step::Step;
 use super::steps::Steps;
-use super::tables::{self, WorkTable};
+use super::tables::WorkTable;
+use super::verify::{BYTES_OF_PREFIX, every_two, verified};
 use crate::error::Result;
 use crate::job::{Job, Method};
 use crate::schema::Table;
 use crate::stage;
 use crate::stage::prefix::Join;
-use crate::stage::scores::Block;
 
 /// Finds candidates, and says which table holds them; none where all pairs are to be scored.
 pub(super) async fn candidates(steps: &mut Steps<'_>, job: &Job) -> Result<Option<WorkTable>> {
@@ -49,9 +49,6 @@ pub(super) async fn candidates(steps: &mut Steps<'_>, job: &Job) -> Result<Optio
 
 /// Bytes of a row (bucket, document), and of one (document, document).
 const BYTES_OF_ROW: u64 = 16;
-
-/// Bytes of a row (shingle, document, size, position).
-pub(super) const BYTES_OF_PREFIX: u64 = 24;
 
 /// Joins documents by their prefixes in `step`: all of them, or the `hot` ones, whose candidates then stand among those
 /// that there are already. Returns how they were joined.
@@ -95,18 +92,6 @@ pub(super) async fn scores(steps: &mut Steps<'_>, job: &Job, candidates: Option<
     foretell::scored(steps, job).await
 }
 
-/// The scores of those candidates that reach the threshold, and the bytes that it takes to find them.
-pub(super) fn verified(steps: &Steps<'_>, job: &Job, candidates: WorkTable) -> Result<(DataFrame, u64)> {
-    let (pairs, documents) = (steps.rows(candidates), steps.rows(Table::Documents));
-    // A pair asks for two sketches; of those that are there, each goes to as many homes as ask for it.
-    let per_document = steps.bytes(Table::Documents) / documents.max(1);
-    let bytes = (2 * pairs).saturating_mul(per_document + BYTES_OF_PREFIX);
-    let partitions = steps.partitions(bytes);
-    let (documents, candidates) = (steps.table(Table::Documents)?, steps.table(candidates)?);
-    let frame = stage::scores::scores(documents, candidates, partitions, &job.score, &job.lsh)?;
-    Ok((frame, bytes))
-}
-
 async fn scores_of_all(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
     let mut frames = Vec::new();
     if !steps.is_done(Step::Scores).await? {
@@ -115,22 +100,4 @@ async fn scores_of_all(steps: &mut Steps<'_>, job: &Job) -> Result<()> {
         frames = every_two(steps, job, documents).await?;
     }
     steps.run(Step::Scores, 0, frames).await
-}
-
-/// The scores of every two of `documents` that reach the threshold, in as many frames as it takes to hold few of them.
-pub(super) async fn every_two(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<Vec<DataFrame>> {
-    let blocks = blocks(steps, job, documents.clone()).await?.into_iter().map(|block| {
-        let (documents, slices) = (documents.clone(), tables::slices(steps.session())?);
-        stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)
-    });
-    blocks.collect()
-}
-
-/// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
-async fn blocks(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<Vec<Block>> {
-    let room = steps.task_bytes() as f64 * 0.4;
-    let bytes = one_number(stage::scores::held_bytes(documents, job.minhash.permutations)?).await? as f64;
-    let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
-    tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");
-    Ok(Block::all(segments))
 }
