@@ -34,6 +34,7 @@
 //! - **bucket**: the hash of a band. Two documents that share a bucket are a **candidate**.
 //! - **pair**: two documents whose similarity reaches the threshold.
 //! - **cluster**: documents that are connected by pairs.
+//! - **leader**: a document that the others of a dense group, which is too large for all of its pairs, are compared with.
 //! - **home**: the place where a pair is verified; a sketch goes once to each home that asks for it.
 //! - **stage**: a function from frames to a frame. **step**: what a run publishes and does not do again. **query stage**: a
 //!   part of a plan between two shuffles, as Ballista calls it.

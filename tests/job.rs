@@ -29,6 +29,7 @@ fn the_least_job_has_the_defaults() {
     assert_eq!((job.lsh.bands, job.lsh.rows, job.lsh.choice), (16, 6, Choice::TargetRecall(0.99)));
     assert_eq!((job.score.threshold, job.score.prefilter), (0.8, false));
     assert_eq!((job.output.url.as_str(), job.output.max_expand), ("out/", 1000));
+    assert_eq!(job.output.max_pairs, 1_000_000_000);
     assert_eq!((job.engine.memory, job.engine.threads, job.engine.spill), (4 << 30, 0, None));
 }
 
@@ -172,7 +173,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("lsh.target_recall=1", &["`lsh.target_recall`", "over 0 and under 1"]),
         ("lsh.target_recall=nan", &["`lsh.target_recall`", "over 0 and under 1"]),
         ("score.threshold=0.02", &["`lsh.target_recall`", "0.9247", "minhash.permutations"]),
-        ("output.max_expand=0", &["`output.max_expand`", "1 or more", "star"]),
+        ("output.max_pairs=0", &["`output.max_pairs`", "1 or more"]),
         ("engine.memory=lots", &["`engine.memory`", "\"lots\"", "GiB"]),
         ("engine.memory=0GiB", &["`engine.memory`", "over 0"]),
         ("engine.threads=-1", &["`engine.threads`", "0 or more"]),

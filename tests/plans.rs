@@ -138,7 +138,9 @@ fn compare(name: &str, sets: &[&str], engine: impl AsyncFn(&Job) -> Box<dyn Engi
     for step in steps {
         assert!(plans.contains_key(step.name().as_ref()), "{step} is not among {:?}", plans.keys());
     }
-    for (step, plan) in plans {
+    // Rounds after the second have the same plans.
+    let later = regex::Regex::new("_[3-9]$").unwrap();
+    for (step, plan) in plans.into_iter().filter(|(step, _)| !later.is_match(step)) {
         let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/plans/{name}/{step}.txt"));
         let found = normalized(&plan);
         if std::env::var_os("RESEMBLANCE_APPROVE_PLANS").is_some() {
@@ -158,6 +160,11 @@ fn of_lsh() {
 #[test]
 fn of_a_prefix_join_over_a_dictionary() {
     plans("prefix", &["candidates.method=prefix", "shingle.hash=dictionary"]);
+}
+
+#[test]
+fn of_dense_groups() {
+    plans("dense", &["lsh.hot_bucket=3", "output.max_expand=3"]);
 }
 
 #[test]

@@ -184,7 +184,7 @@ proptest! {
         let elements = sets.iter().map(|set| set.len() as u64).sum();
         let join = stage::prefix::Join::new(&score, 2, elements);
         let frequencies = stage::prefix::frequencies(docs.clone(), &join).unwrap();
-        let found = rows(stage::prefix::candidates(docs, frequencies, &join).unwrap());
+        let found = rows(stage::prefix::candidates(docs, frequencies, &join, None).unwrap());
         let distinct: BTreeSet<_> = found.iter().cloned().collect();
         prop_assert_eq!(found.len(), distinct.len(), "a pair comes twice");
         prop_assert!(expected.is_subset(&distinct), "missed {:?}", expected.difference(&distinct));

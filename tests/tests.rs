@@ -14,6 +14,7 @@ mod command;
 mod compare;
 mod components;
 mod damage;
+mod dense;
 mod find;
 mod footers;
 mod fuzz_replay;

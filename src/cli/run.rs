@@ -170,10 +170,21 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     if counted("hot_documents") > 0 {
         let _ = writeln!(
             text,
-            "{:>12} {} in buckets of more than {}: joined by their rarest shingles, which misses no pair",
+            "{:>12} {} in buckets of more than {}: joined by their rarest shingles, which misses no pair{}",
             number("hot_documents"),
             noun("hot_documents", "document"),
-            print::count(job.lsh.hot_bucket)
+            print::count(job.lsh.hot_bucket),
+            if counted("dense_documents") > 0 { " outside dense groups" } else { "" },
+        );
+    }
+    if counted("dense_documents") > 0 {
+        let _ = writeln!(
+            text,
+            "{:>12} {} in dense groups: paired with leaders in place of each other, which leaves about {} {} out",
+            number("dense_documents"),
+            noun("dense_documents", "document"),
+            number("dense_pairs_left_out"),
+            noun("dense_pairs_left_out", "pair"),
         );
     }
     let left_out = counted("pairs_left_out");

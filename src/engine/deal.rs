@@ -22,13 +22,14 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// `plan` with our node in place of the engine's where that deals batches out in turn.
-pub(super) fn deal(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+/// `plan` with our node in place of the engine's where that deals batches out in turn. Of the partitions that it reads, at most
+/// `tasks` are open at once.
+pub(super) fn deal(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
         match engines.partitioning() {
             Partitioning::RoundRobinBatch(count) if !engines.preserve_order() => {
-                Ok(Transformed::yes(Arc::new(DealExec::new(Arc::clone(engines.input()), *count))))
+                Ok(Transformed::yes(Arc::new(DealExec::new(Arc::clone(engines.input()), *count, tasks))))
             }
             _ => Ok(Transformed::no(node)),
         }
@@ -41,6 +42,7 @@ pub(super) fn deal(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan
 struct DealExec {
     input: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
+    tasks: usize,
     table: Mutex<Table>,
 }
 
@@ -56,11 +58,11 @@ struct Table {
 #[derive(Debug)]
 struct Batches {
     batches: tokio::sync::Mutex<Receiver<Result<RecordBatch>>>,
-    _readers: Vec<SpawnedTask<()>>,
+    _reader: SpawnedTask<()>,
 }
 
 impl DealExec {
-    fn new(input: Arc<dyn ExecutionPlan>, count: usize) -> Self {
+    fn new(input: Arc<dyn ExecutionPlan>, count: usize, tasks: usize) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             Partitioning::UnknownPartitioning(count),
@@ -68,18 +70,26 @@ impl DealExec {
             input.boundedness(),
         );
         let table = Mutex::new(Table { batches: None, seats: count });
-        Self { input, properties: Arc::new(properties), table }
+        Self { input, properties: Arc::new(properties), tasks, table }
     }
 
-    fn read(&self, context: &Arc<TaskContext>) -> Result<Batches> {
+    fn read(&self, context: &Arc<TaskContext>) -> Batches {
         // One batch for whoever asks next; the others wait where they are made.
         let (sender, receiver) = channel(1);
-        let partitions = 0..self.input.output_partitioning().partition_count();
-        let inputs = partitions.map(|partition| self.input.execute(partition, Arc::clone(context)));
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        let readers =
-            inputs.into_iter().map(|input| SpawnedTask::spawn(read(input, sender.clone()))).collect();
-        Ok(Batches { batches: tokio::sync::Mutex::new(receiver), _readers: readers })
+        let (input, context) = (Arc::clone(&self.input), Arc::clone(context));
+        let read = move |partition| {
+            let (rows, sender) = (input.execute(partition, Arc::clone(&context)), sender.clone());
+            async move {
+                match rows {
+                    Ok(rows) => read(rows, sender).await,
+                    Err(error) => drop(sender.send(Err(error)).await),
+                }
+            }
+        };
+        let partitions = stream::iter(0..self.input.output_partitioning().partition_count());
+        // A partition that is open holds what its reader has fetched: a row group of Parquet, for instance.
+        let reader = SpawnedTask::spawn(partitions.for_each_concurrent(self.tasks.max(1), read));
+        Batches { batches: tokio::sync::Mutex::new(receiver), _reader: reader }
     }
 }
 
@@ -135,7 +145,7 @@ impl ExecutionPlan for DealExec {
         let (Some(input), true) = (children.pop(), children.is_empty()) else {
             return internal_err!("DealExec has one input");
         };
-        Ok(Arc::new(Self::new(input, self.properties.partitioning.partition_count())))
+        Ok(Arc::new(Self::new(input, self.properties.partitioning.partition_count(), self.tasks)))
     }
 
     fn with_new_children(
@@ -152,7 +162,7 @@ impl ExecutionPlan for DealExec {
         };
         let batches = match table.batches.take() {
             Some(batches) => batches,
-            None => Arc::new(self.read(&context)?),
+            None => Arc::new(self.read(&context)),
         };
         table.seats = seats;
         // The last one to ask takes the node's own share: the reading ends with the streams.
@@ -167,13 +177,16 @@ impl ExecutionPlan for DealExec {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
     use datafusion::arrow::array::{AsArray, UInt64Array};
-    use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
+    use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
     use datafusion::catalog::memory::MemorySourceConfig;
     use datafusion::physical_plan::collect_partitioned;
+    use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 
     use super::*;
-    use std::task::{Context, Poll};
 
     #[tokio::test]
     async fn every_batch_comes_out_once_and_as_it_was() {
@@ -185,7 +198,7 @@ mod tests {
         let partitions: Vec<Vec<_>> = vec![(0..50).map(batch).collect(), (50..60).map(batch).collect()];
         let input = MemorySourceConfig::try_new_exec(&partitions, Arc::clone(&schema), None).unwrap();
         let engines = RepartitionExec::try_new(input, Partitioning::RoundRobinBatch(3)).unwrap();
-        let plan = deal(Arc::new(engines)).unwrap();
+        let plan = deal(Arc::new(engines), 2).unwrap();
         assert_eq!(plan.name(), "DealExec");
         let dealt = collect_partitioned(plan, Arc::default()).await.unwrap();
         assert_eq!(dealt.len(), 3);
@@ -195,6 +208,55 @@ mod tests {
             batches.iter().flat_map(|b| b.column(0).as_primitive::<UInt64Type>().values().to_vec()).collect();
         found.sort();
         assert_eq!(found, (0..120).collect::<Vec<u64>>());
+    }
+
+    /// Counts those of its streams that are open.
+    #[derive(Debug)]
+    struct Counted {
+        schema: SchemaRef,
+        open: Arc<AtomicUsize>,
+        most: Arc<AtomicUsize>,
+    }
+
+    impl PartitionStream for Counted {
+        fn schema(&self) -> &SchemaRef {
+            &self.schema
+        }
+
+        fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+            let (open, most, schema) =
+                (Arc::clone(&self.open), Arc::clone(&self.most), Arc::clone(&self.schema));
+            most.fetch_max(open.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            let batches = stream::unfold(0, move |sent| {
+                let (open, schema) = (Arc::clone(&open), Arc::clone(&schema));
+                async move {
+                    tokio::task::yield_now().await;
+                    if sent == 3 {
+                        open.fetch_sub(1, Ordering::SeqCst);
+                        return None;
+                    }
+                    Some((Ok(RecordBatch::new_empty(schema)), sent + 1))
+                }
+            });
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_partitions_are_open_than_there_are_tasks() {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
+        let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let partition = || -> Arc<dyn PartitionStream> {
+            let (schema, open, most) = (Arc::clone(&schema), Arc::clone(&open), Arc::clone(&most));
+            Arc::new(Counted { schema, open, most })
+        };
+        let partitions = (0..12).map(|_| partition()).collect();
+        let input =
+            StreamingTableExec::try_new(Arc::clone(&schema), partitions, None, [], false, None).unwrap();
+        let dealt =
+            collect_partitioned(Arc::new(DealExec::new(Arc::new(input), 20, 3)), Arc::default()).await;
+        assert_eq!(dealt.unwrap().iter().flatten().count(), 36);
+        assert_eq!((most.load(Ordering::SeqCst), open.load(Ordering::SeqCst)), (3, 0));
     }
 
     #[tokio::test]
@@ -215,7 +277,7 @@ mod tests {
         let numbers = Arc::new(UInt64Array::from(vec![7]));
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).unwrap();
         let input = MemorySourceConfig::try_new_exec(&[vec![batch; 20]], schema, None).unwrap();
-        let plan = DealExec::new(input, 2);
+        let plan = DealExec::new(input, 2, 1);
         let first: Vec<_> = plan.execute(0, Arc::default()).unwrap().collect().await;
         let second: Vec<_> = plan.execute(1, Arc::default()).unwrap().collect().await;
         assert_eq!((first.len(), second.len()), (20, 0));

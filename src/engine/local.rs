@@ -54,7 +54,7 @@ impl Engine for Local {
         _config: &SessionConfig,
         watch: &Watch,
     ) -> Result<Vec<File>> {
-        let plan = exchange(deal(plan)?, self.tasks)?;
+        let plan = exchange(deal(plan, self.tasks)?, self.tasks)?;
         let mut written = run_partitions(&plan, self.tasks, &self.session.task_ctx());
         let mut files = Vec::new();
         let mut glance = tokio::time::interval(GLANCE);

@@ -303,12 +303,17 @@ pub struct Output {
     /// How groups of identical documents are written: `all` pairs, or `star`, the smallest id with each other one.
     #[serde(default = "Output::expand")]
     pub expand: Expand,
-    /// Under `all`, groups of more documents than this are written as stars.
+    /// Under `all`, groups of more identical documents than this are written as stars. And under `expand = "all"` and
+    /// `"star"` alike: where more documents than this share one of their rarest shingles, as pages that are nearly all
+    /// header do, each is paired with a leader in place of all others. 0: all pairs are written, however many.
     #[serde(default = "Output::max_expand")]
     pub max_expand: u64,
     /// What the table documents keeps of each sketch: `signatures`, `shingles` (and signatures), or `none`.
     #[serde(default)]
     pub keep: Keep,
+    /// A run that would write more pairs than this ends with exit code 4 before it does, and says what to do.
+    #[serde(default = "Output::max_pairs")]
+    pub max_pairs: u64,
 }
 
 // As for the source: `url` is required, so the defaults stand one by one.
@@ -318,6 +323,10 @@ impl Output {
     }
     fn max_expand() -> u64 {
         1000
+    }
+    /// The default, which a job read from an older output has too.
+    pub(super) fn max_pairs() -> u64 {
+        1_000_000_000
     }
 }
 

@@ -32,7 +32,9 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Minhash { permutations, seed, family } = minhash;
     let Lsh { bands, rows, choice: _, bucket_hash, table_size, hot_bucket } = lsh;
     let Score { threshold, by, prefilter } = score;
-    let Output { url: _, expand, max_expand, keep } = output;
+    // Where a run ends early for `max_pairs` there are no rows, and where it does not, they are the same for any limit: so
+    // a run that ended goes on from its last step under a higher one.
+    let Output { url: _, expand, max_expand, max_pairs: _, keep } = output;
 
     let mut lines = format!(
         "version {FORMAT_VERSION}\n\
@@ -147,6 +149,7 @@ mod tests {
         job.engine.threads = 7;
         job.engine.memory = 1;
         job.lsh.choice = crate::job::Choice::Given;
+        job.output.max_pairs = 7;
         let mut inputs = inputs();
         inputs.reverse();
         assert_eq!(fingerprint(&job, &inputs), first);

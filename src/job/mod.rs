@@ -280,7 +280,8 @@ pub struct Lsh {
     /// Buckets of the one table that all bands share, at least 1; none where each band has buckets of its own.
     pub table_size: Option<u64>,
     /// Documents in a bucket, at most, for every two of them to be candidates; those of larger buckets are joined as by
-    /// [`Method::Prefix`], which makes candidates of all of them that are similar enough.
+    /// [`Method::Prefix`], which makes candidates of all of them that are similar enough; of those in groups that are larger
+    /// than [`Output::max_expand`], with a leader.
     pub hot_bucket: u64,
 }
 
@@ -360,10 +361,21 @@ pub struct Output {
     pub url: String,
     /// How groups of identical documents are written.
     pub expand: Expand,
-    /// Under [`Expand::All`], groups of more documents than this are written as stars.
+    /// Under [`Expand::All`], groups of more identical documents than this are written as stars; and where more documents
+    /// than this share one of their rarest shingles, each is paired with a leader in place of all others. 0 is no limit.
     pub max_expand: u64,
     /// What `documents` keeps of each sketch.
     pub keep: Keep,
+    /// A run that would write more pairs than this ends before it does.
+    #[serde(default = "file::Output::max_pairs")]
+    pub max_pairs: u64,
+}
+
+impl Output {
+    /// Documents of a group, at most, for all of its pairs to be written; none for any number.
+    pub fn most_expanded(&self) -> Option<u64> {
+        (self.max_expand > 0).then_some(self.max_expand)
+    }
 }
 
 /// What the table `documents` keeps of the sketches.

@@ -402,7 +402,7 @@ fn given(bands: usize, rows: usize, permutations: usize) -> Checked<choose::Band
 }
 
 fn output_of(output: file::Output, source: &Source) -> Checked<Output> {
-    let url = output.url;
+    let url = output.url.clone();
     if url.trim().is_empty() {
         return wrong("output.url", "is empty: expected a folder or a URL prefix, as in \"out/books/\"");
     }
@@ -419,13 +419,11 @@ fn output_of(output: file::Output, source: &Source) -> Checked<Output> {
             format!("is {url:?}, inside the source {folder:?}: expected a folder apart from it"),
         );
     }
-    if output.max_expand == 0 {
-        return wrong(
-            "output.max_expand",
-            "is 0: expected 1 or more; to write every group as a star, set output.expand = \"star\"",
-        );
+    if output.max_pairs == 0 {
+        return wrong("output.max_pairs", "is 0: expected 1 or more, the pairs that a run may write at most");
     }
-    Ok(Output { url, expand: output.expand, max_expand: output.max_expand, keep: output.keep })
+    let file::Output { url: _, expand, max_expand, max_pairs, keep } = output;
+    Ok(Output { url, expand, max_expand, max_pairs, keep })
 }
 
 fn engine_of(engine: file::Engine) -> Checked<Engine> {

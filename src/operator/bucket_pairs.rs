@@ -35,7 +35,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 });
 
 /// The columns (a, b): two different documents of one bucket, a < b. A pair comes once for each bucket it shares. A row
-/// without b says that a is in a hot bucket: see [`Meeting::Any`].
+/// without b says that a is in a hot bucket or in a dense one: see [`Meeting`].
 pub fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
@@ -62,10 +62,24 @@ pub enum Meeting {
     ///
     /// The bounds on sizes and positions are those of Xiao, Wang, Lin and Yu, *Efficient similarity joins for near
     /// duplicate detection*, WWW 2008, sections 3 and 4.1.
+    ///
+    /// A bucket of more than `dense` documents yields each of them by itself in place of pairs: see [`super::dense`].
     Reaching {
         /// The least similarity.
         threshold: f64,
+        /// Documents in a bucket, at most; none for any number.
+        dense: Option<u64>,
     },
+}
+
+impl Meeting {
+    /// Documents of a bucket, at most, for pairs to be made of them.
+    fn most(self) -> u64 {
+        match self {
+            Meeting::Any { hot } => hot,
+            Meeting::Reaching { dense, .. } => dense.unwrap_or(u64::MAX),
+        }
+    }
 }
 
 /// (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> (a: UInt64, b: UInt64).
@@ -76,7 +90,10 @@ impl fmt::Display for BucketPairs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Meeting::Any { hot } => write!(f, "buckets of {hot} or fewer"),
-            Meeting::Reaching { threshold } => write!(f, "jaccard >= {threshold}"),
+            Meeting::Reaching { threshold, dense: None } => write!(f, "jaccard >= {threshold}"),
+            Meeting::Reaching { threshold, dense: Some(dense) } => {
+                write!(f, "jaccard >= {threshold}, buckets of {dense} or fewer")
+            }
         }
     }
 }
@@ -194,7 +211,7 @@ impl Found {
     }
 }
 
-/// Members of a hot bucket that wait for each other.
+/// Members of a hot or dense bucket that wait for each other.
 const MAX_WAITING: usize = 1 << 16;
 
 /// Pairs that are looked at before other tasks are let in.
@@ -227,18 +244,17 @@ impl Bucket {
 
     /// Whether so many members are there that it is hot and they need not wait for the others.
     fn overflows(&self) -> bool {
-        match self.meeting {
-            Meeting::Any { hot } => {
-                let members = self.members.len();
-                members >= MAX_WAITING && (self.hot || members as u64 > hot)
-            }
-            Meeting::Reaching { .. } => false,
-        }
+        self.members.len() >= MAX_WAITING && self.is_hot()
+    }
+
+    /// Whether it has too many members for pairs to be made of them.
+    fn is_hot(&self) -> bool {
+        self.hot || self.members.len() as u64 > self.meeting.most()
     }
 
     /// Call when all members are there.
     fn close(&mut self) {
-        if let Meeting::Reaching { .. } = self.meeting {
+        if matches!(self.meeting, Meeting::Reaching { .. }) && !self.is_hot() {
             self.members.sort_unstable_by_key(|member| (member.size, member.doc));
         }
     }
@@ -250,9 +266,9 @@ impl Bucket {
     /// Writes pairs until there is no more room, or for a while.
     fn write(&mut self, found: &mut Found) {
         match self.meeting {
-            Meeting::Any { hot } if self.hot || self.members.len() as u64 > hot => self.write_each(found),
+            _ if self.is_hot() => self.write_each(found),
             Meeting::Any { .. } => self.write_pairs(found, |_, _| Some(true)),
-            Meeting::Reaching { threshold } => {
+            Meeting::Reaching { threshold, .. } => {
                 let mut last = (0, 0, None);
                 self.write_pairs(found, |x, y| {
                     if (x.size, y.size) != (last.0, last.1) {

@@ -1,6 +1,7 @@
 //! Physical operators that the engine lacks, each with the logical node that stands for it.
 //!
 //! - [`bucket_pairs`]: the self-join on the bucket, over rows that [`by_bucket`] brings together.
+//! - [`dense`]: the same where so many documents share a shingle that not all pairs are wanted.
 //! - [`token_counts`], [`prefixes`]: what a prefix filter needs to know, and the prefixes.
 //! - [`score`]: pairs looked up in sketches and scored; `sketches`, `scorer` and `home` for candidates, `all_pairs` for all.
 //!
@@ -10,6 +11,7 @@
 mod all_pairs;
 pub mod bucket_pairs;
 pub mod by_bucket;
+pub mod dense;
 mod exec;
 mod home;
 mod node;

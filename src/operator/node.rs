@@ -18,6 +18,7 @@ use datafusion::prelude::DataFrame;
 use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::{BucketPairs, Meeting};
+use super::dense::{Dense, Pass};
 use super::exec::{Exec, Work};
 use super::prefixes::Prefixes;
 use super::score::{Score, Scoring};
@@ -28,6 +29,8 @@ use super::token_counts::TokenCounts;
 pub enum Operator {
     /// Over one input (bucket, doc, ..): see [`super::bucket_pairs`].
     BucketPairs(Meeting),
+    /// Over one input (token, doc, size, position, state): see [`super::dense`].
+    Dense(Pass),
     /// Over one input (tokens): see [`super::token_counts`].
     TokenCounts {
         /// The counters are `2^bits`.
@@ -48,6 +51,7 @@ impl Operator {
     fn name(&self) -> &'static str {
         match self {
             Operator::BucketPairs(_) => "BucketPairs",
+            Operator::Dense(_) => "Dense",
             Operator::TokenCounts { .. } => "TokenCounts",
             Operator::Prefixes { .. } => "Prefixes",
             Operator::Score(_) => "Score",
@@ -56,7 +60,7 @@ impl Operator {
 
     fn schema(&self) -> SchemaRef {
         match self {
-            Operator::BucketPairs(_) => super::bucket_pairs::schema(),
+            Operator::BucketPairs(_) | Operator::Dense(_) => super::bucket_pairs::schema(),
             Operator::TokenCounts { .. } => super::token_counts::schema(),
             Operator::Prefixes { .. } => super::prefixes::schema(),
             Operator::Score(_) => super::score::schema(),
@@ -69,6 +73,7 @@ impl Operator {
             plan.downcast_ref::<Exec<W>>().map(Exec::operator)
         }
         work::<BucketPairs>(plan)
+            .or_else(|| work::<Dense>(plan))
             .or_else(|| work::<TokenCounts>(plan))
             .or_else(|| work::<Prefixes>(plan))
             .or_else(|| work::<Score>(plan))
@@ -81,6 +86,7 @@ impl Operator {
     pub fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(match self {
             Operator::BucketPairs(meeting) => Arc::new(Exec::try_new(BucketPairs(*meeting), inputs)?),
+            Operator::Dense(pass) => Arc::new(Exec::try_new(Dense(*pass), inputs)?),
             Operator::TokenCounts { bits } => Arc::new(Exec::try_new(TokenCounts { bits: *bits }, inputs)?),
             Operator::Prefixes { bits, threshold } => {
                 Arc::new(Exec::try_new(Prefixes::new(*bits, *threshold), inputs)?)

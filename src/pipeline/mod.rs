@@ -4,6 +4,8 @@
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
 mod components;
+mod dense;
+mod foretell;
 pub(crate) mod numbers;
 mod outcome;
 mod overlap;
@@ -14,6 +16,7 @@ mod sketches;
 mod step;
 mod steps;
 pub(crate) mod tables;
+mod verify;
 
 use std::sync::Arc;
 

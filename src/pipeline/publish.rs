@@ -6,6 +6,7 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
+use super::dense;
 use super::numbers::{apart, one_number, rows_of, utf8};
 use super::outcome::{Outcome, finished};
 use super::replaced::Replaced;
@@ -50,13 +51,12 @@ pub(super) async fn publish(
         counts.insert(table.name().to_owned(), steps.rows(table));
     }
     if job.candidates.method != Method::All {
-        // Those of hot documents come in a table that holds all.
-        counts.insert(
-            "candidates".into(),
-            steps.rows(WorkTable::Candidates).max(steps.rows(WorkTable::AllCandidates)),
-        );
+        // Those of hot and of dense documents come in tables that hold all.
+        let tables = [WorkTable::Candidates, WorkTable::AllCandidates, WorkTable::DenseCandidates];
+        let candidates = tables.into_iter().map(|table| steps.rows(table)).max();
+        counts.insert("candidates".into(), candidates.unwrap_or(0));
     }
-    if steps.rows(WorkTable::Hot) > 0 {
+    if job.candidates.method == Method::Lsh && steps.rows(WorkTable::Hot) > 0 {
         counts.insert("hot_documents".into(), steps.rows(WorkTable::Hot));
     }
     counts.insert("scores".into(), steps.rows(WorkTable::Scores));
@@ -69,6 +69,20 @@ pub(super) async fn publish(
         warnings.push(format!(
             "large groups of identical documents are written as stars, which leaves {left_out} pairs out; output.expand and output.max_expand say from which size on"
         ));
+    }
+    if let Some(dense) = dense::summary(&steps).await? {
+        let (documents, left_out) = (dense.documents, dense.left_out.pairs);
+        counts.insert("dense_documents".into(), documents);
+        counts.insert("dense_pairs_left_out".into(), left_out);
+        if left_out > 0 {
+            let about = if dense.left_out.exact { "" } else { "about " };
+            warnings.push(format!(
+                "{documents} documents share one of their rarest shingles with more than {} others and are paired with leaders in \
+                 place of each other, which leaves {about}{left_out} pairs out; output.max_expand says from which number on, \
+                 and 0 asks for all pairs",
+                job.output.max_expand
+            ));
+        }
     }
     for warning in &warnings {
         tracing::warn!("{warning}");

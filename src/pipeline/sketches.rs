@@ -40,9 +40,27 @@ impl Sketches<'_> {
             Some(stored) => steps.table(stored),
             None => {
                 let needed = stage::scores::needed(steps.table(table)?)?;
-                self.cut_again(steps, Step::Positions, needed, steps.rows(table) * BYTES_OF_POSITION).await
+                let bytes = steps.rows(table) * BYTES_OF_POSITION;
+                self.cut_again(steps, (Step::Positions, WorkTable::Positions), needed, bytes).await
             }
         }
+    }
+
+    /// Sketches of the documents `needed` (needed), of which there are few.
+    pub(super) async fn of_sample(&self, steps: &mut Steps<'_>, needed: DataFrame) -> Result<DataFrame> {
+        match sketch_table(self.job) {
+            Some(stored) => stage::sketches::among(steps.table(stored)?, needed),
+            None => {
+                steps.expect(1);
+                let step = (Step::SamplePositions, WorkTable::SamplePositions);
+                self.cut_again(steps, step, needed, 0).await
+            }
+        }
+    }
+
+    /// Sketches of the documents that were joined by their prefixes, and perhaps of others.
+    pub(super) fn of_joined(&self, steps: &Steps<'_>) -> Result<DataFrame> {
+        steps.table(sketch_table(self.job).unwrap_or(WorkTable::HotSketches.into()))
     }
 
     /// Sketches of the documents of hot buckets, and perhaps of others. They are read several times, so they are written.
@@ -52,9 +70,10 @@ impl Sketches<'_> {
         }
         let needed = steps.table(WorkTable::Hot)?.select(vec![col("a").alias("needed")])?;
         let bytes = steps.rows(WorkTable::Hot) * BYTES_OF_POSITION;
-        let sketches = self.cut_again(steps, Step::HotPositions, needed, bytes).await?;
+        let step = (Step::HotPositions, WorkTable::HotPositions);
+        let sketches = self.cut_again(steps, step, needed, bytes).await?;
         steps.run(Step::HotSketches, 0, vec![sketches]).await?;
-        steps.table(WorkTable::HotSketches)
+        self.of_joined(steps)
     }
 
     /// Bytes of a sketch, about.
@@ -67,7 +86,7 @@ impl Sketches<'_> {
     async fn cut_again(
         &self,
         steps: &mut Steps<'_>,
-        step: Step,
+        (step, table): (Step, WorkTable),
         needed: DataFrame,
         bytes: u64,
     ) -> Result<DataFrame> {
@@ -76,7 +95,7 @@ impl Sketches<'_> {
         let positions = stage::sketches::positions(documents, needed.clone())?;
         steps.run(step, bytes, vec![positions]).await?;
         let session = steps.session();
-        let documents = match self.selection(steps, step).await? {
+        let documents = match self.selection(steps, table).await? {
             Some(wanted) => {
                 let read = source::open_wanted(session, &self.job.source, self.listed, wanted).await?;
                 stage::documents::documents(read.frame)?
@@ -96,9 +115,8 @@ impl Sketches<'_> {
         stage::sketches::sketches(documents, self.job)
     }
 
-    /// The positions that `step` found; none where a bit for each document is too much to hold, or to send.
-    async fn selection(&self, steps: &Steps<'_>, step: Step) -> Result<Option<Selection>> {
-        let table = if step == Step::HotPositions { WorkTable::HotPositions } else { WorkTable::Positions };
+    /// The positions that `table` holds; none where a bit for each document is too much to hold, or to send.
+    async fn selection(&self, steps: &Steps<'_>, table: WorkTable) -> Result<Option<Selection>> {
         let most = match self.job.engine.cluster {
             Some(_) => MAX_SENT_BYTES,
             None => steps.task_bytes() as u64 / SHARE_OF_SELECTION,

@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::tables::WorkTable::{
-    self, AllCandidates, Candidates, Components, Cuts, Duplicates, Frequencies, Groups, Hot, HotPositions,
-    HotSketches, Keys, LargeStar, Members, Numbers, Positions, Scores, SmallStar,
+    self, AllCandidates, Candidates, Components, Cuts, Dense, DenseCandidates, Duplicates, Followers,
+    Frequencies, Groups, Hot, HotPositions, HotSketches, Keys, LargeStar, Leaders, Members, Numbers,
+    Positions, Prefixes, Proposed, Sample, SamplePositions, Scores, SmallStar,
 };
 use super::tables::{AnyTable, sketch_table, target};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash};
@@ -39,6 +40,18 @@ pub enum Step {
     AllCandidates,
     /// Finds the texts that are cut again.
     Positions,
+    /// Takes the rarest shingles of documents that share one with very many others.
+    Prefixes,
+    /// Names the leaders of a round, and whom they are compared with: see [`crate::stage::dense`].
+    Leaders(u32),
+    /// Compares them.
+    Followers(u32),
+    /// Adds the candidates of dense buckets to the others.
+    DenseCandidates,
+    /// Finds the texts of a sample.
+    SamplePositions,
+    /// Compares a sample, to estimate how many pairs there are.
+    Sample,
     /// Measures the candidates.
     Scores,
     /// Finds the documents that scores stand for.
@@ -57,7 +70,8 @@ pub enum Step {
 
 impl Step {
     /// The steps of `job`, in their order. A run over hot buckets has those of [`Step::of_hot_buckets`] too, after the
-    /// candidates.
+    /// candidates; one over dense buckets has rounds of [`Step::Leaders`] and [`Step::Followers`] between
+    /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; and one that may write too many pairs has a [`Step::Sample`].
     pub fn of(job: &Job) -> Vec<Step> {
         let mut steps = Vec::new();
         if job.source.duplicate_ids == DuplicateIds::Reject {
@@ -114,6 +128,12 @@ impl Step {
             Step::HotPositions => "hot_positions",
             Step::HotSketches => "hot_sketches",
             Step::Positions => "positions",
+            Step::Prefixes => "prefixes",
+            Step::Leaders(round) => return format!("leaders_{round}").into(),
+            Step::Followers(round) => return format!("followers_{round}").into(),
+            Step::DenseCandidates => "dense_candidates",
+            Step::SamplePositions => "sample_positions",
+            Step::Sample => "sample",
             Step::Scores => "scores",
             Step::Members => "members",
             Step::Pairs => "pairs",
@@ -137,12 +157,15 @@ impl Step {
             Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
             Step::Groups => "let one document stand for all with its shingle set".into(),
             Step::Candidates if job.candidates.method == Method::Prefix => {
-                "pair documents that share one of their rarest shingles".into()
+                format!("pair documents that share one of their rarest shingles{}", dense(job))
             }
             Step::Candidates => format!(
                 "pair documents that share one of {} buckets of {} rows (in a bucket of more than {} documents, those \
-                 that share one of their rarest shingles)",
-                job.lsh.bands, job.lsh.rows, job.lsh.hot_bucket
+                 that share one of their rarest shingles{})",
+                job.lsh.bands,
+                job.lsh.rows,
+                job.lsh.hot_bucket,
+                dense(job)
             ),
             Step::Frequencies => "count how often each shingle occurs".into(),
             Step::AllCandidates => {
@@ -151,6 +174,14 @@ impl Step {
             Step::HotPositions => "find where the texts of hot buckets are".into(),
             Step::HotSketches => "cut the shingles of those texts again".into(),
             Step::Positions => "find where the texts of candidates are".into(),
+            Step::Prefixes => {
+                "take the rarest shingles of documents that share one with very many others".into()
+            }
+            Step::Leaders(_) => "name leaders among them".into(),
+            Step::Followers(_) => "compare them with their leaders".into(),
+            Step::DenseCandidates => "add their candidates to the others".into(),
+            Step::SamplePositions => "find where the texts of a sample are".into(),
+            Step::Sample => "estimate how many pairs there are".into(),
             Step::Scores if job.candidates.method == Method::All => {
                 format!("keep every two documents of similarity {threshold} or more")
             }
@@ -163,7 +194,7 @@ impl Step {
                 format!("{cut}keep candidates of similarity {threshold} or more")
             }
             Step::Members => "find the documents that scores stand for".into(),
-            Step::Pairs => "write the pairs".into(),
+            Step::Pairs => format!("write the pairs, {} at most", job.output.max_pairs),
             Step::LargeStar(_) | Step::SmallStar(_) | Step::Components => {
                 "find which documents are connected by scores".into()
             }
@@ -194,13 +225,21 @@ impl Step {
                 tables
             }
             Step::Groups => all(Groups),
-            // A document of a hot bucket comes without a second one.
+            // A document of a hot or dense bucket comes without a second one, and so does a leader.
             Step::Candidates => vec![(Candidates.into(), not_null("b")), (Hot.into(), null("b"))],
             Step::Frequencies => all(Frequencies),
-            Step::AllCandidates => all(AllCandidates),
             Step::HotPositions => all(HotPositions),
             Step::HotSketches => all(HotSketches),
             Step::Positions => all(Positions),
+            Step::AllCandidates => vec![(AllCandidates.into(), not_null("b")), (Dense.into(), null("b"))],
+            Step::Prefixes => all(Prefixes),
+            Step::Leaders(round) => {
+                vec![(Proposed(round).into(), not_null("b")), (Leaders(round).into(), null("b"))]
+            }
+            Step::Followers(round) => all(Followers(round)),
+            Step::DenseCandidates => all(DenseCandidates),
+            Step::SamplePositions => all(SamplePositions),
+            Step::Sample => all(Sample),
             Step::Scores => all(Scores),
             Step::Members => all(Members),
             Step::Pairs => vec![(Table::Pairs.into(), Rows::All)],
@@ -220,6 +259,14 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name())
+    }
+}
+
+/// What is done where very many documents share a shingle.
+fn dense(job: &Job) -> String {
+    match job.output.most_expanded() {
+        Some(limit) => format!("; where more than {limit} share one, each is paired with a leader"),
+        None => String::new(),
     }
 }
 

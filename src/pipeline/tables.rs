@@ -33,7 +33,7 @@ pub(crate) enum WorkTable {
     Groups,
     /// Every two documents that may be similar.
     Candidates,
-    /// Documents of hot buckets.
+    /// Documents of hot buckets; in a prefix join of all documents, those of dense ones.
     Hot,
     /// Where the texts of documents of hot buckets are.
     HotPositions,
@@ -41,10 +41,26 @@ pub(crate) enum WorkTable {
     HotSketches,
     /// Candidates, and those of hot buckets.
     AllCandidates,
+    /// Documents of dense buckets, where hot documents are joined.
+    Dense,
     /// How often shingles occur.
     Frequencies,
     /// Where the texts of documents are that candidates name.
     Positions,
+    /// The rarest shingles of the documents in dense buckets.
+    Prefixes,
+    /// Leaders of a round, and whom they are compared with.
+    Proposed(u32),
+    /// Leaders of a round.
+    Leaders(u32),
+    /// The pairs of leaders that reach the threshold.
+    Followers(u32),
+    /// Candidates, and those of dense buckets.
+    DenseCandidates,
+    /// Where the texts of a sample are.
+    SamplePositions,
+    /// Pairs of a sample that reach the threshold.
+    Sample,
     /// Candidates that reach the threshold.
     Scores,
     /// A document and the least document of its component.
@@ -71,8 +87,16 @@ impl WorkTable {
             WorkTable::HotPositions => "hot_positions",
             WorkTable::HotSketches => "hot_sketches",
             WorkTable::AllCandidates => "all_candidates",
+            WorkTable::Dense => "dense",
             WorkTable::Frequencies => "frequencies",
             WorkTable::Positions => "positions",
+            WorkTable::Prefixes => "prefixes",
+            WorkTable::Proposed(round) => return format!("proposed_{round}").into(),
+            WorkTable::Leaders(round) => return format!("leaders_{round}").into(),
+            WorkTable::Followers(round) => return format!("followers_{round}").into(),
+            WorkTable::DenseCandidates => "dense_candidates",
+            WorkTable::SamplePositions => "sample_positions",
+            WorkTable::Sample => "sample",
             WorkTable::Scores => "scores",
             WorkTable::Components => "components",
             WorkTable::LargeStar(round) => return format!("large_star_{round}").into(),
@@ -125,17 +149,23 @@ impl WorkTable {
                 fields.extend([list("shingles", DataType::UInt64), list("signature", DataType::UInt32)]);
                 fields
             }
-            WorkTable::Positions | WorkTable::HotPositions => {
+            WorkTable::Positions | WorkTable::HotPositions | WorkTable::SamplePositions => {
                 vec![
                     Field::new("source", DataType::Utf8, false),
                     Field::new("position", DataType::UInt64, false),
                 ]
             }
             WorkTable::Groups => u64s(&["rep", "doc", "size"]),
-            WorkTable::Candidates | WorkTable::AllCandidates => u64s(&["a", "b"]),
-            WorkTable::Hot => u64s(&["a"]),
+            WorkTable::Candidates
+            | WorkTable::AllCandidates
+            | WorkTable::Proposed(_)
+            | WorkTable::DenseCandidates => u64s(&["a", "b"]),
+            WorkTable::Hot | WorkTable::Dense | WorkTable::Leaders(_) => u64s(&["a"]),
             WorkTable::Frequencies => return operator::token_counts::schema(),
-            WorkTable::Scores => return operator::score::schema(),
+            WorkTable::Prefixes => return operator::prefixes::schema(),
+            WorkTable::Scores | WorkTable::Followers(_) | WorkTable::Sample => {
+                return operator::score::schema();
+            }
             WorkTable::Components => u64s(&["doc", "root"]),
             WorkTable::LargeStar(_) | WorkTable::SmallStar(_) => u64s(&["high", "low"]),
             WorkTable::Members => {

@@ -135,13 +135,14 @@ pub(super) async fn search_prefix(
 
 async fn by_prefix(sketches: &DataFrame, hot: Option<DataFrame>, job: &Job) -> Result<DataFrame> {
     let documents = match hot {
-        Some(hot) => stage::prefix::of_hot(sketches.clone(), hot)?,
+        Some(hot) => stage::prefix::only(sketches.clone(), hot)?,
         None => sketches.clone(),
     };
     let elements = stage::prefix::elements(documents.clone(), &job.score, job.minhash.permutations)?;
     let join = stage::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?);
     let frequencies = stage::prefix::frequencies(documents.clone(), &join)?;
-    stage::prefix::candidates(documents, frequencies, &join)
+    // This measures the search for all pairs.
+    stage::prefix::candidates(documents, frequencies, &join, None)
 }
 
 async fn scored(

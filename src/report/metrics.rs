@@ -30,14 +30,19 @@ pub struct Measured<'a> {
 }
 
 /// Counts of a manifest that become metrics, each with its help text.
-const COUNTS: [(&str, &str); 9] = [
+const COUNTS: [(&str, &str); 11] = [
     ("documents", "Documents that were compared."),
     ("shingle_sets", "Different shingle sets among the compared documents."),
     ("hot_documents", "Documents in buckets larger than lsh.hot_bucket."),
+    ("dense_documents", "Documents of dense groups, which are paired with leaders in place of each other."),
     ("candidates", "Pairs of shingle sets that were candidates."),
     ("scores", "Candidates whose similarity reached the threshold."),
     ("pairs", "Pairs of similar documents."),
     ("pairs_left_out", "Pairs within large groups of identical documents that were not written."),
+    (
+        "dense_pairs_left_out",
+        "Pairs of different shingle sets within dense groups that were not written, estimated from a sample of 1,000 documents.",
+    ),
     ("clusters", "Clusters of similar documents."),
     ("clustered_documents", "Documents that are in a cluster."),
 ];

@@ -6,6 +6,7 @@ pub mod bands;
 pub mod candidates;
 pub mod clusters;
 pub mod components;
+pub mod dense;
 pub mod dictionary;
 pub mod documents;
 pub mod duplicates;

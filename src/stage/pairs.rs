@@ -12,9 +12,23 @@ use crate::job::{Expand, Output};
 /// Whether a group of this size is written as a star: its smallest id stands for all the others.
 fn is_star(size: Expr, output: &Output) -> Expr {
     match output.expand {
-        Expand::All => size.gt(lit(output.max_expand)),
+        Expand::All => size.gt(lit(output.most_expanded().unwrap_or(u64::MAX))),
         Expand::Star => size.gt(lit(1_u64)),
     }
+}
+
+/// How many pairs of identical documents are written: (rep, doc, size) -> one row (pairs: UInt64, null where there is no
+/// group).
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn of_copies(groups: DataFrame, output: &Output) -> Result<DataFrame> {
+    let size = || col("size");
+    let star = size() - lit(1_u64);
+    let all = size() * star.clone() / lit(2_u64);
+    let pairs = when(is_star(size(), output), star).otherwise(all)?;
+    let groups = groups.filter(col("doc").eq(col("rep")))?.select(vec![pairs.alias("pairs")])?;
+    Ok(groups.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
 /// (id, doc, shingle_count, rep, size), (a, b, shared, ..) -> the columns of `schemas/pairs.toml`.

@@ -7,10 +7,10 @@
 //! Where a pair is kept by its estimate, a signature takes the place of the shingle set: its elements are (number of the
 //! permutation, value), and an estimate of e is a Jaccard similarity of e / (2 - e) of two such sets.
 
-use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, col, lit};
 
+use super::sketches::among;
 use crate::error::Result;
 use crate::job::{Score, ScoreBy};
 use crate::operator::bucket_pairs::Meeting;
@@ -60,14 +60,13 @@ impl Join {
 const LEAST_BITS: u32 = 10;
 const MOST_BITS: u32 = 24;
 
-/// The documents of hot buckets: (doc, ..) -> the rows of which `hot` (a, ..) holds the key. Hot buckets are made of
-/// documents without copies.
+/// The documents of hot or dense buckets: (doc, ..) -> the rows of which `members` (a, ..) holds the key. Such buckets are
+/// made of documents without copies.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn of_hot(documents: DataFrame, hot: DataFrame) -> Result<DataFrame> {
-    let hot = hot.select(vec![col("a").alias("hot")])?;
-    Ok(hot.join(documents, JoinType::RightSemi, &["hot"], &["doc"], None)?)
+pub fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame> {
+    among(documents, members.select(vec![col("a").alias("needed")])?)
 }
 
 /// How many elements the sets have in all: (shingle_count, ..) -> one row (elements: UInt64), null for no documents.
@@ -92,14 +91,30 @@ pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
     apply(Operator::TokenCounts { bits: join.bits }, vec![sets])
 }
 
-/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair
-/// that reaches the threshold.
+/// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::schema`].
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn candidates(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
+pub fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let Join { threshold, bits, .. } = *join;
-    let sets = join.sets(documents)?;
-    let prefixes = apply(Operator::Prefixes { bits, threshold }, vec![frequencies, sets])?;
-    Ok(apply(Operator::BucketPairs(Meeting::Reaching { threshold }), vec![prefixes])?.distinct()?)
+    apply(Operator::Prefixes { bits, threshold }, vec![frequencies, join.sets(documents)?])
+}
+
+/// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair
+/// that reaches the threshold.
+///
+/// Where `dense` is given, a shingle that is in the prefixes of more documents than that makes no pair. For each of these
+/// documents there is one row (doc, null) instead, and [`super::dense`] finds pairs for them.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn candidates(
+    documents: DataFrame,
+    frequencies: DataFrame,
+    join: &Join,
+    dense: Option<u64>,
+) -> Result<DataFrame> {
+    let meeting = Meeting::Reaching { threshold: join.threshold, dense };
+    let prefixes = prefixes(documents, frequencies, join)?;
+    Ok(apply(Operator::BucketPairs(meeting), vec![prefixes])?.distinct()?)
 }

@@ -21,12 +21,19 @@ pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(found.select(vec![col("source"), col("position")])?)
 }
 
-/// The documents that are `needed` (needed: UInt64) among those of [`super::documents`].
+/// The documents that are `needed` (needed: UInt64) among those of [`super::documents`] that can be compared.
 ///
 /// # Errors
 /// When a frame lacks its columns.
 pub fn only(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
-    let documents = documents.filter(col("reason").is_null())?;
+    among(documents.filter(col("reason").is_null())?, needed)
+}
+
+/// (doc, ..) -> the rows whose document is `needed` (needed: UInt64).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
 }
 

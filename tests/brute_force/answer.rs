@@ -218,7 +218,7 @@ fn shown(compared: &[Compared], similar: Vec<(usize, usize, Pair)>, settings: &S
     }
     let is_star = |set: &BTreeSet<u64>| {
         let size = groups[set].len() as u64;
-        if settings.star { size > 1 } else { size > settings.max_expand }
+        if settings.star { size > 1 } else { settings.max_expand > 0 && size > settings.max_expand }
     };
     let is_center = |document: &Compared| groups[&document.set].iter().min() == Some(&document.id.as_str());
     let mut shown: Vec<Pair> = similar

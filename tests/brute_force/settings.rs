@@ -88,6 +88,9 @@ impl Settings {
         let method = one_of(random, &[Method::Lsh, Method::Lsh, Method::All, Method::Prefix]);
         // A document that meets itself in a shared table would count twice in a bucket.
         let table_size = (random.below(4) == 0).then(|| one_of(random, &[1_u64 << 40, 1_000_003]));
+        let hot_bucket = if table_size.is_none() { one_of(random, &[256, 256, 2, 4]) } else { 256 };
+        // A join by prefixes finds all pairs of so few documents only if no shingle is in too many of them.
+        let exact_prefixes = method == Method::Prefix || hot_bucket < 256;
         Self {
             steps,
             by_chars,
@@ -103,13 +106,13 @@ impl Settings {
             rows,
             crc_buckets: random.below(3) == 0,
             table_size,
-            hot_bucket: if table_size.is_none() { one_of(random, &[256, 256, 2, 4]) } else { 256 },
+            hot_bucket,
             method,
             threshold: one_of(random, &[0.05, 0.25, 1.0 / 3.0, 0.5, 0.5, 0.6, 0.75, 0.8, 1.0]),
             by_signature: random.below(4) == 0,
             prefilter: random.below(4) == 0,
             star: random.below(4) == 0,
-            max_expand: one_of(random, &[1000, 1000, 2, 3]),
+            max_expand: one_of(random, if exact_prefixes { &[1000, 1000, 0, 0] } else { &[1000, 0, 2, 3] }),
             threads: 1 + random.below(3),
             keep: one_of(random, &["signatures", "shingles", "none"]),
         }

@@ -109,6 +109,7 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         ("all", &["candidates.method=all"][..]),
         ("prefix", &["candidates.method=prefix"]),
         ("hot", &["lsh.hot_bucket=2", "shingle.hash=dictionary"]),
+        ("dense", &["lsh.hot_bucket=3", "output.max_expand=3"]),
         ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
         (
             "tables",

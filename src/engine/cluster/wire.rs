@@ -194,6 +194,7 @@ mod tests {
     use super::*;
     use crate::job::{Score, ScoreBy};
     use crate::operator::bucket_pairs::Meeting;
+    use crate::operator::dense::{DensePairs, Pass};
     use crate::operator::score::{Probe, Scoring};
     use crate::source::CHUNK_COLUMN;
 
@@ -225,9 +226,14 @@ mod tests {
             let probe = Probe::All { left, right: left, segments };
             let one = |types: &[DataType]| vec![rows(types)];
             let two = || vec![rows(&[UInt64]), rows(&[UInt64])];
+            let reaching = |dense| Operator::BucketPairs(Meeting::Reaching { threshold, dense });
+            let dense = |pairs| Operator::Dense(Pass { threshold, dense: hot, pairs });
             for (operator, inputs) in [
                 (Operator::BucketPairs(Meeting::Any { hot }), one(&[UInt64, UInt64])),
-                (Operator::BucketPairs(Meeting::Reaching { threshold }), one(&[UInt64, UInt64, UInt32, UInt32])),
+                (reaching(None), one(&[UInt64, UInt64, UInt32, UInt32])),
+                (reaching(Some(hot)), one(&[UInt64, UInt64, UInt32, UInt32])),
+                (dense(DensePairs::OfLeaders { round: bits }), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
+                (dense(DensePairs::OfTheRest), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
                 (Operator::TokenCounts { bits }, one(&[UInt64])),
                 (Operator::Prefixes { bits, threshold }, two()),
                 (Operator::Score(Scoring { score, bands: 32, rows: 4, probe }), two()),

@@ -1,0 +1,388 @@
+//! Dense buckets: so many documents share one of their rarest shingles that the number of their pairs is of no use.
+//!
+//! In place of all pairs, a few documents of a dense bucket lead, and the others are compared with those alone. That is
+//! done in rounds, and the scores of a round decide who takes part in the next one: see [`crate::stage::dense`].
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array, UInt64Builder};
+use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::cast::{as_uint32_array, as_uint64_array};
+use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    LexRequirement, OrderingRequirements, PhysicalExpr, PhysicalSortRequirement,
+};
+use datafusion::physical_plan::{Distribution, ExecutionPlan};
+use futures::StreamExt;
+use serde::{Deserialize, Serialize};
+
+use super::bucket_pairs;
+use super::exec::{Batches, Requirement, Work};
+use super::node::Operator;
+use crate::udf::jaccard::least_shared;
+
+/// A document that no leader was found for, and that may lead itself.
+pub const OPEN: u32 = 0;
+/// A document that led without being similar to any other, and that no leader was found for.
+pub const TRIED: u32 = 1;
+/// A document with a pair: it has a leader, or is one.
+pub const SETTLED: u32 = 2;
+
+/// What is made of the dense buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Pass {
+    /// The least similarity of a pair.
+    pub threshold: f64,
+    /// A bucket of more documents than this is dense. The others yield nothing.
+    pub dense: u64,
+    /// Which pairs are made.
+    pub pairs: DensePairs,
+}
+
+/// Which pairs of a dense bucket are made. Of all, those whose similarity can reach the threshold as far as the bucket
+/// tells: see [`super::bucket_pairs::Meeting::Reaching`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DensePairs {
+    /// Each leader of this round, from 1, with each other document that has no leader, in the first [`LINKING_ROUNDS`] also
+    /// with those that have one. For each leader there is a row without b. Buckets in which few documents are without
+    /// a leader yield nothing: see [`few`].
+    OfLeaders {
+        /// The round.
+        round: u32,
+    },
+    /// Each document that has no leader with every other one.
+    OfTheRest,
+}
+
+/// The rounds in which documents that have a leader are compared with new leaders too, so that groups of leaders that are
+/// similar to each other stay in one cluster. There are fifteen leaders by then, so it costs little.
+pub const LINKING_ROUNDS: u32 = 4;
+
+/// So few documents of a dense bucket may stay without a leader, and are compared with all others in the end.
+pub fn few(dense: u64) -> u64 {
+    dense / 16
+}
+
+impl Pass {
+    /// The leaders of a bucket in a round are twice as many as in the round before: few are enough where all documents are
+    /// similar, and the number of rounds stays small where they form many groups.
+    fn leaders(round: u32) -> usize {
+        1_usize.checked_shl(round.saturating_sub(1)).unwrap_or(usize::MAX)
+    }
+}
+
+/// (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32), partitioned and sorted by token -> (a, b) as
+/// [`super::bucket_pairs::schema`] has it.
+#[derive(Debug)]
+pub(super) struct Dense(pub(super) Pass);
+
+impl fmt::Display for Dense {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Pass { threshold, dense, pairs } = self.0;
+        write!(f, "jaccard >= {threshold}, buckets of more than {dense}, ")?;
+        match pairs {
+            DensePairs::OfLeaders { round } => write!(f, "leaders of round {round}"),
+            DensePairs::OfTheRest => f.write_str("the rest"),
+        }
+    }
+}
+
+impl Work for Dense {
+    const NAME: &'static str = "DenseExec";
+
+    fn schema(&self) -> SchemaRef {
+        bucket_pairs::schema()
+    }
+
+    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
+        use DataType::{UInt32, UInt64};
+        let [input] = inputs else {
+            return internal_err!("pairs of dense buckets are made of one input, not of {}", inputs.len());
+        };
+        let schema = input.schema();
+        let types: Vec<_> = schema.fields().iter().map(|f| f.data_type().clone()).collect();
+        let expected = [UInt64, UInt64, UInt32, UInt32, UInt32];
+        if types != expected {
+            return plan_err!("pairs of dense buckets are made of columns of {expected:?}, not of {types:?}");
+        }
+        let token: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(0).name(), 0));
+        let sorted = PhysicalSortRequirement::new(Arc::clone(&token), None);
+        let ordering = LexRequirement::new([sorted]).map(OrderingRequirements::new);
+        Ok(vec![Requirement { distribution: Distribution::KeyPartitioned(vec![token]), ordering }])
+    }
+
+    fn start(
+        self: Arc<Self>,
+        inputs: &[Arc<dyn ExecutionPlan>],
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<Batches> {
+        let [input] = inputs else { return internal_err!("pairs of dense buckets have one input") };
+        let reader = Reader {
+            input: input.execute(partition, Arc::clone(&context))?,
+            rows: None,
+            row: 0,
+            bucket: Bucket::new(self.0),
+            held: MemoryConsumer::new("Dense").register(context.memory_pool()),
+            batch_size: context.session_config().batch_size(),
+        };
+        let batches = futures::stream::try_unfold(reader, async |mut reader| {
+            Ok(reader.next_batch().await?.map(|batch| (batch, reader)))
+        });
+        Ok(batches.boxed())
+    }
+
+    fn fresh(&self) -> Self {
+        Self(self.0)
+    }
+
+    fn operator(&self) -> Operator {
+        Operator::Dense(self.0)
+    }
+}
+
+/// A document in a bucket.
+#[derive(Debug, Clone, Copy)]
+struct Member {
+    doc: u64,
+    /// Shingles of the document.
+    size: u32,
+    /// Of those, the ones that come before the bucket's own: they are rarer.
+    position: u32,
+    state: u32,
+}
+
+impl Member {
+    /// Whether the two may reach the threshold, if the bucket's shingle is the first that both have.
+    fn may_reach(&self, other: &Member, threshold: f64) -> bool {
+        let most = (self.size - self.position).min(other.size - other.position);
+        least_shared(self.size.into(), other.size.into(), threshold)
+            .is_some_and(|least| u64::from(most) >= least)
+    }
+}
+
+/// The bucket being read, and how far its pairs have been written.
+#[derive(Debug)]
+struct Bucket {
+    pass: Pass,
+    token: u64,
+    members: Vec<Member>,
+    /// The members that are compared with others, by their places.
+    firsts: Vec<usize>,
+    /// The next of them, and the member that it is to be compared with; none before its own row is written.
+    first: usize,
+    second: Option<usize>,
+    /// The members that they are compared with.
+    seconds: Range<usize>,
+}
+
+/// Pairs that are looked at before other tasks are let in.
+const STRETCH: usize = 1 << 20;
+
+impl Bucket {
+    fn new(pass: Pass) -> Self {
+        Self {
+            pass,
+            token: 0,
+            members: Vec::new(),
+            firsts: Vec::new(),
+            first: 0,
+            second: None,
+            seconds: 0..0,
+        }
+    }
+
+    fn restart(&mut self, token: u64) {
+        self.token = token;
+        self.members.clear();
+        self.firsts.clear();
+    }
+
+    /// Decides who is compared with whom. Call when all members are there.
+    fn close(&mut self) {
+        (self.first, self.second) = (0, None);
+        self.firsts.clear();
+        if self.members.len() as u64 <= self.pass.dense {
+            return;
+        }
+        // Those without a leader come first. Of these, whoever has the fewest rare shingles of its own is the most like what
+        // all have in common; then whoever has the most shingles is similar to most of the others.
+        self.members.sort_unstable_by_key(|member| {
+            (member.state == SETTLED, member.position, Reverse(member.size), member.doc)
+        });
+        let open = self.members.partition_point(|member| member.state != SETTLED);
+        match self.pass.pairs {
+            DensePairs::OfLeaders { .. } if open as u64 <= few(self.pass.dense) => {}
+            DensePairs::OfLeaders { round } => {
+                let untried: Vec<usize> =
+                    (0..open).filter(|&at| self.members.get(at).is_some_and(|m| m.state == OPEN)).collect();
+                let leaders = Pass::leaders(round).min(untried.len());
+                // Spread over the order, so that they are not all of one group.
+                let places = (0..leaders).map(|nth| nth * untried.len() / leaders);
+                self.firsts.extend(places.filter_map(|place| untried.get(place)));
+                let linking = round <= LINKING_ROUNDS;
+                self.seconds = 0..if linking { self.members.len() } else { open };
+            }
+            DensePairs::OfTheRest => {
+                self.firsts.extend(0..open);
+                self.seconds = 0..self.members.len();
+            }
+        }
+    }
+
+    fn is_written(&self) -> bool {
+        self.first >= self.firsts.len()
+    }
+
+    /// Writes pairs until there is no more room, or for a while.
+    fn write(&mut self, found: &mut Found) {
+        let mut left = STRETCH;
+        while let Some(&first) = self.firsts.get(self.first) {
+            let Some(x) = self.members.get(first) else { return };
+            let of_rest = self.pass.pairs == DensePairs::OfTheRest;
+            let mut second = match self.second {
+                Some(second) => second,
+                None if found.is_full() => return,
+                // Of two documents of the rest, the earlier one has written the pair.
+                None if of_rest => first + 1,
+                None => {
+                    found.push_leader(x.doc);
+                    self.seconds.start
+                }
+            };
+            while let Some(y) = self.members.get(second).filter(|_| second < self.seconds.end) {
+                if found.is_full() || left == 0 {
+                    self.second = Some(second);
+                    return;
+                }
+                left -= 1;
+                if second != first && x.may_reach(y, self.pass.threshold) {
+                    found.push(x.doc, y.doc);
+                }
+                second += 1;
+            }
+            self.first += 1;
+            self.second = None;
+        }
+    }
+}
+
+/// Pairs on their way into a batch.
+struct Found {
+    a: UInt64Builder,
+    b: UInt64Builder,
+    room: usize,
+}
+
+impl Found {
+    fn new(room: usize) -> Self {
+        Self { a: UInt64Builder::with_capacity(room), b: UInt64Builder::with_capacity(room), room }
+    }
+
+    fn is_full(&self) -> bool {
+        self.a.values_slice().len() >= self.room
+    }
+
+    fn push(&mut self, x: u64, y: u64) {
+        self.a.append_value(x.min(y));
+        self.b.append_value(x.max(y));
+    }
+
+    fn push_leader(&mut self, leader: u64) {
+        self.a.append_value(leader);
+        self.b.append_null();
+    }
+
+    fn finish(mut self) -> Result<Option<RecordBatch>> {
+        if self.a.values_slice().is_empty() {
+            return Ok(None);
+        }
+        let columns: Vec<ArrayRef> = vec![Arc::new(self.a.finish()), Arc::new(self.b.finish())];
+        Ok(Some(RecordBatch::try_new(bucket_pairs::schema(), columns)?))
+    }
+}
+
+/// Rows of the input.
+struct Rows {
+    tokens: UInt64Array,
+    docs: UInt64Array,
+    /// Sizes, positions and states.
+    numbers: [UInt32Array; 3],
+}
+
+impl Rows {
+    fn try_new(batch: &RecordBatch) -> Result<Self> {
+        let number = |at: usize| {
+            Ok::<_, datafusion::common::DataFusionError>(as_uint32_array(batch.column(at))?.clone())
+        };
+        Ok(Self {
+            tokens: as_uint64_array(batch.column(0))?.clone(),
+            docs: as_uint64_array(batch.column(1))?.clone(),
+            numbers: [number(2)?, number(3)?, number(4)?],
+        })
+    }
+
+    fn member(&self, row: usize) -> Member {
+        let [size, position, state] = self.numbers.each_ref().map(|numbers| numbers.value(row));
+        Member { doc: self.docs.value(row), size, position, state }
+    }
+}
+
+struct Reader {
+    input: SendableRecordBatchStream,
+    rows: Option<Rows>,
+    row: usize,
+    bucket: Bucket,
+    held: MemoryReservation,
+    batch_size: usize,
+}
+
+impl Reader {
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let mut found = Found::new(self.batch_size);
+        loop {
+            self.bucket.write(&mut found);
+            if found.is_full() || self.bucket.is_written() && !self.read_bucket().await? {
+                return found.finish();
+            }
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    /// Reads a bucket; false at the end of the input.
+    async fn read_bucket(&mut self) -> Result<bool> {
+        let mut started = false;
+        loop {
+            if let Some(rows) = &self.rows {
+                while self.row < rows.tokens.len() {
+                    let token = rows.tokens.value(self.row);
+                    if !started {
+                        self.bucket.restart(token);
+                        started = true;
+                    } else if token != self.bucket.token {
+                        self.bucket.close();
+                        return Ok(true);
+                    }
+                    self.bucket.members.push(rows.member(self.row));
+                    self.row += 1;
+                }
+                self.held.try_resize(self.bucket.members.capacity() * size_of::<Member>())?;
+            }
+            let batch = self.input.next().await.transpose()?;
+            self.rows = batch.as_ref().map(Rows::try_new).transpose()?;
+            self.row = 0;
+            if self.rows.is_none() {
+                if started {
+                    self.bucket.close();
+                }
+                return Ok(started);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! How many pairs a run will write, before it looks for them: a run that would write more than it may ends at once.
+
+use datafusion::prelude::{DataFrame, col, lit};
+
+use super::numbers::{one_number, rows_of};
+use super::sketches::Sketches;
+use super::step::Step;
+use super::steps::Steps;
+use super::tables::WorkTable;
+use super::verify::every_two;
+use crate::error::{Error, Result};
+use crate::job::{Job, Method};
+use crate::schema::Table;
+use crate::stage;
+
+/// Documents, about, of which every two are compared to foretell how many pairs there are.
+const SAMPLE: u64 = 2_000;
+
+/// Pairs in a sample that are too few to say how many there are in all.
+const TOO_FEW: u64 = 64;
+
+/// How many pairs there are among some documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Estimate {
+    pub(super) pairs: u64,
+    /// Whether nothing is estimated: every two documents were compared.
+    pub(super) exact: bool,
+}
+
+/// Documents that pairs are estimated of.
+pub(super) struct Population {
+    /// Their keys (needed), without those of copies.
+    pub(super) keys: DataFrame,
+    /// How many they are.
+    pub(super) count: u64,
+}
+
+impl Population {
+    /// All documents, each group of copies as one.
+    async fn all(steps: &Steps<'_>) -> Result<Self> {
+        let groups = steps.table(WorkTable::Groups)?;
+        let copies = rows_of(groups.clone().filter(col("doc").not_eq(col("rep")))?).await?;
+        let documents = steps.table(Table::Documents)?.select(vec![col("doc")])?;
+        let documents = stage::groups::without_copies(documents, groups)?;
+        let keys = documents.select(vec![col("doc").alias("needed")])?;
+        Ok(Self { keys, count: steps.rows(Table::Documents).saturating_sub(copies) })
+    }
+}
+
+/// Two of so many.
+pub(super) fn every_two_of(count: u64) -> u64 {
+    let pairs = u128::from(count) * u128::from(count.saturating_sub(1)) / 2;
+    u64::try_from(pairs).unwrap_or(u64::MAX)
+}
+
+/// Compares every two documents of a sample of about `sample`, as a step.
+///
+/// Keys are hashes, so those that a number divides are drawn at random, and the same ones in every run. Of a pair, both
+/// documents are in the sample of one in `n` documents with a chance of one in `n * n`.
+pub(super) async fn estimate(
+    steps: &mut Steps<'_>,
+    sketches: &Sketches<'_>,
+    of: Population,
+    sample: u64,
+) -> Result<Estimate> {
+    let one_in = one_in(of.count, sample);
+    let needed = match one_in {
+        1 => of.keys,
+        _ => of.keys.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
+    };
+    let documents = sketches.of_sample(steps, needed).await?;
+    let frames = match steps.is_done(Step::Sample).await? {
+        true => Vec::new(),
+        false => every_two(steps, sketches.job, documents).await?,
+    };
+    steps.expect(1);
+    steps.run(Step::Sample, 0, frames).await?;
+    Ok(estimated(steps, of.count, sample))
+}
+
+/// A sample of about `sample` of `count` documents has one in so many.
+fn one_in(count: u64, sample: u64) -> u64 {
+    count.div_ceil(sample).max(1)
+}
+
+/// What a sample of about `sample` of `count` documents says, once it was compared.
+pub(super) fn estimated(steps: &Steps<'_>, count: u64, sample: u64) -> Estimate {
+    let one_in = one_in(count, sample);
+    let pairs = steps.rows(WorkTable::Sample).saturating_mul(one_in).saturating_mul(one_in);
+    Estimate { pairs, exact: one_in == 1 }
+}
+
+/// Ends a run whose copies alone are too many pairs.
+pub(super) async fn copies(steps: &Steps<'_>, job: &Job) -> Result<()> {
+    match with_copies(steps, job, 0).await? {
+        Some(pairs) => Err(too_many(job, &format!("{pairs} pairs of identical documents"))),
+        None => Ok(()),
+    }
+}
+
+/// Ends a run that would find too many pairs among some documents, or among all where none are given: there are at most
+/// `at_most`. Where these are few enough, nothing is compared.
+pub(super) async fn pairs(
+    steps: &mut Steps<'_>,
+    sketches: &Sketches<'_>,
+    of: Option<Population>,
+    at_most: u64,
+) -> Result<()> {
+    let job = sketches.job;
+    if with_copies(steps, job, at_most).await?.is_none() {
+        return Ok(());
+    }
+    let of = match of {
+        Some(of) => of,
+        None => Population::all(steps).await?,
+    };
+    let Estimate { pairs, exact } = estimate(steps, sketches, of, SAMPLE).await?;
+    // A sample with hardly a pair says little of how many there are in all.
+    if !exact && steps.rows(WorkTable::Sample) < TOO_FEW {
+        return Ok(());
+    }
+    let about = if exact { "" } else { "about " };
+    match with_copies(steps, job, pairs.min(at_most)).await? {
+        Some(pairs) => Err(too_many(job, &format!("{about}{pairs} pairs"))),
+        None => Ok(()),
+    }
+}
+
+/// Ends a run that has scored so many pairs that it would write too many.
+pub(super) async fn scored(steps: &Steps<'_>, job: &Job) -> Result<()> {
+    match with_copies(steps, job, steps.rows(WorkTable::Scores)).await? {
+        Some(pairs) => Err(too_many(job, &format!("at least {pairs} pairs"))),
+        None => Ok(()),
+    }
+}
+
+/// So many pairs with those of copies, if they are too many.
+async fn with_copies(steps: &Steps<'_>, job: &Job, pairs: u64) -> Result<Option<u64>> {
+    let (most, groups) = (job.output.max_pairs, WorkTable::Groups);
+    if every_two_of(steps.rows(groups)).saturating_add(pairs) <= most {
+        return Ok(None);
+    }
+    let copies = one_number(stage::pairs::of_copies(steps.table(groups)?, &job.output)?).await?;
+    Ok(Some(copies.saturating_add(pairs)).filter(|&pairs| pairs > most))
+}
+
+fn too_many(job: &Job, pairs: &str) -> Error {
+    let (threshold, output) = (job.score.threshold, &job.output);
+    let first = match (output.most_expanded(), job.candidates.method) {
+        (None, _) => {
+            "set output.max_expand to 1000 or so, which pairs each document of a large group with a leader only".into()
+        }
+        (Some(_), Method::All) => {
+            "set candidates.method to \"lsh\" or \"prefix\", which pair each document of a large group with a leader only"
+                .into()
+        }
+        (Some(limit), _) => format!("lower output.max_expand, which is {limit}"),
+    };
+    Error::engine(format!(
+        "this run would write {pairs} of similarity {threshold} or more, and output.max_pairs allows {}: {first}, or raise \
+         score.threshold, or raise output.max_pairs if the pairs are wanted",
+        output.max_pairs
+    ))
+}

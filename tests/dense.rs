@@ -1,0 +1,388 @@
+//! Dense groups: documents that share most of their text with very many others, held against a comparison of all with all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray, PrimitiveArray, RecordBatch, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, UInt64Type};
+use datafusion::prelude::{cast, col};
+use resemblance::engine::{Local, session};
+use resemblance::error::Kind;
+use resemblance::job::{Engine, Job};
+use resemblance::operator::dense::DensePairs;
+use resemblance::pipeline::Existing;
+use resemblance::stage::dense;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::stopping::{STOPPED, run_until_on};
+use crate::support::*;
+
+type Ids = (String, String);
+
+/// Words of a page that are all pages' of its site.
+const HEADER: usize = 60;
+
+/// Documents of a dense group, at most, for all of their pairs to be written.
+const LIMIT: usize = 20;
+
+/// Pages of `sites` sites, each a header and 1 to 18 words of its own, so that not every two pages of a site are similar; and
+/// documents without a header, of which some are similar to each other.
+fn pages(sites: usize, of_each: usize) -> Vec<Document> {
+    let mut random = Random(31);
+    let mut words = |n: usize| (0..n).map(|_| format!("w{}", random.below(1 << 30))).collect::<Vec<_>>();
+    let mut documents = corpus(32, 120, 40);
+    for site in 0..sites {
+        let header = words(HEADER);
+        for page in 0..of_each {
+            let text = [header.clone(), words(1 + page % 18)].concat().join(" ");
+            documents.push((format!("s{site}-{page:04}"), text));
+        }
+    }
+    documents
+}
+
+struct Scene {
+    folder: TempDir,
+    documents: Vec<Document>,
+}
+
+impl Scene {
+    fn new(documents: Vec<Document>) -> Self {
+        let folder = tempdir().unwrap();
+        write_parquet(&folder.path().join("in.parquet"), &documents, 64);
+        Self { folder, documents }
+    }
+
+    fn job(&self, name: &str, sets: &[&str]) -> Job {
+        let sets = [&["score.threshold=0.8"], sets].concat();
+        job(&self.folder.path().join("in.parquet"), &self.folder.path().join(name), &sets)
+    }
+
+    fn run(&self, name: &str, sets: &[&str]) -> Output {
+        run(&self.job(name, sets)).unwrap();
+        Output::read(&self.folder.path().join(name))
+    }
+
+    /// Every pair, by comparing all with all.
+    fn exact(&self) -> BTreeMap<Ids, f64> {
+        exact_pairs(&self.documents, 3, 0.8)
+    }
+
+    /// The number of these pairs where documents with the same shingles count as one.
+    fn of_sets(&self, pairs: &[&Ids]) -> u64 {
+        let texts: BTreeMap<&String, &String> = self.documents.iter().map(|(id, text)| (id, text)).collect();
+        let sets = pairs.iter().map(|(a, b)| BTreeSet::from([texts[a], texts[b]]));
+        sets.collect::<BTreeSet<_>>().len() as u64
+    }
+
+    /// Shingles that more documents have than a dense group may.
+    fn frequent(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let sets: BTreeMap<_, _> =
+            self.documents.iter().map(|(id, text)| (id.clone(), shingles(text, 3))).collect();
+        let mut times: BTreeMap<&String, usize> = BTreeMap::new();
+        for shingle in sets.values().flatten() {
+            *times.entry(shingle).or_default() += 1;
+        }
+        let frequent = |set: &BTreeSet<String>| set.iter().filter(|s| times[s] > LIMIT).cloned().collect();
+        sets.iter().map(|(id, set)| (id.clone(), frequent(set))).collect()
+    }
+}
+
+struct Output {
+    pairs: BTreeMap<Ids, f64>,
+    /// The cluster of each document that is in one.
+    clusters: BTreeMap<String, String>,
+    counts: BTreeMap<String, u64>,
+    steps: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Output {
+    fn read(output: &Path) -> Self {
+        let manifest = manifest(output);
+        let clusters = table(output, "clusters");
+        Self {
+            pairs: pairs(output),
+            clusters: strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect(),
+            counts: manifest.counts,
+            steps: manifest.stages.into_iter().map(|stage| stage.name).collect(),
+            warnings: manifest.warnings,
+        }
+    }
+
+    fn documents(&self) -> BTreeSet<&String> {
+        self.pairs.keys().flat_map(|(a, b)| [a, b]).collect()
+    }
+
+    fn is_dense(&self) -> bool {
+        self.steps.iter().any(|step| step == "dense_candidates")
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Runtime::new().unwrap().block_on(future)
+}
+
+/// The documents that the pairs connect, by the least of each.
+fn connected(pairs: &BTreeMap<Ids, f64>) -> BTreeMap<String, String> {
+    let mut least: BTreeMap<String, String> = BTreeMap::new();
+    for (a, b) in pairs.keys() {
+        let of = |id: &String, least: &BTreeMap<String, String>| least.get(id).unwrap_or(id).clone();
+        let (one, other) = (of(a, &least), of(b, &least));
+        let (to, from) = (one.clone().min(other.clone()), one.max(other));
+        for id in [a, b] {
+            least.entry(id.clone()).or_insert_with(|| id.clone());
+        }
+        least.values_mut().filter(|id| **id == from || **id == to).for_each(|id| id.clone_from(&to));
+    }
+    least
+}
+
+const METHODS: [&[&str]; 3] = [
+    &["candidates.method=prefix"],
+    &["candidates.method=lsh", "lsh.hot_bucket=20"],
+    &["candidates.method=prefix", "score.by=signature"],
+];
+
+/// What is promised of the rows where groups are dense, checked against the run that finds all pairs.
+#[test]
+fn what_is_left_out_is_counted_and_lies_between_documents_that_have_pairs() {
+    let scene = Scene::new(pages(2, 130));
+    let (exact, frequent) = (scene.exact(), scene.frequent());
+    for (number, method) in METHODS.into_iter().enumerate() {
+        let all = scene.run(&format!("all {number}"), &[method, &["output.max_expand=0"]].concat());
+        let some = scene.run(&format!("some {number}"), &[method, &["output.max_expand=20"]].concat());
+        assert!(!all.is_dense() && some.is_dense(), "{method:?}: {:?}", some.steps);
+        if number == 0 {
+            assert_eq!(all.pairs, exact, "without a limit all pairs are written");
+        }
+        // Fewer by far, and true ones.
+        assert!(some.pairs.len() * 4 < all.pairs.len(), "{} of {}", some.pairs.len(), all.pairs.len());
+        assert!(
+            some.counts["candidates"] * 3 < all.counts["candidates"],
+            "{:?} {:?}",
+            some.counts,
+            all.counts
+        );
+        assert!(some.pairs.iter().all(|(pair, jaccard)| all.pairs.get(pair) == Some(jaccard)));
+        // Whoever has a partner has one still, and keeps its cluster here.
+        assert_eq!(some.documents(), all.documents(), "{method:?}");
+        assert_eq!(some.clusters, connected(&some.pairs));
+        for (a, b) in some.pairs.keys() {
+            assert_eq!(all.clusters[a], all.clusters[b], "{a} and {b} are not connected");
+        }
+        if !method.contains(&"score.by=signature") {
+            assert_eq!(some.clusters, all.clusters, "{method:?}");
+        }
+        // What is left out lies within groups that share a shingle, and its number is told.
+        let left_out: Vec<&Ids> = all.pairs.keys().filter(|pair| !some.pairs.contains_key(pair)).collect();
+        for (a, b) in &left_out {
+            assert!(!frequent[a].is_disjoint(&frequent[b]), "{a} and {b} are in no dense group");
+        }
+        assert_eq!(some.counts["dense_pairs_left_out"], scene.of_sets(&left_out), "{method:?}");
+        let ends: BTreeSet<&String> = left_out.iter().flat_map(|(a, b)| [a, b]).collect();
+        assert!(ends.len() as u64 <= some.counts["dense_documents"]);
+        assert!(some.warnings.iter().any(|said| said.contains("output.max_expand")), "{:?}", some.warnings);
+        assert!(all.warnings.is_empty() && !all.counts.contains_key("dense_documents"));
+    }
+}
+
+/// A bucket of six groups, of which no two documents of different ones are similar: rounds find leaders for all, with few
+/// comparisons, and where they do not, the rest is compared with everything.
+#[test]
+fn rounds_find_leaders_for_every_group_in_a_bucket() {
+    const DOCUMENTS: u64 = 300;
+    let context = session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap();
+    let numbers = |rows: Vec<[u64; 4]>| {
+        let column = |at: usize| Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row[at])));
+        let names = ["token", "doc", "size", "position"];
+        let batch = RecordBatch::try_from_iter((0..4).map(|at| (names[at], column(at) as ArrayRef))).unwrap();
+        let number = |name: &str| cast(col(name), DataType::UInt32).alias(name);
+        let frame = context.read_batch(batch).unwrap();
+        frame.select(vec![col("token"), col("doc"), number("size"), number("position")]).unwrap()
+    };
+    let prefixes = || {
+        let mut rows: Vec<_> = (0..DOCUMENTS).map(|doc| [7, doc, 60 + doc % 3, doc % 5]).collect();
+        // A bucket that is not dense.
+        rows.extend((0..20).map(|doc| [6, doc, 60, 0]));
+        rows
+    };
+    let similar = |a: u64, b: u64| a % 6 == b % 6;
+    let (mut settled, mut tried) = (BTreeSet::new(), BTreeSet::new());
+    let pairs_of = |settled: &BTreeSet<u64>, tried: &BTreeSet<u64>, pairs: DensePairs| {
+        let known = |docs: &BTreeSet<u64>, names: &[&str]| {
+            let column = || Arc::new(UInt64Array::from_iter_values(docs.iter().copied())) as ArrayRef;
+            let columns = names.iter().map(|name| (*name, column()));
+            context.read_batch(RecordBatch::try_from_iter(columns).unwrap()).unwrap()
+        };
+        let states = dense::states(vec![(known(settled, &["a", "b"]), known(tried, &["a"]))]).unwrap();
+        let found = dense::pairs(numbers(prefixes()), states, 0.8, 20, pairs).unwrap();
+        let (mut pairs, mut leaders) = (BTreeSet::new(), BTreeSet::new());
+        for batch in block_on(found.collect()).unwrap() {
+            let (a, b) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1).as_primitive());
+            let b: &PrimitiveArray<UInt64Type> = b;
+            for (a, b) in a.iter().flatten().zip(b) {
+                match b {
+                    Some(b) => assert!(a < b && pairs.insert((a, b)), "{a} and {b}"),
+                    None => assert!(leaders.insert(a), "{a} leads twice"),
+                }
+            }
+        }
+        (pairs, leaders)
+    };
+    let mut compared = 0;
+    for round in 1..=4 {
+        let (pairs, leaders) = pairs_of(&settled, &tried, DensePairs::OfLeaders { round });
+        assert!(leaders.len() <= 1 << (round - 1), "{leaders:?}");
+        assert!(leaders.is_disjoint(&settled) && leaders.is_disjoint(&tried), "{leaders:?}");
+        assert!(pairs.iter().all(|(a, b)| leaders.contains(a) || leaders.contains(b)));
+        compared += pairs.len();
+        for (a, b) in pairs.into_iter().filter(|&(a, b)| similar(a, b)) {
+            settled.extend([a, b]);
+        }
+        tried.extend(leaders);
+        if round == 2 {
+            // Whoever is not settled is compared with all others in the end, and nobody else is.
+            let (rest, leaders) = pairs_of(&settled, &tried, DensePairs::OfTheRest);
+            let open = |doc: &u64| !settled.contains(doc);
+            let every_two = (0..DOCUMENTS).flat_map(|a| (a + 1..DOCUMENTS).map(move |b| (a, b)));
+            let expected: BTreeSet<_> = every_two.filter(|(a, b)| open(a) || open(b)).collect();
+            assert!(!expected.is_empty() && leaders.is_empty());
+            assert_eq!(rest, expected);
+        }
+    }
+    assert_eq!(settled.len() as u64, DOCUMENTS, "{settled:?}");
+    assert!(compared as u64 <= 15 * DOCUMENTS, "{compared}");
+}
+
+#[test]
+fn nothing_changes_where_no_group_is_dense() {
+    let scene = Scene::new(corpus(35, 400, 40));
+    for (number, method) in METHODS.into_iter().enumerate() {
+        let all = scene.run(&format!("all {number}"), &[method, &["output.max_expand=0"]].concat());
+        let some = scene.run(&format!("some {number}"), &[method, &["output.max_expand=1000"]].concat());
+        assert_eq!((&some.pairs, &some.clusters), (&all.pairs, &all.clusters));
+        assert_eq!(some.steps, all.steps, "no step more");
+        assert!(!some.counts.contains_key("dense_documents"), "{:?}", some.counts);
+    }
+}
+
+#[test]
+fn dense_groups_are_the_same_for_any_threads_and_memory() {
+    let scene = Scene::new(pages(2, 150));
+    let dense = ["lsh.hot_bucket=20", "output.max_expand=20"];
+    let at = |name: &str, threads: &str, memory: &str| {
+        run(&scene.job(name, &[&dense[..], &[threads, memory]].concat())).unwrap();
+        let output = scene.folder.path().join(name);
+        (tables(&output), manifest(&output).counts)
+    };
+    let first = at("one", "engine.threads=1", "engine.memory=1GiB");
+    assert!(first.1["dense_documents"] > 0);
+    assert_eq!(at("four", "engine.threads=4", "engine.memory=1GiB"), first);
+    assert_eq!(at("small", "engine.threads=2", "engine.memory=64MiB"), first);
+}
+
+#[test]
+fn a_run_that_ends_between_rounds_is_taken_up_again() {
+    let scene = Scene::new(pages(2, 100));
+    let sets = ["candidates.method=prefix", "output.max_expand=20", "engine.threads=1"];
+    let whole = scene.run("whole", &sets);
+    let expected = tables(&scene.folder.path().join("whole"));
+    let at = |step: &str| whole.steps.iter().position(|name| name == step).unwrap();
+    let rounds = at("prefixes")..at("scores");
+    assert!(rounds.len() >= 5, "{:?}", whole.steps);
+    for plan in rounds {
+        let name = format!("ended before {}", whole.steps[plan]);
+        let job = scene.job(&name, &sets);
+        let engine = || Box::new(Local::new(session::session(&job.engine).unwrap()));
+        let (ended, failed) = run_until_on(engine(), &job, Existing::Keep, plan);
+        assert!(failed && ended.unwrap_err().to_string().contains(STOPPED), "{name}");
+        let (outcome, _) = run_until_on(engine(), &job, Existing::Keep, usize::MAX);
+        assert_eq!(outcome.unwrap().steps_reused, plan, "{name}");
+        let output = scene.folder.path().join(&name);
+        assert_eq!(tables(&output), expected, "{name}");
+        assert!(!output.join("_work").exists(), "{name}");
+    }
+}
+
+/// A run that would write too many pairs ends with advice before it looks for them, and goes on under a higher limit.
+#[test]
+fn too_many_pairs_are_foretold() {
+    let scene = Scene::new(pages(2, 150));
+    let copies = Scene::new((0..60).map(|i| (format!("c{i}"), "one two three four five".into())).collect());
+    let all = "output.max_expand=0";
+    let cases: [(&Scene, &[&str], &str, &str); 6] = [
+        (&scene, &["lsh.hot_bucket=20", all], "all_candidates", "set output.max_expand to 1000"),
+        (&scene, &["candidates.method=prefix", all], "candidates", "set output.max_expand to 1000"),
+        (&scene, &["candidates.method=all"], "scores", "set candidates.method to \"lsh\" or \"prefix\""),
+        (&scene, &["lsh.hot_bucket=1000"], "scores", "lower output.max_expand, which is 1000"),
+        (&scene, &["candidates.method=prefix", "output.max_expand=140"], "members", "at least"),
+        (&copies, &["output.max_expand=0"], "candidates", "1770 pairs of identical documents"),
+    ];
+    for (number, (scene, sets, not_begun, sentence)) in cases.into_iter().enumerate() {
+        let name = format!("out {number}");
+        let error = run(&scene.job(&name, &[sets, &["output.max_pairs=1000"]].concat())).unwrap_err();
+        let said = error.to_string();
+        assert_eq!((error.kind(), error.kind().exit_code()), (Kind::Engine, 4), "{said}");
+        assert!(said.contains("output.max_pairs allows 1000") && said.contains(sentence), "{sets:?}: {said}");
+        let output = scene.folder.path().join(&name);
+        assert!(!output.join("manifest.json").exists());
+        // The same job under another limit takes up what was done, and that is all that comes before.
+        let done = run(&scene.job(&name, sets)).unwrap();
+        let steps: Vec<&str> = done.manifest.stages.iter().map(|stage| stage.name.as_str()).collect();
+        let without_sample = steps.iter().filter(|step| **step != "sample").copied().collect::<Vec<_>>();
+        let begun = without_sample.iter().position(|step| *step == not_begun).unwrap();
+        assert_eq!(done.steps_reused, begun, "{sets:?}: {steps:?}");
+    }
+}
+
+/// The advice of the error is on the screen, and in the record beside the exit code.
+#[test]
+fn a_run_that_ends_for_too_many_pairs_says_so_in_its_record() {
+    let scene = Scene::new(pages(1, 100));
+    let folder = scene.folder.path();
+    let job = folder.join("job.toml");
+    std::fs::write(&job, job_text(folder.join("in.parquet"), folder.join("out"))).unwrap();
+    let mut command = resemblance();
+    let record = folder.join("record.json");
+    command.arg("run").arg(&job).arg("--record").arg(&record);
+    command.args([
+        "--set",
+        "lsh.hot_bucket=20",
+        "--set",
+        "output.max_expand=0",
+        "--set",
+        "output.max_pairs=100",
+    ]);
+    let ended = command.output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(4), "{said}");
+    assert!(said.contains("output.max_pairs allows 100"), "{said}");
+    let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    assert_eq!(record["exit_code"], 4, "{record}");
+    let stages = record["stages"].as_array().unwrap();
+    assert!(stages.iter().all(|stage| stage["name"] != "scores"), "{record}");
+}
+
+#[test]
+fn dense_groups_are_told_in_the_summary_and_the_metrics() {
+    let scene = Scene::new(pages(1, 100));
+    let folder = scene.folder.path();
+    let job = folder.join("job.toml");
+    std::fs::write(&job, job_text(folder.join("in.parquet"), folder.join("out"))).unwrap();
+    let metrics = folder.join("metrics.prom");
+    let mut command = resemblance();
+    command.arg("run").arg(&job).arg("--metrics").arg(&metrics);
+    command.args(["--set", "candidates.method=prefix", "--set", "output.max_expand=20"]);
+    let ended = command.output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let printed = String::from_utf8_lossy(&ended.stdout);
+    assert!(printed.contains("in dense groups: paired with leaders"), "{printed}");
+    let counts = manifest(&folder.join("out")).counts;
+    let metrics = std::fs::read_to_string(metrics).unwrap();
+    for name in ["dense_documents", "dense_pairs_left_out"] {
+        let line = metrics.lines().find(|line| line.starts_with(&format!("resemblance_{name}{{"))).unwrap();
+        assert!(line.ends_with(&format!(" {}", counts[name])), "{line}");
+    }
+}
