@@ -316,7 +316,7 @@ fn too_many_pairs_are_foretold() {
         (&scene, &["lsh.hot_bucket=20", all], "all_candidates", "set output.max_expand to 1000"),
         (&scene, &["candidates.method=prefix", all], "candidates", "set output.max_expand to 1000"),
         (&scene, &["candidates.method=all"], "scores", "set candidates.method to \"lsh\" or \"prefix\""),
-        (&scene, &["lsh.hot_bucket=1000"], "scores", "lower output.max_expand, which is 1000"),
+        (&scene, &["lsh.hot_bucket=1000"], "positions", "lower output.max_expand, which is 1000"),
         (&scene, &["candidates.method=prefix", "output.max_expand=140"], "members", "at least"),
         (&copies, &["output.max_expand=0"], "candidates", "1770 pairs of identical documents"),
     ];
