@@ -37,8 +37,8 @@ impl<'a> Again<'a> {
         Ok(Self { finished, job, listed })
     }
 
-    /// (source, position) of documents -> (doc: UInt64, shingles: `List<UInt64>`), their shingles as numbers of
-    /// [`comparable`].
+    /// (source, position) of documents -> (doc: UInt64, shingles: `List<UInt64>`), their shingles as numbers that can
+    /// be compared with those of other texts, but not with those of a dictionary.
     ///
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
