@@ -86,7 +86,7 @@ fn no_upload_stays_after_a_stop() {
     let path = folder.path().join("job.toml");
     let text = format!(
         "[source]\nformat = \"parquet\"\nurl = {input:?}\nid = \"id\"\ntext = \"text\"\n[shingle]\nsize = 3\n\
-         [output]\nurl = \"s3://data/out\"\n[engine]\nthreads = 1\n"
+         [output]\nurl = \"s3://data/out\"\nkeep = \"shingles\"\n[engine]\nthreads = 1\n"
     );
     std::fs::write(&path, text).unwrap();
     let s3 = S3::start();
