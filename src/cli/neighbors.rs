@@ -134,7 +134,7 @@ impl Neighbors {
             (Ok(again), _) => Ok(Some(again)),
             (Err(error), SortBy::Jaccard) => Err(error),
             (Err(error), SortBy::Estimate) => {
-                tracing::warn!("{}; there are estimates alone", error.one_line());
+                tracing::warn!("{}; only estimates are shown", error.one_line());
                 Ok(None)
             }
         }

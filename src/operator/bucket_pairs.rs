@@ -180,29 +180,35 @@ struct Member {
 }
 
 /// Pairs on their way into a batch.
-struct Found {
+pub(super) struct Found {
     a: UInt64Builder,
     b: UInt64Builder,
     room: usize,
 }
 
 impl Found {
-    fn new(room: usize) -> Self {
+    pub(super) fn new(room: usize) -> Self {
         Self { a: UInt64Builder::with_capacity(room), b: UInt64Builder::with_capacity(room), room }
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.a.values_slice().len() >= self.room
     }
 
-    fn push(&mut self, x: u64, y: u64) {
+    pub(super) fn push(&mut self, x: u64, y: u64) {
         if x != y {
             self.a.append_value(x.min(y));
             self.b.append_value(x.max(y));
         }
     }
 
-    fn finish(mut self) -> Result<Option<RecordBatch>> {
+    /// A document without a second one.
+    pub(super) fn push_alone(&mut self, doc: u64) {
+        self.a.append_value(doc);
+        self.b.append_null();
+    }
+
+    pub(super) fn finish(mut self) -> Result<Option<RecordBatch>> {
         if self.a.values_slice().is_empty() {
             return Ok(None);
         }
@@ -287,8 +293,7 @@ impl Bucket {
             if found.is_full() {
                 return;
             }
-            found.a.append_value(member.doc);
-            found.b.append_null();
+            found.push_alone(member.doc);
             self.first += 1;
         }
     }

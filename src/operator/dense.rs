@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array, UInt64Builder};
+use datafusion::arrow::array::{RecordBatch, UInt32Array, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::cast::{as_uint32_array, as_uint64_array};
 use datafusion::common::{Result, internal_err, plan_err};
@@ -22,7 +22,7 @@ use datafusion::physical_plan::{Distribution, ExecutionPlan};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
-use super::bucket_pairs;
+use super::bucket_pairs::{self, Found};
 use super::exec::{Batches, Requirement, Work};
 use super::node::Operator;
 use crate::udf::jaccard::least_shared;
@@ -252,7 +252,7 @@ impl Bucket {
                 // Of two documents of the rest, the earlier one has written the pair.
                 None if of_rest => first + 1,
                 None => {
-                    found.push_leader(x.doc);
+                    found.push_alone(x.doc);
                     self.seconds.start
                 }
             };
@@ -270,41 +270,6 @@ impl Bucket {
             self.first += 1;
             self.second = None;
         }
-    }
-}
-
-/// Pairs on their way into a batch.
-struct Found {
-    a: UInt64Builder,
-    b: UInt64Builder,
-    room: usize,
-}
-
-impl Found {
-    fn new(room: usize) -> Self {
-        Self { a: UInt64Builder::with_capacity(room), b: UInt64Builder::with_capacity(room), room }
-    }
-
-    fn is_full(&self) -> bool {
-        self.a.values_slice().len() >= self.room
-    }
-
-    fn push(&mut self, x: u64, y: u64) {
-        self.a.append_value(x.min(y));
-        self.b.append_value(x.max(y));
-    }
-
-    fn push_leader(&mut self, leader: u64) {
-        self.a.append_value(leader);
-        self.b.append_null();
-    }
-
-    fn finish(mut self) -> Result<Option<RecordBatch>> {
-        if self.a.values_slice().is_empty() {
-            return Ok(None);
-        }
-        let columns: Vec<ArrayRef> = vec![Arc::new(self.a.finish()), Arc::new(self.b.finish())];
-        Ok(Some(RecordBatch::try_new(bucket_pairs::schema(), columns)?))
     }
 }
 

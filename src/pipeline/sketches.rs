@@ -4,11 +4,9 @@
 //! the steps: the positions of those documents are, and their texts alone are read again. Where every document's shingles
 //! are needed, more than once at that, or the user wants to have them, they are stored.
 
-use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col};
-use futures::TryStreamExt;
 
-use super::numbers::{one_number, utf8};
+use super::numbers::one_number;
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::{WorkTable, sketch_table};
@@ -122,19 +120,12 @@ impl Sketches<'_> {
             None => steps.task_bytes() as u64 / SHARE_OF_SELECTION,
         };
         if (steps.rows(Table::Documents) + steps.rows(Table::Rejects)) / 8 > most {
-            tracing::info!("there are too many documents to say which are read again: all texts are");
+            tracing::info!(
+                "there are too many documents to name those whose texts are read again, so all texts are read"
+            );
             return Ok(None);
         }
-        let columns = vec![utf8("source"), col("position")];
-        let mut rows = steps.table(table)?.select(columns)?.execute_stream().await?;
-        let mut wanted = Selection::default();
-        while let Some(batch) = rows.try_next().await? {
-            let (sources, positions) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-            for (source, position) in sources.iter().flatten().zip(positions.values()) {
-                wanted.insert(source, *position);
-            }
-        }
-        Ok(Some(wanted))
+        Ok(Some(Selection::of_rows(steps.table(table)?).await?))
     }
 }
 

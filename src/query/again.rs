@@ -1,13 +1,10 @@
 //! The shingles of documents of a finished output that does not keep them: cut from the source again.
 
-use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col};
-use futures::TryStreamExt;
 
 use super::Finished;
 use crate::error::{Context, Error, Result};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
-use crate::pipeline::numbers::utf8;
 use crate::source::{self, Listed, Selection};
 use crate::stage;
 
@@ -43,14 +40,7 @@ impl<'a> Again<'a> {
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
-        let mut rows = documents.select(vec![utf8("source"), col("position")])?.execute_stream().await?;
-        let mut wanted = Selection::default();
-        while let Some(batch) = rows.try_next().await? {
-            let (sources, positions) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-            for (source, position) in sources.iter().flatten().zip(positions.values()) {
-                wanted.insert(source, *position);
-            }
-        }
+        let wanted = Selection::of_rows(documents).await?;
         let session = self.finished.session();
         let read = source::open_wanted(session, &self.job.source, &self.listed, wanted).await?;
         let documents = stage::documents::documents(read.frame)?;

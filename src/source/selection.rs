@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::prelude::{DataFrame, cast, col};
+use futures::TryStreamExt;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// Rows of a file, by their numbers from 0: a bit for each, in 64-bit words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +103,23 @@ impl RowSet {
 pub struct Selection(BTreeMap<String, RowSet>);
 
 impl Selection {
+    /// The documents at the places that `frame` (source, position: UInt64, ..) gives.
+    ///
+    /// # Errors
+    /// When the frame has other columns or cannot be computed.
+    pub async fn of_rows(frame: DataFrame) -> Result<Self> {
+        let source = cast(col("source"), DataType::Utf8).alias("source");
+        let mut rows = frame.select(vec![source, col("position")])?.execute_stream().await?;
+        let mut wanted = Selection::default();
+        while let Some(batch) = rows.try_next().await? {
+            let (sources, positions) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+            for (source, position) in sources.iter().flatten().zip(positions.values()) {
+                wanted.insert(source, *position);
+            }
+        }
+        Ok(wanted)
+    }
+
     /// Wants the document at `position` of the file that a source calls `source`.
     pub fn insert(&mut self, source: &str, position: u64) {
         match self.0.get_mut(source) {
