@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{arguments, roles, work};
+use super::{allocator, arguments, roles, work};
 use crate::engine::cluster::executor::{self, Settings};
 use crate::error::{Error, Result};
 
@@ -66,6 +66,7 @@ impl Executor {
             work_dir: self.work_dir.clone(),
             wait: self.wait,
         };
+        allocator::give_back(self.memory);
         let runtime = roles::runtime()?;
         let (host, port) = &self.scheduler;
         let listening = |address: SocketAddr| {

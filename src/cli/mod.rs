@@ -2,6 +2,7 @@
 //!
 //! Results go to standard output, everything else to standard error.
 
+mod allocator;
 mod arguments;
 mod check;
 mod clean;

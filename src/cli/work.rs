@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
+use super::allocator;
 use super::panics::Panics;
 use crate::engine::stores::uploads;
 use crate::engine::{session, spills};
@@ -30,13 +31,14 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Starts the threads.
+    /// Starts the threads, and has the allocator follow the job's budget.
     ///
     /// # Errors
     /// [`Kind::Engine`] when the system lets this process start no more of them.
     pub(super) fn begin(engine: &job::Engine) -> Result<Self> {
         let threads = session::threads(engine);
         check_threads(threads)?;
+        allocator::give_back(engine.memory);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(threads).enable_all();
         let runtime = built(&mut builder)?;
