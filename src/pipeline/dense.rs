@@ -35,19 +35,14 @@ pub(super) fn documents(job: &Job) -> WorkTable {
     }
 }
 
-/// Finds pairs for the documents of dense buckets, if there are any, and says which table holds all candidates then: those of
-/// `found` among them.
-pub(super) async fn candidates(
-    steps: &mut Steps<'_>,
-    sketches: &Sketches<'_>,
-    join: &Join,
-    found: WorkTable,
-) -> Result<WorkTable> {
-    let job = sketches.job;
+/// Finds pairs for the documents of dense buckets, if there are any. The step `dense_candidates` then writes all candidates,
+/// those of `found` among them.
+pub(super) async fn candidates(sketches: &Sketches<'_>, join: &Join, found: WorkTable) -> Result<()> {
+    let (steps, job) = (sketches.steps, sketches.job);
     let Some(limit) = job.output.most_expanded().filter(|_| steps.rows(documents(job)) > 0) else {
-        return Ok(found);
+        return Ok(());
     };
-    let dense = stage::prefix::only(sketches.of_joined(steps)?, steps.table(documents(job))?)?;
+    let dense = stage::prefix::only(sketches.of_joined()?, steps.table(documents(job))?)?;
     let frame = stage::prefix::prefixes(dense, steps.table(WorkTable::Frequencies)?, join)?;
     run(steps, Step::Prefixes, 0, frame).await?;
     let of_pass = |steps: &Steps<'_>, pairs| {
@@ -63,8 +58,8 @@ pub(super) async fn candidates(
             break;
         }
         steps.expect(1);
-        let documents = sketches.of_joined(steps)?;
-        verify(steps, sketches, Step::Followers(round), documents, WorkTable::Proposed(round)).await?;
+        let documents = sketches.of_joined()?;
+        verify(sketches, Step::Followers(round), documents, WorkTable::Proposed(round)).await?;
         if steps.rows(WorkTable::Followers(round)).saturating_mul(WORTH_IT) < proposed {
             break;
         }
@@ -78,9 +73,9 @@ pub(super) async fn candidates(
     let settled = settled(steps).await?;
     if let Some((settled, count)) = settled.filter(|&(_, count)| count > 1) {
         let keys = settled.select(vec![col("settled").alias("needed")])?;
-        foretell::estimate(steps, sketches, Population { keys, count }, SAMPLE).await?;
+        foretell::estimate(sketches, Population { keys, count }, SAMPLE).await?;
     }
-    Ok(WorkTable::DenseCandidates)
+    Ok(())
 }
 
 /// What is told of dense groups.
@@ -123,7 +118,7 @@ async fn settled(steps: &Steps<'_>) -> Result<Option<(DataFrame, u64)>> {
     Ok(Some((settled, count)))
 }
 
-async fn run(steps: &mut Steps<'_>, step: Step, bytes: u64, frame: DataFrame) -> Result<()> {
+async fn run(steps: &Steps<'_>, step: Step, bytes: u64, frame: DataFrame) -> Result<()> {
     steps.expect(1);
     steps.run(step, bytes, vec![frame]).await
 }

@@ -57,18 +57,13 @@ pub(super) fn every_two_of(count: u64) -> u64 {
 ///
 /// Keys are hashes, so those that a number divides are drawn at random, and the same ones in every run. Of a pair, both
 /// documents are in the sample of one in `n` documents with a chance of one in `n * n`.
-pub(super) async fn estimate(
-    steps: &mut Steps<'_>,
-    sketches: &Sketches<'_>,
-    of: Population,
-    sample: u64,
-) -> Result<Estimate> {
-    let one_in = one_in(of.count, sample);
+pub(super) async fn estimate(sketches: &Sketches<'_>, of: Population, sample: u64) -> Result<Estimate> {
+    let (steps, one_in) = (sketches.steps, one_in(of.count, sample));
     let needed = match one_in {
         1 => of.keys,
         _ => of.keys.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
     };
-    let documents = sketches.of_sample(steps, needed).await?;
+    let documents = sketches.of_sample(needed).await?;
     let frames = match steps.is_done(Step::Sample).await? {
         true => Vec::new(),
         false => every_two(steps, sketches.job, documents).await?,
@@ -100,13 +95,8 @@ pub(super) async fn copies(steps: &Steps<'_>, job: &Job) -> Result<()> {
 
 /// Ends a run that would find too many pairs among some documents, or among all where none are given: there are at most
 /// `at_most`. Where these are few enough, nothing is compared.
-pub(super) async fn pairs(
-    steps: &mut Steps<'_>,
-    sketches: &Sketches<'_>,
-    of: Option<Population>,
-    at_most: u64,
-) -> Result<()> {
-    let job = sketches.job;
+pub(super) async fn pairs(sketches: &Sketches<'_>, of: Option<Population>, at_most: u64) -> Result<()> {
+    let (steps, job) = (sketches.steps, sketches.job);
     if with_copies(steps, job, at_most).await?.is_none() {
         return Ok(());
     }
@@ -114,7 +104,7 @@ pub(super) async fn pairs(
         Some(of) => of,
         None => Population::all(steps).await?,
     };
-    let Estimate { pairs, exact } = estimate(steps, sketches, of, SAMPLE).await?;
+    let Estimate { pairs, exact } = estimate(sketches, of, SAMPLE).await?;
     // A sample with hardly a pair says little of how many there are in all.
     if !exact && steps.rows(WorkTable::Sample) < TOO_FEW {
         return Ok(());

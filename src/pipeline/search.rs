@@ -1,6 +1,7 @@
-//! From sketches to scores: candidates, and what they are compared by.
+//! The search for pairs: from sketches to candidates and scores.
 
 use datafusion::prelude::{DataFrame, col};
+use tokio::sync::OnceCell;
 
 use super::dense;
 use super::foretell::{self, Population};
@@ -8,7 +9,7 @@ use super::numbers::one_number;
 use super::sketches::Sketches;
 use super::step::Step;
 use super::steps::Steps;
-use super::tables::WorkTable;
+use super::tables::{WorkTable, sketch_table};
 use super::verify::{BYTES_OF_PREFIX, every_two, verify};
 use crate::error::Result;
 use crate::job::{Job, Method};
@@ -16,106 +17,166 @@ use crate::schema::Table;
 use crate::stage;
 use crate::stage::prefix::Join;
 
-/// Finds candidates, and says which table holds them; none where all pairs are to be scored.
-pub(super) async fn candidates(steps: &mut Steps<'_>, sketches: &Sketches<'_>) -> Result<Option<WorkTable>> {
-    let job = sketches.job;
-    foretell::copies(steps, job).await?;
-    match job.candidates.method {
-        Method::All => {
-            let at_most = foretell::every_two_of(steps.rows(Table::Documents));
-            foretell::pairs(steps, sketches, None, at_most).await?;
-            Ok(None)
-        }
-        Method::Prefix => {
-            let documents =
-                stage::groups::without_copies(sketches.of_all(steps)?, steps.table(WorkTable::Groups)?)?;
-            let join = prefix(steps, sketches, documents, None, Step::Candidates).await?;
-            Ok(Some(dense::candidates(steps, sketches, &join, WorkTable::Candidates).await?))
-        }
-        Method::Lsh => {
-            let (keys, groups) = (steps.table(WorkTable::Keys)?, steps.table(WorkTable::Groups)?);
-            let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket)?;
-            let bytes = steps.rows(WorkTable::Keys) * job.lsh.bands as u64 * BYTES_OF_ROW;
-            steps.run(Step::Candidates, bytes, vec![frame]).await?;
-            if steps.rows(WorkTable::Hot) > 0 {
-                steps.expect(Step::of_hot_buckets(job).len());
-                let documents = sketches.of_hot(steps).await?;
-                let documents = stage::prefix::only(documents, steps.table(WorkTable::Hot)?)?;
-                let beside = steps.table(WorkTable::Candidates)?;
-                let join = prefix(steps, sketches, documents, Some(beside), Step::AllCandidates).await?;
-                return Ok(Some(dense::candidates(steps, sketches, &join, WorkTable::AllCandidates).await?));
-            }
-            // No pair is scored that is no candidate.
-            let at_most = steps.rows(WorkTable::Candidates);
-            foretell::pairs(steps, sketches, None, at_most).await?;
-            Ok(Some(WorkTable::Candidates))
-        }
-    }
-}
-
 /// Bytes of a row (bucket, document), and of one (document, document).
 const BYTES_OF_ROW: u64 = 16;
 
-/// Joins `documents` by their prefixes in `step`, which also takes over the candidates that are there `beside`. Returns how
-/// they were joined.
-async fn prefix(
-    steps: &mut Steps<'_>,
-    sketches: &Sketches<'_>,
-    documents: DataFrame,
-    beside: Option<DataFrame>,
-    step: Step,
-) -> Result<Join> {
-    let job: &Job = sketches.job;
-    let dense = job.output.most_expanded();
-    let permutations = job.minhash.permutations;
-    let elements = one_number(stage::prefix::elements(documents.clone(), &job.score, permutations)?).await?;
-    let join = Join::new(&job.score, permutations, elements);
-    let frame = stage::prefix::frequencies(documents.clone(), &join)?;
-    steps.run(Step::Frequencies, 0, vec![frame]).await?;
-    if dense.is_none() {
-        // Nothing keeps the number of pairs down.
-        let of = match beside {
-            Some(_) => {
-                let keys = steps.table(WorkTable::Hot)?.select(vec![col("a").alias("needed")])?;
-                Some(Population { keys, count: steps.rows(WorkTable::Hot) })
-            }
-            None => None,
-        };
-        let count = of.as_ref().map_or(steps.rows(Table::Documents), |of| of.count);
-        foretell::pairs(steps, sketches, of, foretell::every_two_of(count)).await?;
-    }
-    let mut frame = stage::prefix::candidates(documents, steps.table(WorkTable::Frequencies)?, &join, dense)?;
-    if let Some(beside) = beside {
-        frame = frame.union(beside)?.distinct()?;
-    }
-    // A prefix has all but a set's share of shingles that a similar one must have.
-    let rows = (elements as f64 * (1.0 - join.threshold())) as u64 + steps.rows(Table::Documents);
-    steps.run(step, rows * BYTES_OF_PREFIX, vec![frame]).await?;
-    Ok(join)
+/// What the steps of the search have in common.
+pub(super) struct PairSearch<'a> {
+    steps: &'a Steps<'a>,
+    sketches: Sketches<'a>,
+    /// How documents are joined by their prefixes, where they are: known with the first step that needs it.
+    join: OnceCell<Join>,
 }
 
-/// Scores the candidates that `candidates` holds; where there is no such table, every two documents.
-pub(super) async fn scores(
-    steps: &mut Steps<'_>,
-    sketches: &Sketches<'_>,
-    candidates: Option<WorkTable>,
-) -> Result<()> {
-    match candidates {
-        None => scores_of_all(steps, sketches).await?,
-        Some(table) => {
-            let documents = sketches.of_candidates(steps, table).await?;
-            verify(steps, sketches, Step::Scores, documents, table).await?;
+impl<'a> PairSearch<'a> {
+    pub(super) fn new(sketches: Sketches<'a>) -> Self {
+        Self { steps: sketches.steps, sketches, join: OnceCell::new() }
+    }
+
+    fn job(&self) -> &'a Job {
+        self.sketches.job
+    }
+
+    /// Finds documents that may be similar.
+    pub(super) async fn candidates(&self) -> Result<()> {
+        let (steps, job) = (self.steps, self.job());
+        match job.candidates.method {
+            Method::Prefix => self.joined(Step::Candidates, WorkTable::Candidates).await,
+            Method::Lsh | Method::All => {
+                let (keys, groups) = (steps.table(WorkTable::Keys)?, steps.table(WorkTable::Groups)?);
+                let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket)?;
+                let bytes = steps.rows(WorkTable::Keys) * job.lsh.bands as u64 * BYTES_OF_ROW;
+                steps.run(Step::Candidates, bytes, vec![frame]).await?;
+                if steps.rows(WorkTable::Hot) > 0 {
+                    return Ok(());
+                }
+                // No pair is scored that is no candidate.
+                let at_most = steps.rows(WorkTable::Candidates);
+                foretell::pairs(&self.sketches, None, at_most).await
+            }
         }
     }
-    foretell::scored(steps, sketches.job).await
-}
 
-async fn scores_of_all(steps: &mut Steps<'_>, sketches: &Sketches<'_>) -> Result<()> {
-    let mut frames = Vec::new();
-    if !steps.is_done(Step::Scores).await? {
-        let documents =
-            stage::groups::without_copies(sketches.of_all(steps)?, steps.table(WorkTable::Groups)?)?;
-        frames = every_two(steps, sketches.job, documents).await?;
+    /// Adds the candidates of hot buckets to the others.
+    pub(super) async fn all_candidates(&self) -> Result<()> {
+        self.joined(Step::AllCandidates, WorkTable::AllCandidates).await
     }
-    steps.run(Step::Scores, 0, frames).await
+
+    /// Finds where the texts of documents of hot buckets are.
+    pub(super) async fn hot_positions(&self) -> Result<()> {
+        self.sketches.find(&self.sketches.wanted_of_hot()?).await
+    }
+
+    /// Cuts those texts again. Their sketches are read several times, so they are written.
+    pub(super) async fn hot_sketches(&self) -> Result<()> {
+        let sketches = self.sketches.cut(self.sketches.wanted_of_hot()?).await?;
+        self.steps.run(Step::HotSketches, 0, vec![sketches]).await
+    }
+
+    /// Counts the shingles of the documents that are joined by their prefixes.
+    pub(super) async fn frequencies(&self) -> Result<()> {
+        let documents = self.documents_to_join()?;
+        let frame = stage::prefix::frequencies(documents, self.join().await?)?;
+        self.steps.run(Step::Frequencies, 0, vec![frame]).await
+    }
+
+    /// Finds where the texts of candidates are.
+    pub(super) async fn positions(&self) -> Result<()> {
+        self.sketches.find(&self.sketches.wanted_of_candidates(self.found())?).await
+    }
+
+    /// Scores the candidates; where there are none by this method, every two documents.
+    pub(super) async fn scores(&self) -> Result<()> {
+        match self.job().candidates.method {
+            Method::All => self.scores_of_all().await?,
+            Method::Lsh | Method::Prefix => {
+                let table = self.found();
+                let documents = match sketch_table(self.job()) {
+                    Some(stored) => self.steps.table(stored)?,
+                    None => self.sketches.cut(self.sketches.wanted_of_candidates(table)?).await?,
+                };
+                verify(&self.sketches, Step::Scores, documents, table).await?;
+            }
+        }
+        foretell::scored(self.steps, self.job()).await
+    }
+
+    async fn scores_of_all(&self) -> Result<()> {
+        let (steps, job) = (self.steps, self.job());
+        let at_most = foretell::every_two_of(steps.rows(Table::Documents));
+        foretell::pairs(&self.sketches, None, at_most).await?;
+        let mut frames = Vec::new();
+        if !steps.is_done(Step::Scores).await? {
+            let groups = steps.table(WorkTable::Groups)?;
+            let documents = stage::groups::without_copies(self.sketches.of_all()?, groups)?;
+            frames = every_two(steps, job, documents).await?;
+        }
+        steps.run(Step::Scores, 0, frames).await
+    }
+
+    /// The table that holds all candidates, once they were found.
+    fn found(&self) -> WorkTable {
+        let steps = self.steps;
+        if steps.is_taken(Step::DenseCandidates) {
+            WorkTable::DenseCandidates
+        } else if steps.is_taken(Step::AllCandidates) {
+            WorkTable::AllCandidates
+        } else {
+            WorkTable::Candidates
+        }
+    }
+
+    /// Joins documents by their prefixes in `step`, which writes `table`, and takes over the candidates that other buckets
+    /// gave. Settles the dense groups among them.
+    async fn joined(&self, step: Step, table: WorkTable) -> Result<()> {
+        let (steps, job) = (self.steps, self.job());
+        let beside = (step == Step::AllCandidates).then_some(WorkTable::Candidates);
+        let dense = job.output.most_expanded();
+        if dense.is_none() {
+            // Nothing keeps the number of pairs down.
+            let (of, count) = match beside {
+                Some(_) => {
+                    let keys = steps.table(WorkTable::Hot)?.select(vec![col("a").alias("needed")])?;
+                    let count = steps.rows(WorkTable::Hot);
+                    (Some(Population { keys, count }), count)
+                }
+                None => (None, steps.rows(Table::Documents)),
+            };
+            foretell::pairs(&self.sketches, of, foretell::every_two_of(count)).await?;
+        }
+        let (documents, join) = (self.documents_to_join()?, self.join().await?);
+        let mut frame =
+            stage::prefix::candidates(documents, steps.table(WorkTable::Frequencies)?, join, dense)?;
+        if let Some(beside) = beside {
+            frame = frame.union(steps.table(beside)?)?.distinct()?;
+        }
+        // A prefix has all but a set's share of shingles that a similar one must have.
+        let elements = (join.elements() as f64 * (1.0 - join.threshold())) as u64;
+        let bytes = (elements + steps.rows(Table::Documents)) * BYTES_OF_PREFIX;
+        steps.run(step, bytes, vec![frame]).await?;
+        dense::candidates(&self.sketches, join, table).await
+    }
+
+    /// The sketches that are joined by their prefixes.
+    fn documents_to_join(&self) -> Result<DataFrame> {
+        match self.job().candidates.method {
+            Method::Prefix => {
+                let groups = self.steps.table(WorkTable::Groups)?;
+                stage::groups::without_copies(self.sketches.of_all()?, groups)
+            }
+            Method::Lsh | Method::All => {
+                let hot = self.steps.table(WorkTable::Hot)?;
+                stage::prefix::only(self.sketches.of_joined()?, hot)
+            }
+        }
+    }
+
+    async fn join(&self) -> Result<&Join> {
+        let known = self.join.get_or_try_init(|| async {
+            let (score, permutations) = (&self.job().score, self.job().minhash.permutations);
+            let elements = stage::prefix::elements(self.documents_to_join()?, score, permutations)?;
+            Ok(Join::new(score, permutations, one_number(elements).await?))
+        });
+        known.await
+    }
 }

@@ -34,14 +34,14 @@ pub(super) struct Steps<'a> {
     job: &'a Job,
     /// What the tables' columns take from the source.
     source: SourceTypes,
-    walk: Mutex<Walk>,
+    reached: Mutex<Reached>,
     /// Steps of an earlier attempt, each checked once.
     earlier: Mutex<BTreeMap<String, Stage>>,
 }
 
 /// How far a run is.
 #[derive(Default)]
-struct Walk {
+struct Reached {
     /// Steps that the run has, and of those the ones that have begun.
     total: usize,
     begun: usize,
@@ -70,7 +70,7 @@ impl<'a> Steps<'a> {
             key,
             job,
             source: SourceTypes::default(),
-            walk: Mutex::new(Walk { total: Step::of(job).len(), ..Walk::default() }),
+            reached: Mutex::new(Reached { total: Step::of(job).len(), ..Reached::default() }),
             earlier: Mutex::default(),
         }
     }
@@ -97,7 +97,7 @@ impl<'a> Steps<'a> {
 
     /// There will be more steps than was said at first.
     pub(super) fn expect(&self, more: usize) {
-        self.walk().total += more;
+        self.reached().total += more;
     }
 
     pub(super) fn stopped(&self) -> bool {
@@ -106,13 +106,13 @@ impl<'a> Steps<'a> {
 
     /// Steps that an earlier run had finished.
     pub(super) fn reused(&self) -> usize {
-        self.walk().reused
+        self.reached().reused
     }
 
     /// (name, rows, seconds) of every step so far.
     pub(super) fn times(&self) -> impl Iterator<Item = (String, u64, f64)> {
-        let walk = self.walk();
-        let times = walk.done.values().map(|stage| (stage.stage.clone(), rows_of(stage), stage.seconds));
+        let reached = self.reached();
+        let times = reached.done.values().map(|stage| (stage.stage.clone(), rows_of(stage), stage.seconds));
         times.collect::<Vec<_>>().into_iter()
     }
 
@@ -127,6 +127,12 @@ impl<'a> Steps<'a> {
 
     pub(super) fn fingerprint(&self) -> &'a str {
         self.fingerprint
+    }
+
+    /// Whether this run has come past the step.
+    pub(super) fn is_taken(&self, step: Step) -> bool {
+        let name = step.name();
+        self.reached().done.values().any(|done| done.stage == name)
     }
 
     /// Whether an earlier run finished the step, so that what only it needs can be left undone.
@@ -175,7 +181,7 @@ impl<'a> Steps<'a> {
     pub(super) async fn remove(&self, step: Step) {
         let name = step.name();
         self.earlier().remove(name.as_ref());
-        let written = self.walk().done.values().find(|stage| stage.stage == name).map(|s| s.files.clone());
+        let written = self.reached().done.values().find(|stage| stage.stage == name).map(|s| s.files.clone());
         let Some(files) = written else { return };
         if let Err(error) = self.output.remove_step(&name, &self.key, &files).await {
             tracing::debug!(%error, %step, "what an earlier step wrote could not be removed");
@@ -186,8 +192,8 @@ impl<'a> Steps<'a> {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn walk(&self) -> MutexGuard<'_, Walk> {
-        self.walk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reached(&self) -> MutexGuard<'_, Reached> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs `frames` one after the other, each into all tables of `step`, and publishes what they wrote. `bytes` is what
@@ -222,16 +228,16 @@ impl<'a> Steps<'a> {
         let name = step.name();
         let progress = &self.watch.progress;
         let (number, total) = {
-            let mut walk = self.walk();
-            walk.begun += 1;
-            (walk.begun, walk.total)
+            let mut reached = self.reached();
+            reached.begun += 1;
+            (reached.begun, reached.total)
         };
         progress.stage_begins(&name, number, total);
         if let Some(stage) = self.find(step).await? {
             progress.stage_ends(&name, rows_of(&stage), stage.seconds, true);
-            let mut walk = self.walk();
-            walk.reused += 1;
-            walk.done.insert(number, stage);
+            let mut reached = self.reached();
+            reached.reused += 1;
+            reached.done.insert(number, stage);
             return Ok(());
         }
         let began = Instant::now();
@@ -246,7 +252,7 @@ impl<'a> Steps<'a> {
         };
         let stage = self.publish(step, stage).await?;
         progress.stage_ends(&name, rows_of(&stage), seconds, false);
-        self.walk().done.insert(number, stage);
+        self.reached().done.insert(number, stage);
         Ok(())
     }
 
@@ -351,14 +357,14 @@ impl<'a> Steps<'a> {
     /// The files of a table that a step wrote.
     pub(super) fn files(&self, table: impl Into<AnyTable>) -> Vec<File> {
         let name = table.into().name();
-        let walk = self.walk();
-        walk.done.values().flat_map(|s| &s.files).filter(|f| f.table == name).cloned().collect()
+        let reached = self.reached();
+        reached.done.values().flat_map(|s| &s.files).filter(|f| f.table == name).cloned().collect()
     }
 
     /// The rows of a table that a step wrote.
     pub(super) fn rows(&self, table: impl Into<AnyTable>) -> u64 {
         let name = table.into().name();
-        self.walk().done.values().map(|s| s.rows(&name)).sum()
+        self.reached().done.values().map(|s| s.rows(&name)).sum()
     }
 
     /// The bytes of a table that a step wrote.

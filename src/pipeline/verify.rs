@@ -17,14 +17,14 @@ pub(super) const BYTES_OF_PREFIX: u64 = 24;
 
 /// Scores in `step` the pairs that `candidates` holds, by the sketches (doc, shingles, signature, ..) of their documents.
 pub(super) async fn verify(
-    steps: &mut Steps<'_>,
     sketches: &Sketches<'_>,
     step: Step,
     documents: DataFrame,
     candidates: WorkTable,
 ) -> Result<()> {
     // A pair asks for two sketches; of those that are there, each goes to as many homes as ask for it.
-    let per_document = sketches.bytes_of_one(steps).await?;
+    let steps = sketches.steps;
+    let per_document = sketches.bytes_of_one().await?;
     let bytes = (2 * steps.rows(candidates)).saturating_mul(per_document + BYTES_OF_PREFIX);
     let (job, candidates) = (sketches.job, steps.table(candidates)?);
     let frames = |partitions| {

@@ -23,6 +23,7 @@ use crate::udf::jaccard::{jaccard_of, least_contained};
 pub struct Join {
     by: ScoreBy,
     threshold: f64,
+    elements: u64,
     bits: u32,
 }
 
@@ -38,12 +39,17 @@ impl Join {
         };
         // Four counters for an element leave four in five of those that occur once alone with theirs.
         let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
-        Self { by: score.by, threshold, bits: bits.clamp(LEAST_BITS, MOST_BITS) }
+        Self { by: score.by, threshold, elements, bits: bits.clamp(LEAST_BITS, MOST_BITS) }
     }
 
     /// From which Jaccard similarity of the joined sets on pairs are found.
     pub fn threshold(&self) -> f64 {
         self.threshold
+    }
+
+    /// Elements of all sets together.
+    pub fn elements(&self) -> u64 {
+        self.elements
     }
 
     /// (doc, shingles, signature, ..) -> (doc, set: `List<UInt64>`).

@@ -1,0 +1,101 @@
+//! From texts to sketches: the passes over all documents, and what they refuse.
+
+use datafusion::common::cast::as_string_array;
+use datafusion::prelude::{DataFrame, col};
+
+use super::numbers::{apart, keys_of};
+use super::step::Step;
+use super::steps::Steps;
+use super::tables::WorkTable;
+use crate::error::{Error, Result};
+use crate::job::{DuplicateIds, Job, ShingleHash};
+use crate::schema::Table;
+use crate::stage;
+
+/// Duplicate ids that an error names.
+const NAMED_DUPLICATES: usize = 5;
+
+/// Bytes of a row (document, the two halves of its set's hash).
+const BYTES_OF_KEY: u64 = 24;
+
+/// Finds documents whose key came before, in a first reading of which only ids are kept, and the texts of those that come
+/// twice are measured.
+pub(super) async fn duplicates(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<()> {
+    let frame = stage::duplicates::duplicates(documents, &job.shingle)?;
+    steps.run(Step::Duplicates, 0, vec![frame]).await
+}
+
+/// Cuts all texts, before the first shingle of a dictionary has its number.
+pub(super) async fn cuts(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<()> {
+    let documents = first_of_each_id(steps, job, documents)?;
+    let cuts = stage::dictionary::cuts(documents, &job.shingle)?;
+    steps.run(Step::Cuts, 0, vec![cuts]).await
+}
+
+/// Numbers the shingles. Numbers are ranks in one order, so all rows come together in one partition at the end.
+pub(super) async fn dictionary(steps: &Steps<'_>) -> Result<()> {
+    let numbers = stage::dictionary::numbers(steps.table(WorkTable::Cuts)?)?;
+    steps.run(Step::Dictionary, 0, vec![numbers]).await
+}
+
+/// The one pass over the texts: documents -> shingles -> signatures -> bands, into several tables at once.
+pub(super) async fn sketches(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<()> {
+    let (shingles, dictionary) = match job.shingle.hash {
+        ShingleHash::Dictionary => {
+            let (cuts, numbers) = (steps.table(WorkTable::Cuts)?, steps.table(WorkTable::Numbers)?);
+            let numbered = stage::dictionary::numbered(cuts, numbers)?;
+            (stage::shingles::measured(numbered)?, Some(steps.rows(Table::Dictionary)))
+        }
+        _ => {
+            let documents = first_of_each_id(steps, job, documents)?;
+            (stage::shingles::shingles(documents, &job.shingle)?, None)
+        }
+    };
+    let signatures = stage::signatures::signatures(shingles, &job.minhash, dictionary)?;
+    let bands = stage::bands::bands(signatures, &job.lsh)?;
+    let bytes = steps.bytes(WorkTable::Cuts) + steps.bytes(WorkTable::Numbers);
+    steps.run(Step::Sketches, bytes, vec![bands]).await
+}
+
+/// Finds documents with the same shingles, and refuses two with one key: they cannot be told apart from here on.
+pub(super) async fn groups(steps: &Steps<'_>) -> Result<()> {
+    let keys = steps.table(WorkTable::Keys)?;
+    let repeated = stage::duplicates::repeated(keys.clone(), NAMED_DUPLICATES)?;
+    let keys = keys.select(vec![col("doc"), col("set_hash_0"), col("set_hash_1")])?;
+    let frames = vec![stage::groups::groups(keys)?];
+    let bytes = steps.rows(WorkTable::Keys) * BYTES_OF_KEY;
+    let (repeated, ()) =
+        futures::try_join!(apart(keys_of(repeated)), steps.run(Step::Groups, bytes, frames))?;
+    refuse_duplicates(steps, &repeated).await
+}
+
+/// The documents without those whose id came before, where the job rejects those.
+pub(super) fn first_of_each_id(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<DataFrame> {
+    match job.source.duplicate_ids {
+        DuplicateIds::Error => Ok(documents),
+        DuplicateIds::Reject => stage::duplicates::reject(documents, steps.table(WorkTable::Duplicates)?),
+    }
+}
+
+async fn refuse_duplicates(steps: &Steps<'_>, repeated: &[u64]) -> Result<()> {
+    if repeated.is_empty() {
+        return Ok(());
+    }
+    let named = stage::duplicates::named(steps.table(Table::Documents)?, repeated)?;
+    let mut messages = Vec::new();
+    for batch in named.collect().await? {
+        let (least, most) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
+        for (least, most) in least.iter().flatten().zip(most.iter().flatten()) {
+            messages.push(match least == most {
+                true => format!("`{least}` is the id of several documents"),
+                false => format!("`{least}` and `{most}` have the same 64-bit key"),
+            });
+        }
+    }
+    Err(Error::input(format!(
+        "ids must be unique, but {}{}: name a column of unique ids as source.id (or row_number), or set \
+         source.duplicate_ids = \"reject\"",
+        messages.join("; "),
+        if messages.len() == NAMED_DUPLICATES { "; and perhaps more" } else { "" },
+    )))
+}

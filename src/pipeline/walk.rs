@@ -1,0 +1,105 @@
+//! The walk of a run through the list of its steps.
+
+use std::collections::VecDeque;
+
+use datafusion::prelude::DataFrame;
+
+use super::search::PairSearch;
+use super::sketches::Sketches;
+use super::step::Step;
+use super::steps::Steps;
+use super::tables::WorkTable;
+use super::{components, foretell, results, texts};
+use crate::error::{Error, Result};
+use crate::job::{Job, Method};
+use crate::source::Listed;
+
+/// A run on its way through its steps.
+pub(super) struct Walk<'a> {
+    steps: &'a Steps<'a>,
+    job: &'a Job,
+    /// The documents as the source gives them, also those whose id came before.
+    documents: DataFrame,
+    search: PairSearch<'a>,
+}
+
+impl<'a> Walk<'a> {
+    /// The walk over `documents`, which were read from the files `listed`.
+    pub(super) fn new(steps: &'a Steps<'a>, job: &'a Job, listed: &'a Listed, documents: DataFrame) -> Self {
+        let search = PairSearch::new(Sketches { steps, job, listed });
+        Self { steps, job, documents, search }
+    }
+
+    /// Takes all steps of the job. Steps of which only the data tell how many there are, such as the rounds that settle
+    /// dense groups, belong to the step before them on the list.
+    pub(super) async fn walk(&self) -> Result<()> {
+        let mut ahead = VecDeque::from(Step::of(self.job));
+        while let Some(step) = ahead.pop_front() {
+            if step == Step::Pairs && self.steps.run_together() {
+                return self.pairs_beside(ahead).await;
+            }
+            self.take(step).await?;
+            for further in self.asked_for_by(step).into_iter().rev() {
+                ahead.push_front(further);
+            }
+        }
+        Ok(())
+    }
+
+    /// No step after `pairs` needs what it writes. Where steps run at the same time, both sides come to their end, also when
+    /// one of them fails: what the other has done by then need not be done again.
+    async fn pairs_beside(&self, others: VecDeque<Step>) -> Result<()> {
+        let others = async {
+            for step in others {
+                self.take(step).await?;
+            }
+            Ok(())
+        };
+        let (pairs, others) = futures::join!(self.take(Step::Pairs), others);
+        pairs.and(others)
+    }
+
+    /// The steps that are on no list before `done` was taken.
+    fn asked_for_by(&self, done: Step) -> Vec<Step> {
+        let hot = self.job.candidates.method == Method::Lsh && self.steps.rows(WorkTable::Hot) > 0;
+        if done != Step::Candidates || !hot {
+            return Vec::new();
+        }
+        let further = Step::of_hot_buckets(self.job);
+        self.steps.expect(further.len());
+        further
+    }
+
+    async fn take(&self, step: Step) -> Result<()> {
+        let (steps, job, search) = (self.steps, self.job, &self.search);
+        match step {
+            Step::Duplicates => texts::duplicates(steps, job, self.documents.clone()).await,
+            Step::Cuts => texts::cuts(steps, job, self.documents.clone()).await,
+            Step::Dictionary => texts::dictionary(steps).await,
+            Step::Sketches => texts::sketches(steps, job, self.documents.clone()).await,
+            Step::Groups => {
+                texts::groups(steps).await?;
+                foretell::copies(steps, job).await
+            }
+            Step::HotPositions => search.hot_positions().await,
+            Step::HotSketches => search.hot_sketches().await,
+            Step::Frequencies => search.frequencies().await,
+            Step::Candidates => search.candidates().await,
+            Step::AllCandidates => search.all_candidates().await,
+            Step::Positions => search.positions().await,
+            Step::Scores => search.scores().await,
+            Step::Members => results::members(steps).await,
+            Step::Pairs => results::pairs(steps, job).await,
+            Step::Components => components::components(steps).await,
+            Step::Clusters => results::clusters(steps).await,
+            Step::Prefixes
+            | Step::Leaders(_)
+            | Step::Followers(_)
+            | Step::DenseCandidates
+            | Step::SamplePositions
+            | Step::Sample
+            | Step::LargeStar(_)
+            | Step::SmallStar(_) => Err(Error::bug(format!("{step} is on the list of steps"))),
+        }
+    }
+}
