@@ -1,4 +1,5 @@
-//! A step whose tasks run out of memory is planned anew with more partitions, and ends in an error where that does not help.
+//! A step whose tasks run out of memory is planned anew, with more partitions or with one sort that has the memory alone, and
+//! ends in an error where that does not help.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -42,6 +43,28 @@ fn more_partitions_hold_what_one_cannot() {
     }
     let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["recoveries"], said.lines().filter(again).count(), "{record:#}");
+}
+
+/// A dictionary brings all shingles into one order, which more partitions would not make easier.
+#[test]
+fn one_sort_has_the_memory_alone_where_several_do_not_fit() {
+    let folder = tempdir().unwrap();
+    let job = folder.path().join("job.toml");
+    let source = parquet_files(folder.path(), &corpus(11, 4_000, 100), 2);
+    let text =
+        job_text(&source, SET_BY_THE_TEST).replace("[shingle]\n", "[shingle]\nhash = \"dictionary\"\n");
+    std::fs::write(&job, text).unwrap();
+    let expected = rows_alone(&job, &folder.path().join("roomy"), &["engine.memory=1GiB"]);
+
+    let output = folder.path().join("narrow");
+    let mut command = resemblance();
+    command.arg("run").arg(&job).args(["--set", &format!("output.url={}", output.display())]);
+    command.args(["--set", "engine.memory=24MiB", "--set", "engine.threads=2"]);
+    let assert = command.assert().success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert_rows(&output, &expected, "one sort");
+    let again = said.lines().find(|line| line.contains("the step is planned anew step=dictionary"));
+    assert!(again.is_some_and(|line| line.contains(" partitions=1 ")), "{said}");
 }
 
 /// An engine that runs out of memory in a step: for some times, when all that the plan writes is written, or always, at

@@ -51,11 +51,13 @@ impl Engine for Local {
         &self,
         _step: &str,
         plan: Arc<dyn ExecutionPlan>,
-        _config: &SessionConfig,
+        config: &SessionConfig,
         watch: &Watch,
     ) -> Result<Vec<File>> {
         let plan = exchange(deal(plan, self.tasks)?, self.tasks)?;
-        let mut written = run_partitions(&plan, self.tasks, &self.session.task_ctx());
+        let mut state = self.session.state();
+        *state.config_mut() = config.clone();
+        let mut written = run_partitions(&plan, self.tasks, &state.task_ctx());
         let mut files = Vec::new();
         let mut glance = tokio::time::interval(GLANCE);
         loop {

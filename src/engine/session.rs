@@ -119,6 +119,19 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
+/// Of what a task may reserve, a sort that has it alone keeps one part in so many aside for its merge. The engine's own sort
+/// reserves twice what it holds, and takes three times as much: the rows, the rows in their order, and the keys to compare.
+const MERGE_PART: usize = 3;
+
+/// `config` for a plan in place of one that brings all rows into one order and ran out of memory, where a task may reserve
+/// `task_bytes`. Such a plan merges all its sorts at once, so more partitions would not help: there is one sort.
+pub fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {
+    let options = config.options_mut();
+    options.execution.target_partitions = 1;
+    options.execution.sort_spill_reservation_bytes = task_bytes / MERGE_PART;
+    config
+}
+
 /// The state of a session, with our functions and the planner that knows our operators: the same on a driver, a
 /// scheduler and an executor.
 ///

@@ -5,6 +5,7 @@
 //! are needed, more than once at that, or the user wants to have them, they are stored.
 
 use datafusion::prelude::{DataFrame, col};
+use tokio::sync::OnceCell;
 
 use super::numbers::one_number;
 use super::step::Step;
@@ -31,7 +32,9 @@ pub(super) struct Sketches<'a> {
     pub(super) steps: &'a Steps<'a>,
     pub(super) job: &'a Job,
     /// The source, as this run listed it.
-    pub(super) listed: &'a Listed,
+    listed: &'a Listed,
+    /// Bytes of a sketch, about, once somebody asked.
+    bytes_of_one: OnceCell<u64>,
 }
 
 /// Documents whose texts are cut again.
@@ -45,7 +48,11 @@ pub(super) struct TextsToCut {
     bytes: u64,
 }
 
-impl Sketches<'_> {
+impl<'a> Sketches<'a> {
+    pub(super) fn new(steps: &'a Steps<'a>, job: &'a Job, listed: &'a Listed) -> Self {
+        Self { steps, job, listed, bytes_of_one: OnceCell::new() }
+    }
+
     /// Sketches of all documents, for jobs that need them.
     pub(super) fn of_all(&self) -> Result<DataFrame> {
         match sketch_table(self.job) {
@@ -89,9 +96,12 @@ impl Sketches<'_> {
 
     /// Bytes of a sketch, about.
     pub(super) async fn bytes_of_one(&self) -> Result<u64> {
-        let documents = self.steps.table(Table::Documents)?;
-        let bytes = stage::scores::held_bytes(documents, self.job.minhash.permutations)?;
-        Ok(one_number(bytes).await? / self.steps.rows(Table::Documents).max(1))
+        let known = self.bytes_of_one.get_or_try_init(|| async {
+            let documents = self.steps.table(Table::Documents)?;
+            let bytes = stage::scores::held_bytes(documents, self.job.minhash.permutations)?;
+            Ok(one_number(bytes).await? / self.steps.rows(Table::Documents).max(1))
+        });
+        known.await.copied()
     }
 
     /// Finds where the texts of documents are.

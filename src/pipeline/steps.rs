@@ -273,7 +273,7 @@ impl<'a> Steps<'a> {
             return Err(self.removed(step));
         }
         let mut files = Vec::new();
-        let mut written = 0;
+        let (mut written, mut sorts_alone) = (0, false);
         while let Some(frame) = made.get(written) {
             let plan = self.plan(step, frame.clone(), &config, partitions).await?;
             let error = match engine.run(&step.name(), plan, &config, self.watch).await {
@@ -286,7 +286,7 @@ impl<'a> Steps<'a> {
                 Err(error) => return Err(error),
             };
             let held_sides = config.options().optimizer.hash_join_single_partition_threshold > 0;
-            let more = match engine.more_partitions(partitions) {
+            let mut more = match engine.more_partitions(partitions) {
                 Some(more) => more,
                 None if held_sides => partitions,
                 None => {
@@ -302,10 +302,15 @@ impl<'a> Steps<'a> {
             };
             if !divides {
                 // More partitions would leave each task what it has.
-                return Err(error);
+                if sorts_alone {
+                    return Err(error);
+                }
+                (sorts_alone, more) = (true, 1);
+                config = session::sort_alone(config, engine.task_bytes());
+                made = frames(more)?;
             }
             let why = error.one_line();
-            let message = "a task ran out of memory, and the step is planned anew with more partitions";
+            let message = "a task ran out of memory, and the step is planned anew";
             tracing::warn!(%step, before = partitions, partitions = more, why, "{message}");
             self.watch.progress.recovering(&why);
             partitions = more;

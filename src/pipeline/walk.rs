@@ -26,7 +26,7 @@ pub(super) struct Walk<'a> {
 impl<'a> Walk<'a> {
     /// The walk over `documents`, which were read from the files `listed`.
     pub(super) fn new(steps: &'a Steps<'a>, job: &'a Job, listed: &'a Listed, documents: DataFrame) -> Self {
-        let search = PairSearch::new(Sketches { steps, job, listed });
+        let search = PairSearch::new(Sketches::new(steps, job, listed));
         Self { steps, job, documents, search }
     }
 
