@@ -15,6 +15,7 @@ mod compare;
 mod components;
 mod damage;
 mod dense;
+mod docs;
 mod find;
 mod footers;
 mod fuzz_replay;

@@ -1,0 +1,145 @@
+//! The documents: their links lead somewhere, and the page of the job file has the keys and defaults that there are.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use resemblance::job;
+
+use crate::support::repository;
+
+const SECTIONS: [&str; 8] =
+    ["source", "shingle", "minhash", "lsh", "candidates", "score", "output", "engine"];
+
+/// Has the required keys alone.
+const LEAST: &str = "[source]\nformat = \"csv\"\nurl = \"in.csv\"\ntext = \"t\"\n[output]\nurl = \"out\"\n";
+
+fn pages() -> Vec<PathBuf> {
+    let mut pages = vec![repository("README.md"), repository("CONTRIBUTING.md"), repository("CHANGELOG.md")];
+    let docs = std::fs::read_dir(repository("docs")).unwrap().map(|entry| entry.unwrap().path());
+    pages.extend(docs.filter(|path| path.extension().is_some_and(|e| e == "md")));
+    assert!(pages.len() > 8, "{pages:?}");
+    pages
+}
+
+/// The text without its blocks of code.
+fn prose(path: &Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.split("```").step_by(2).collect()
+}
+
+/// What a heading is called in a link.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let (mut links, mut broken) = (0, Vec::new());
+    for page in pages() {
+        let text = prose(&page);
+        for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if target.starts_with("https://") {
+                continue;
+            }
+            links += 1;
+            let (file, wanted) = target.split_once('#').unwrap_or((target, ""));
+            let to = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            let there = match wanted {
+                "" => to.exists(),
+                wanted => prose(&to)
+                    .lines()
+                    .filter(|line| line.starts_with('#'))
+                    .any(|heading| anchor(heading.trim_start_matches('#')) == wanted),
+            };
+            if !there {
+                broken.push(format!("{}: {target}", page.display()));
+            }
+        }
+    }
+    assert!(links > 20, "{links}");
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// (key, default) of each row of a section of the page; keys of all sections have their section in front.
+fn described() -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(repository("docs/job-file.md")).unwrap();
+    let mut section = String::new();
+    let mut keys = Vec::new();
+    for line in text.lines() {
+        if let Some(name) = line.strip_prefix("## ") {
+            section = format!("{name}.");
+        }
+        let mut cells = line.split(" | ");
+        if let (Some(key), Some(default)) =
+            (cells.next().and_then(|key| key.strip_prefix("| `")?.strip_suffix('`')), cells.next())
+        {
+            keys.push((format!("{section}{key}"), default.to_owned()));
+        }
+    }
+    keys
+}
+
+/// The keys of a section, as the error about one that does not exist lists them.
+fn keys_of(section: &str) -> BTreeSet<String> {
+    let text = LEAST.replace("[output]", &format!("[{section}_]\n[output]"));
+    let text = match LEAST.contains(&format!("[{section}]")) {
+        true => LEAST.replace(&format!("[{section}]"), &format!("[{section}]\nno_such_key = 1")),
+        false => text.replace(&format!("[{section}_]"), &format!("[{section}]\nno_such_key = 1")),
+    };
+    let error = job::file::read(&text, "job.toml", &[]).unwrap_err();
+    let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+    let message = causes.map(|cause| cause.to_string()).fold(error.to_string(), |all, one| all + "\n" + &one);
+    let (_, list) = message.split_once("expected one of").or_else(|| message.split_once("expected")).unwrap();
+    let keys: BTreeSet<String> = list.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    assert!(!keys.is_empty(), "{message}");
+    keys
+}
+
+#[test]
+fn the_page_of_the_job_file_has_every_key() {
+    let described: Vec<String> = described().into_iter().map(|(key, _)| key).collect();
+    let mut there: BTreeSet<String> = BTreeSet::from(["name".to_owned()]);
+    for section in SECTIONS {
+        there.extend(keys_of(section).into_iter().map(|key| format!("{section}.{key}")));
+    }
+    let set: BTreeSet<String> = described.iter().cloned().collect();
+    assert_eq!(set.len(), described.len(), "a key stands there twice");
+    assert_eq!(set, there);
+}
+
+#[test]
+fn the_page_of_the_job_file_has_the_defaults() {
+    let resolved = |sets: &[String]| {
+        let file = job::file::read(LEAST, "job.toml", sets).unwrap_or_else(|e| panic!("{sets:?}: {e}"));
+        let job = job::resolve(file.clone()).ok().map(|job| format!("{job:?}"));
+        (file, job)
+    };
+    let mut compared = 0;
+    for (key, default) in described() {
+        let Some(value) = default.strip_prefix('`').and_then(|value| value.strip_suffix('`')) else {
+            continue;
+        };
+        let (with, without) = (resolved(&[format!("{key}={value}")]), resolved(&[]));
+        // What stands in for a key that is left out is known only when the job is resolved.
+        assert!(with.0 == without.0 || (with.1.is_some() && with.1 == without.1), "{key} = {value}");
+        compared += 1;
+    }
+    assert!(compared > 25, "{compared}");
+}
+
+/// The examples that are whole jobs can be run as they stand.
+#[test]
+fn the_jobs_of_the_pages_are_jobs() {
+    let mut jobs = 0;
+    for page in pages() {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for block in text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            let file = job::file::read(block, "job.toml", &[]).unwrap_or_else(|e| panic!("{page:?}: {e:?}"));
+            job::resolve(file).unwrap_or_else(|e| panic!("{page:?}: {e:?}"));
+            jobs += 1;
+        }
+    }
+    assert!(jobs >= 2, "{jobs}");
+}
