@@ -3,6 +3,7 @@
 //! A stage's plan is made by this session, ends in the writer node of [`crate::sink::write`] and is handed to an
 //! [`Engine`], which gives back one row for each file that the plan wrote.
 
+mod buckets;
 pub mod cluster;
 mod deal;
 mod exchange;

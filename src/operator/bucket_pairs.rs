@@ -10,21 +10,18 @@ use std::sync::{Arc, LazyLock};
 use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array, UInt64Builder};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::{as_uint32_array, as_uint64_array};
-use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::common::{Result, plan_err};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    LexRequirement, OrderingRequirements, PhysicalExpr, PhysicalSortRequirement,
-};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{Distribution, ExecutionPlan};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use super::by_bucket::by_bucket;
-use super::exec::{Batches, Requirement, Work};
-use super::node::Operator;
+use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::udf::jaccard::least_shared;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
@@ -46,7 +43,8 @@ pub(super) fn rows_schema() -> SchemaRef {
     Arc::new(Schema::new(vec![column("bucket"), column("doc")]))
 }
 
-/// Which documents of a bucket are paired.
+/// Which documents of a bucket are paired: (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> the columns of
+/// [`schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Meeting {
     /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself in place of pairs,
@@ -82,13 +80,9 @@ impl Meeting {
     }
 }
 
-/// (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> (a: UInt64, b: UInt64).
-#[derive(Debug)]
-pub(super) struct BucketPairs(pub(super) Meeting);
-
-impl fmt::Display for BucketPairs {
+impl fmt::Display for Meeting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match self {
             Meeting::Any { hot } => write!(f, "buckets of {hot} or fewer"),
             Meeting::Reaching { threshold, dense: None } => write!(f, "jaccard >= {threshold}"),
             Meeting::Reaching { threshold, dense: Some(dense) } => {
@@ -98,47 +92,33 @@ impl fmt::Display for BucketPairs {
     }
 }
 
-impl Work for BucketPairs {
+impl Description for Meeting {
     const NAME: &'static str = "BucketPairsExec";
 
-    fn schema(&self) -> SchemaRef {
-        schema()
-    }
+    type Shared = ();
 
-    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         use DataType::{UInt32, UInt64};
-        let [input] = inputs else {
-            return internal_err!("the pairs of a bucket are made of one input, not of {}", inputs.len());
-        };
-        let schema = input.schema();
-        let types: Vec<_> = schema.fields().iter().map(|f| f.data_type().clone()).collect();
-        let expected = match self.0 {
+        let columns = only_input(Self::NAME, inputs)?.schema();
+        let types: Vec<_> = columns.fields().iter().map(|f| f.data_type().clone()).collect();
+        let expected = match self {
             Meeting::Any { .. } => vec![UInt64, UInt64],
             Meeting::Reaching { .. } => vec![UInt64, UInt64, UInt32, UInt32],
         };
         if types != expected {
             return plan_err!("the pairs of a bucket are made of columns of {expected:?}, not of {types:?}");
         }
-        let bucket: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(0).name(), 0));
-        let ordering = match self.0 {
-            Meeting::Any { .. } => None,
-            Meeting::Reaching { .. } => {
-                let sorted = PhysicalSortRequirement::new(Arc::clone(&bucket), None);
-                LexRequirement::new([sorted]).map(OrderingRequirements::new)
-            }
+        let bucket: Arc<dyn PhysicalExpr> = Arc::new(Column::new(columns.field(0).name(), 0));
+        let requirement = match self {
+            Meeting::Any { .. } => Requirement::keyed(bucket),
+            Meeting::Reaching { .. } => Requirement::sorted_by(bucket),
         };
-        Ok(vec![Requirement { distribution: Distribution::KeyPartitioned(vec![bucket]), ordering }])
+        Shape::over(inputs, schema(), vec![requirement])
     }
 
-    fn start(
-        self: Arc<Self>,
-        inputs: &[Arc<dyn ExecutionPlan>],
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<Batches> {
-        let [input] = inputs else { return internal_err!("the pairs of a bucket have one input") };
-        let rows = input.execute(partition, Arc::clone(&context))?;
-        let input = match self.0 {
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
+        let (rows, context) = (task.rows_of(0)?, task.context);
+        let input = match *self {
             Meeting::Reaching { .. } => rows,
             Meeting::Any { .. } => {
                 let schema = rows.schema();
@@ -150,7 +130,7 @@ impl Work for BucketPairs {
             input,
             rows: None,
             row: 0,
-            bucket: Bucket::new(self.0),
+            bucket: Bucket::new(*self),
             held: MemoryConsumer::new("BucketPairs").register(context.memory_pool()),
             batch_size: context.session_config().batch_size(),
         };
@@ -158,14 +138,6 @@ impl Work for BucketPairs {
             Ok(pairs.next_batch().await?.map(|batch| (batch, pairs)))
         });
         Ok(batches.boxed())
-    }
-
-    fn fresh(&self) -> Self {
-        Self(self.0)
-    }
-
-    fn operator(&self) -> Operator {
-        Operator::BucketPairs(self.0)
     }
 }
 

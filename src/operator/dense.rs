@@ -9,22 +9,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::cast::{as_uint32_array, as_uint64_array};
-use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::common::{Result, plan_err};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    LexRequirement, OrderingRequirements, PhysicalExpr, PhysicalSortRequirement,
-};
-use datafusion::physical_plan::{Distribution, ExecutionPlan};
+use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::{self, Found};
-use super::exec::{Batches, Requirement, Work};
-use super::node::Operator;
+use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::udf::jaccard::least_shared;
 
 /// A document that no leader was found for, and that may lead itself.
@@ -34,7 +30,8 @@ pub const TRIED: u32 = 1;
 /// A document with a pair: it has a leader, or is one.
 pub const SETTLED: u32 = 2;
 
-/// What is made of the dense buckets.
+/// What is made of the dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32), partitioned
+/// and sorted by token -> (a, b) as [`super::bucket_pairs::schema`] has it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pass {
     /// The least similarity of a pair.
@@ -77,14 +74,9 @@ impl Pass {
     }
 }
 
-/// (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32), partitioned and sorted by token -> (a, b) as
-/// [`super::bucket_pairs::schema`] has it.
-#[derive(Debug)]
-pub(super) struct Dense(pub(super) Pass);
-
-impl fmt::Display for Dense {
+impl fmt::Display for Pass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Pass { threshold, dense, pairs } = self.0;
+        let Pass { threshold, dense, pairs } = self;
         write!(f, "jaccard >= {threshold}, buckets of more than {dense}, ")?;
         match pairs {
             DensePairs::OfLeaders { round } => write!(f, "leaders of round {round}"),
@@ -93,42 +85,30 @@ impl fmt::Display for Dense {
     }
 }
 
-impl Work for Dense {
+impl Description for Pass {
     const NAME: &'static str = "DenseExec";
 
-    fn schema(&self) -> SchemaRef {
-        bucket_pairs::schema()
-    }
+    type Shared = ();
 
-    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         use DataType::{UInt32, UInt64};
-        let [input] = inputs else {
-            return internal_err!("pairs of dense buckets are made of one input, not of {}", inputs.len());
-        };
-        let schema = input.schema();
+        let schema = only_input(Self::NAME, inputs)?.schema();
         let types: Vec<_> = schema.fields().iter().map(|f| f.data_type().clone()).collect();
         let expected = [UInt64, UInt64, UInt32, UInt32, UInt32];
         if types != expected {
             return plan_err!("pairs of dense buckets are made of columns of {expected:?}, not of {types:?}");
         }
-        let token: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(0).name(), 0));
-        let sorted = PhysicalSortRequirement::new(Arc::clone(&token), None);
-        let ordering = LexRequirement::new([sorted]).map(OrderingRequirements::new);
-        Ok(vec![Requirement { distribution: Distribution::KeyPartitioned(vec![token]), ordering }])
+        let token = Arc::new(Column::new(schema.field(0).name(), 0));
+        Shape::over(inputs, bucket_pairs::schema(), vec![Requirement::sorted_by(token)])
     }
 
-    fn start(
-        self: Arc<Self>,
-        inputs: &[Arc<dyn ExecutionPlan>],
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<Batches> {
-        let [input] = inputs else { return internal_err!("pairs of dense buckets have one input") };
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
+        let (input, context) = (task.rows_of(0)?, task.context);
         let reader = Reader {
-            input: input.execute(partition, Arc::clone(&context))?,
+            input,
             rows: None,
             row: 0,
-            bucket: Bucket::new(self.0),
+            bucket: Bucket::new(*self),
             held: MemoryConsumer::new("Dense").register(context.memory_pool()),
             batch_size: context.session_config().batch_size(),
         };
@@ -136,14 +116,6 @@ impl Work for Dense {
             Ok(reader.next_batch().await?.map(|batch| (batch, reader)))
         });
         Ok(batches.boxed())
-    }
-
-    fn fresh(&self) -> Self {
-        Self(self.0)
-    }
-
-    fn operator(&self) -> Operator {
-        Operator::Dense(self.0)
     }
 }
 

@@ -6,13 +6,12 @@
 //! - [`score`]: pairs looked up in sketches and scored; `sketches`, `scorer` and `home` for candidates, `all_pairs` for all.
 //!
 //! All are plain stream transformations: one partition in, one partition out, no state between runs. What they are to
-//! the engine is in one place, `exec`.
+//! the engine is in one place, [`crate::plan`].
 
 mod all_pairs;
 pub mod bucket_pairs;
 pub mod by_bucket;
 pub mod dense;
-mod exec;
 mod home;
 mod node;
 pub mod prefixes;

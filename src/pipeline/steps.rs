@@ -15,10 +15,11 @@ use super::tables::AnyTable;
 use crate::engine::{Engine, Local, Watch, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
+use crate::plan::OperatorExec;
 use crate::schema::{SourceTypes, Table};
 use crate::sink::claim::Claim;
 use crate::sink::manifest::{File, Stage};
-use crate::sink::write::WriteExec;
+use crate::sink::write::Write;
 use crate::sink::{Layout, check, read};
 
 /// The steps of a run, in order, and what those that are done have written.
@@ -320,13 +321,13 @@ impl<'a> Steps<'a> {
         let options = state.config_mut().options_mut();
         options.execution.target_partitions = options.execution.target_partitions.max(partitions);
         let plan = state.create_physical_plan(&plan).await.context(|| format!("cannot plan {step}"))?;
-        let plan: Arc<dyn ExecutionPlan> = Arc::new(WriteExec::new(
-            plan,
-            self.output.store_url().clone(),
-            self.output.root().clone(),
-            self.claim.attempt().clone(),
-            step.targets(self.job, &self.source),
-        ));
+        let write = Write {
+            store_url: self.output.store_url().clone(),
+            root: self.output.root().clone(),
+            attempt: self.claim.attempt().clone(),
+            targets: step.targets(self.job, &self.source),
+        };
+        let plan = OperatorExec::plan(write, vec![plan])?;
         let shown = datafusion::physical_plan::displayable(plan.as_ref());
         tracing::debug!(%step, partitions, plan = %shown.indent(false), "planned");
         Ok(plan)

@@ -14,6 +14,8 @@ use super::sketches::among;
 use crate::error::Result;
 use crate::job::{Score, ScoreBy};
 use crate::operator::bucket_pairs::Meeting;
+use crate::operator::prefixes::Prefixes;
+use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::signature_set;
 use crate::udf::jaccard::{jaccard_of, least_contained};
@@ -88,7 +90,7 @@ pub fn elements(documents: DataFrame, score: &Score, permutations: usize) -> Res
 /// When the frame lacks its columns.
 pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
     let sets = join.sets(documents)?.select(vec![col("set")])?;
-    apply(Operator::TokenCounts { bits: join.bits }, vec![sets])
+    apply(Operator::TokenCounts(TokenCounts { bits: join.bits }), vec![sets])
 }
 
 /// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::schema`].
@@ -97,7 +99,7 @@ pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
 /// When a frame lacks its columns.
 pub fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let Join { threshold, bits, .. } = *join;
-    apply(Operator::Prefixes { bits, threshold }, vec![frequencies, join.sets(documents)?])
+    apply(Operator::Prefixes(Prefixes { bits, threshold }), vec![frequencies, join.sets(documents)?])
 }
 
 /// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair

@@ -7,9 +7,10 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
+use resemblance::plan::OperatorExec;
 use resemblance::sink::manifest::File;
 use resemblance::sink::names::Attempt;
-use resemblance::sink::write::{Rows, Target, WriteExec};
+use resemblance::sink::write::{Rows, Target, Write};
 use resemblance::sink::{Layout, read};
 use resemblance::source;
 
@@ -179,14 +180,13 @@ async fn numbers(context: &SessionContext, rows: u64) -> Arc<dyn ExecutionPlan> 
         schema: Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, true)])),
         carried: 0,
     };
-    let store = ObjectStoreUrl::parse("s3://data").unwrap();
-    Arc::new(WriteExec::new(
-        Arc::new(CoalescePartitionsExec::new(input)),
-        store,
-        "out".into(),
-        Attempt::random(),
-        vec![target],
-    ))
+    let write = Write {
+        store_url: ObjectStoreUrl::parse("s3://data").unwrap(),
+        root: "out".into(),
+        attempt: Attempt::random(),
+        targets: vec![target],
+    };
+    OperatorExec::plan(write, vec![Arc::new(CoalescePartitionsExec::new(input))]).unwrap()
 }
 
 const REFUSED: &str = "<Error><Code>AccessDenied</Code></Error>";

@@ -20,12 +20,12 @@ use futures::TryStreamExt;
 
 use super::failure::{self, Failure};
 use super::rest::{Advance, Executors, Rest};
-use super::wire::file_scan;
 use super::{Codec, settings};
 use crate::engine::{BUCKET_SHARE, Engine, Watch, session};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::sink::manifest::File;
+use crate::source::file_scan;
 
 /// How often a running job is looked at, and a scheduler that is not there yet.
 const GLANCE: Duration = Duration::from_millis(500);

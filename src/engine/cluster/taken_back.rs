@@ -10,20 +10,22 @@ use std::fmt;
 use std::sync::Arc;
 
 use ballista_core::execution_plans::ShuffleReaderExec;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, exec_err};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
+
+use crate::plan::{Batches, Description, OperatorExec, Shape, Task};
 
 /// What such a task says when it fails, and the driver of the step.
 pub(super) const GONE: &str = "what a lost executor had written is gone";
 
 /// `node`, or in its place one that fails, where it reads what another stage wrote for a stage that was taken back.
-pub(super) fn refuse(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Arc<dyn ExecutionPlan> {
+pub(super) fn refuse(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
     match node.downcast_ref::<ShuffleReaderExec>() {
-        Some(reader) if is_taken_back(context) => Arc::new(TakenBack(Arc::clone(reader.properties()))),
-        _ => node,
+        Some(reader) if is_taken_back(context) => {
+            OperatorExec::plan(TakenBack(Arc::clone(reader.properties())), Vec::new())
+        }
+        _ => Ok(node),
     }
 }
 
@@ -35,43 +37,25 @@ fn is_taken_back(context: &TaskContext) -> bool {
 
 /// Stands where a stage would read. It fails when it runs, not when it is made: a task that cannot be read is reported
 /// as one of the stage's first attempt, which nobody waits for any more.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct TakenBack(Arc<PlanProperties>);
 
-impl DisplayAs for TakenBack {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "TakenBack")
+impl fmt::Display for TakenBack {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
     }
 }
 
-impl ExecutionPlan for TakenBack {
-    fn name(&self) -> &'static str {
-        "TakenBack"
+impl Description for TakenBack {
+    const NAME: &'static str = "TakenBack";
+
+    type Shared = ();
+
+    fn shape(&self, _: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        Ok(Shape::new(Arc::clone(&self.0), Vec::new()))
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.0
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        _children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
-    }
-
-    fn execute(&self, _partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn start(self: Arc<Self>, _: Task<'_, ()>) -> Result<Batches> {
         exec_err!("{GONE}")
     }
 }
@@ -112,7 +96,7 @@ mod tests {
             (Some("TID 038FZPRKC2000/0.12/2.0"), false),
         ] {
             let context = context(id);
-            let node = refuse(Arc::clone(&reader), &context);
+            let node = refuse(Arc::clone(&reader), &context).unwrap();
             assert_eq!(node.downcast_ref::<ShuffleReaderExec>().is_some(), stays, "{id:?}");
             assert!(stays || node.execute(0, Arc::new(context)).is_err(), "{id:?}");
         }
