@@ -5,40 +5,30 @@
 //! of one document yields nothing and leaves here, before any pair exists.
 
 use std::fmt;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array, UInt64Builder};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::array::{RecordBatch, UInt32Array, UInt64Array};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::cast::{as_uint32_array, as_uint64_array};
 use datafusion::common::{Result, plan_err};
-use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
+use super::bucket_reader::{Bucket, PAIRS_AT_ONCE, pairs_of_buckets};
 use super::by_bucket::by_bucket;
+use super::pair_builder::PairBuilder;
+pub use super::pair_builder::schema;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::udf::jaccard::least_shared;
 
-static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
-    Arc::new(Schema::new(vec![
-        Field::new("a", DataType::UInt64, false),
-        Field::new("b", DataType::UInt64, true),
-    ]))
-});
-
-/// The columns (a, b): two different documents of one bucket, a < b. A pair comes once for each bucket it shares. A row
-/// without b says that a is in a hot bucket or in a dense one: see [`Meeting`].
-pub fn schema() -> SchemaRef {
-    Arc::clone(&SCHEMA)
-}
-
 #[cfg(test)]
-pub(super) fn rows_schema() -> SchemaRef {
+pub(super) fn rows_schema() -> datafusion::arrow::datatypes::SchemaRef {
+    use datafusion::arrow::datatypes::{Field, Schema};
+
     let column = |name| Field::new(name, DataType::UInt64, false);
     Arc::new(Schema::new(vec![column("bucket"), column("doc")]))
 }
@@ -126,18 +116,7 @@ impl Description for Meeting {
                 Box::pin(RecordBatchStreamAdapter::new(schema, together))
             }
         };
-        let pairs = Pairs {
-            input,
-            rows: None,
-            row: 0,
-            bucket: Bucket::new(*self),
-            held: MemoryConsumer::new("BucketPairs").register(context.memory_pool()),
-            batch_size: context.session_config().batch_size(),
-        };
-        let batches = futures::stream::try_unfold(pairs, async |mut pairs| {
-            Ok(pairs.next_batch().await?.map(|batch| (batch, pairs)))
-        });
-        Ok(batches.boxed())
+        Ok(pairs_of_buckets(input, BucketMembers::new(*self), "BucketPairs", &context))
     }
 }
 
@@ -151,55 +130,13 @@ struct Member {
     position: u32,
 }
 
-/// Pairs on their way into a batch.
-pub(super) struct Found {
-    a: UInt64Builder,
-    b: UInt64Builder,
-    room: usize,
-}
-
-impl Found {
-    pub(super) fn new(room: usize) -> Self {
-        Self { a: UInt64Builder::with_capacity(room), b: UInt64Builder::with_capacity(room), room }
-    }
-
-    pub(super) fn is_full(&self) -> bool {
-        self.a.values_slice().len() >= self.room
-    }
-
-    pub(super) fn push(&mut self, x: u64, y: u64) {
-        if x != y {
-            self.a.append_value(x.min(y));
-            self.b.append_value(x.max(y));
-        }
-    }
-
-    /// A document without a second one.
-    pub(super) fn push_alone(&mut self, doc: u64) {
-        self.a.append_value(doc);
-        self.b.append_null();
-    }
-
-    pub(super) fn finish(mut self) -> Result<Option<RecordBatch>> {
-        if self.a.values_slice().is_empty() {
-            return Ok(None);
-        }
-        let columns: Vec<ArrayRef> = vec![Arc::new(self.a.finish()), Arc::new(self.b.finish())];
-        Ok(Some(RecordBatch::try_new(schema(), columns)?))
-    }
-}
-
 /// Members of a hot or dense bucket that wait for each other.
 const MAX_WAITING: usize = 1 << 16;
 
-/// Pairs that are looked at before other tasks are let in.
-const STRETCH: usize = 1 << 20;
-
 /// The documents of the bucket being read, and how far its pairs have been written.
 #[derive(Debug)]
-struct Bucket {
+struct BucketMembers {
     meeting: Meeting,
-    id: u64,
     members: Vec<Member>,
     /// Whether it is known to be hot before all of its members are there.
     hot: bool,
@@ -208,21 +145,9 @@ struct Bucket {
     second: usize,
 }
 
-impl Bucket {
+impl BucketMembers {
     fn new(meeting: Meeting) -> Self {
-        Self { meeting, id: 0, members: Vec::new(), hot: false, first: 0, second: 1 }
-    }
-
-    fn restart(&mut self, id: u64) {
-        self.hot &= self.id == id;
-        self.id = id;
-        self.members.clear();
-        (self.first, self.second) = (0, 1);
-    }
-
-    /// Whether so many members are there that it is hot and they need not wait for the others.
-    fn overflows(&self) -> bool {
-        self.members.len() >= MAX_WAITING && self.is_hot()
+        Self { meeting, members: Vec::new(), hot: false, first: 0, second: 1 }
     }
 
     /// Whether it has too many members for pairs to be made of them.
@@ -230,57 +155,31 @@ impl Bucket {
         self.hot || self.members.len() as u64 > self.meeting.most()
     }
 
-    /// Call when all members are there.
-    fn close(&mut self) {
-        if matches!(self.meeting, Meeting::Reaching { .. }) && !self.is_hot() {
-            self.members.sort_unstable_by_key(|member| (member.size, member.doc));
-        }
-    }
-
-    fn is_written(&self) -> bool {
-        self.first >= self.members.len()
-    }
-
-    /// Writes pairs until there is no more room, or for a while.
-    fn write(&mut self, found: &mut Found) {
-        match self.meeting {
-            _ if self.is_hot() => self.write_each(found),
-            Meeting::Any { .. } => self.write_pairs(found, |_, _| Some(true)),
-            Meeting::Reaching { threshold, .. } => {
-                let mut last = (0, 0, None);
-                self.write_pairs(found, |x, y| {
-                    if (x.size, y.size) != (last.0, last.1) {
-                        last = (x.size, y.size, least_shared(x.size.into(), y.size.into(), threshold));
-                    }
-                    // This shingle, if it is the first that both have, and at most all that follow it.
-                    let most = (x.size - x.position).min(y.size - y.position);
-                    last.2.map(|least| u64::from(most) >= least)
-                });
-            }
-        }
-    }
-
-    fn write_each(&mut self, found: &mut Found) {
+    fn write_each(&mut self, pairs: &mut PairBuilder) {
         while let Some(member) = self.members.get(self.first) {
-            if found.is_full() {
+            if pairs.is_full() {
                 return;
             }
-            found.push_alone(member.doc);
+            pairs.push_alone(member.doc);
             self.first += 1;
         }
     }
 
     /// Writes the pairs for which `meet` is true; where it is none, it is so for all members that follow.
-    fn write_pairs(&mut self, found: &mut Found, mut meet: impl FnMut(&Member, &Member) -> Option<bool>) {
-        let mut left = STRETCH;
+    fn write_pairs(
+        &mut self,
+        pairs: &mut PairBuilder,
+        mut meet: impl FnMut(&Member, &Member) -> Option<bool>,
+    ) {
+        let mut left = PAIRS_AT_ONCE;
         while let Some(x) = self.members.get(self.first) {
             while let Some(y) = self.members.get(self.second) {
-                if found.is_full() || left == 0 {
+                if pairs.is_full() || left == 0 {
                     return;
                 }
                 left -= 1;
                 match meet(x, y) {
-                    Some(true) => found.push(x.doc, y.doc),
+                    Some(true) => pairs.push(x.doc, y.doc),
                     Some(false) => {}
                     None => break,
                 }
@@ -292,82 +191,77 @@ impl Bucket {
     }
 }
 
-/// Rows of the input.
-struct Rows {
-    buckets: UInt64Array,
-    docs: UInt64Array,
-    sizes: Option<(UInt32Array, UInt32Array)>,
-}
+impl Bucket for BucketMembers {
+    type Columns = Columns;
 
-impl Rows {
-    fn try_new(batch: &RecordBatch) -> Result<Self> {
+    fn columns(batch: &RecordBatch) -> Result<Columns> {
         let sizes = match batch.num_columns() {
             4 => Some((as_uint32_array(batch.column(2))?.clone(), as_uint32_array(batch.column(3))?.clone())),
             _ => None,
         };
-        let (buckets, docs) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
-        Ok(Self { buckets: buckets.clone(), docs: docs.clone(), sizes })
+        Ok(Columns { docs: as_uint64_array(batch.column(1))?.clone(), sizes })
     }
 
+    fn restart(&mut self, same: bool) {
+        self.hot &= same;
+        self.members.clear();
+        (self.first, self.second) = (0, 1);
+    }
+
+    fn push(&mut self, columns: &Columns, row: usize) {
+        self.members.push(columns.member(row));
+    }
+
+    fn overflows(&mut self) -> bool {
+        let overflows = self.members.len() >= MAX_WAITING && self.is_hot();
+        self.hot |= overflows;
+        overflows
+    }
+
+    fn close(&mut self) {
+        if matches!(self.meeting, Meeting::Reaching { .. }) && !self.is_hot() {
+            self.members.sort_unstable_by_key(|member| (member.size, member.doc));
+        }
+    }
+
+    fn is_written(&self) -> bool {
+        self.first >= self.members.len()
+    }
+
+    fn write(&mut self, pairs: &mut PairBuilder) {
+        match self.meeting {
+            _ if self.is_hot() => self.write_each(pairs),
+            Meeting::Any { .. } => self.write_pairs(pairs, |_, _| Some(true)),
+            Meeting::Reaching { threshold, .. } => {
+                let mut last = (0, 0, None);
+                self.write_pairs(pairs, |x, y| {
+                    if (x.size, y.size) != (last.0, last.1) {
+                        last = (x.size, y.size, least_shared(x.size.into(), y.size.into(), threshold));
+                    }
+                    // This shingle, if it is the first that both have, and at most all that follow it.
+                    let most = (x.size - x.position).min(y.size - y.position);
+                    last.2.map(|least| u64::from(most) >= least)
+                });
+            }
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.members.capacity() * size_of::<Member>()
+    }
+}
+
+/// What the rows of a batch say of their documents.
+struct Columns {
+    docs: UInt64Array,
+    /// Sizes and positions.
+    sizes: Option<(UInt32Array, UInt32Array)>,
+}
+
+impl Columns {
     fn member(&self, row: usize) -> Member {
         let (size, position) =
             self.sizes.as_ref().map_or((0, 0), |(sizes, positions)| (sizes.value(row), positions.value(row)));
         Member { doc: self.docs.value(row), size, position }
-    }
-}
-
-struct Pairs {
-    input: SendableRecordBatchStream,
-    rows: Option<Rows>,
-    row: usize,
-    bucket: Bucket,
-    held: MemoryReservation,
-    batch_size: usize,
-}
-
-impl Pairs {
-    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let mut found = Found::new(self.batch_size);
-        loop {
-            // The pairs of a bucket are written when its last row has been read, and in as many batches as they need.
-            self.bucket.write(&mut found);
-            if found.is_full() || self.bucket.is_written() && !self.read_bucket().await? {
-                return found.finish();
-            }
-            tokio::task::consume_budget().await;
-        }
-    }
-
-    /// Reads on to the end of a bucket; false at the end of the input.
-    async fn read_bucket(&mut self) -> Result<bool> {
-        let mut started = false;
-        loop {
-            if let Some(rows) = &self.rows {
-                while self.row < rows.buckets.len() {
-                    let id = rows.buckets.value(self.row);
-                    if !started {
-                        self.bucket.restart(id);
-                        started = true;
-                    } else if id != self.bucket.id {
-                        self.bucket.close();
-                        return Ok(true);
-                    }
-                    self.bucket.members.push(rows.member(self.row));
-                    self.row += 1;
-                    if self.bucket.overflows() {
-                        self.bucket.hot = true;
-                        return Ok(true);
-                    }
-                }
-                self.held.try_resize(self.bucket.members.capacity() * size_of::<Member>())?;
-            }
-            let batch = self.input.next().await.transpose()?;
-            self.rows = batch.as_ref().map(Rows::try_new).transpose()?;
-            self.row = 0;
-            if self.rows.is_none() {
-                self.bucket.close();
-                return Ok(started);
-            }
-        }
     }
 }
