@@ -1,18 +1,18 @@
 //! A step whose tasks run out of memory is planned anew with more partitions, and ends in an error where that does not help.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use datafusion::error::DataFusionError;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::physical_plan::displayable;
 use resemblance::engine::{Engine, Local, Watch, session};
 use resemblance::error::{Error, Kind, Result};
 use resemblance::pipeline::{self, Existing, Outcome};
 use resemblance::sink::manifest::File;
 use tempfile::tempdir;
 
+use crate::support::around::{Around, Call, Hook};
 use crate::support::rows::{assert_rows, rows, rows_alone};
 use crate::support::*;
 
@@ -44,10 +44,9 @@ fn more_partitions_hold_what_one_cannot() {
     assert_eq!(record["recoveries"], said.lines().filter(again).count(), "{record:#}");
 }
 
-/// An engine that runs out of memory in a step: for some times, when all that the plan writes is written, or always, at
+/// Runs out of memory in a step: for some times, when all that the plan writes is written, or always, at
 /// once.
 struct Scarce {
-    engine: Local,
     step: &'static str,
     times: usize,
     /// The partitions of each step at first, where not those of the engine.
@@ -59,37 +58,23 @@ struct Scarce {
 }
 
 #[async_trait]
-impl Engine for Scarce {
-    fn session(&self) -> &SessionContext {
-        self.engine.session()
+impl Hook for Scarce {
+    fn partitions(&self, engine: &dyn Engine, bytes: u64) -> usize {
+        self.partitions.unwrap_or_else(|| engine.partitions(bytes))
     }
 
-    fn partitions(&self, bytes: u64) -> usize {
-        self.partitions.unwrap_or_else(|| self.engine.partitions(bytes))
-    }
-
-    fn bucket_bytes(&self) -> u64 {
-        self.engine.bucket_bytes()
-    }
-
-    async fn run(
-        &self,
-        step: &str,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        watch: &Watch,
-    ) -> Result<Vec<File>> {
-        if step != self.step {
-            return self.engine.run(step, plan, config, watch).await;
+    async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
+        if call.step != self.step {
+            return call.run_on(engine).await;
         }
-        let text = displayable(plan.as_ref()).indent(false).to_string();
+        let text = displayable(call.plan.as_ref()).indent(false).to_string();
         let number = {
             let mut plans = self.plans.lock().unwrap();
             plans.push(text);
             plans.len()
         };
         if self.times < usize::MAX {
-            let files = self.engine.run(step, plan, config, watch).await?;
+            let files = call.run_on(engine).await?;
             if number > self.times {
                 return Ok(files);
             }
@@ -116,10 +101,11 @@ fn scarce_from(
     write_parquet(&input, &corpus(63, 300, 40), 50);
     let job = job(&input, output, &["engine.threads=2"]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let engine = Local::new(session::session(&job.engine).unwrap());
-    let engine = Scarce { engine, step, times, partitions, plans: Mutex::default(), lost: Mutex::default() };
+    let hook = Scarce { step, times, partitions, plans: Mutex::default(), lost: Mutex::default() };
+    let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
+    let engine = Around { engine, hook };
     let ended = runtime.block_on(pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep));
-    (ended, engine)
+    (ended, engine.hook)
 }
 
 #[test]

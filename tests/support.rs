@@ -1,5 +1,6 @@
 //! What the tests share: corpora, runs in this process and as commands, tables read back.
 
+pub mod around;
 pub mod cluster;
 pub mod formats;
 pub mod garage;
