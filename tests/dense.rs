@@ -16,6 +16,7 @@ use resemblance::stage::dense;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping::{STOPPED, run_until_on};
+use crate::support::walk::least_reachable;
 use crate::support::*;
 
 type Ids = (String, String);
@@ -126,17 +127,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// The documents that the pairs connect, by the least of each.
 fn connected(pairs: &BTreeMap<Ids, f64>) -> BTreeMap<String, String> {
-    let mut least: BTreeMap<String, String> = BTreeMap::new();
-    for (a, b) in pairs.keys() {
-        let of = |id: &String, least: &BTreeMap<String, String>| least.get(id).unwrap_or(id).clone();
-        let (one, other) = (of(a, &least), of(b, &least));
-        let (to, from) = (one.clone().min(other.clone()), one.max(other));
-        for id in [a, b] {
-            least.entry(id.clone()).or_insert_with(|| id.clone());
-        }
-        least.values_mut().filter(|id| **id == from || **id == to).for_each(|id| id.clone_from(&to));
-    }
-    least
+    least_reachable(pairs.keys().cloned())
 }
 
 const METHODS: [&[&str]; 3] = [
