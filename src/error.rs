@@ -91,7 +91,7 @@ impl Error {
     pub fn interrupted() -> Self {
         Self::new(
             Kind::Interrupted,
-            "stopped; run the same command again to go on from the last finished stage",
+            "stopped; run the same command again to go on from the last finished step",
         )
     }
 
@@ -201,7 +201,7 @@ impl From<DataFusionError> for Error {
         let kind = if panicked(&error) { Kind::Bug } else { kind_of(&error) };
         let message = match kind {
             Kind::Engine | Kind::Memory => {
-                "the memory budget is too small for this stage: raise [engine] memory, or lower [engine] threads"
+                "the memory budget is too small for this step: raise [engine] memory, or lower [engine] threads"
             }
             Kind::Job => "the query cannot be planned",
             Kind::Bug => "the engine failed in a way that this program did not foresee",

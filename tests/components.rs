@@ -246,7 +246,7 @@ impl Scene {
     }
 
     fn steps(&self, name: &str) -> Vec<String> {
-        manifest(&self.output(name)).stages.into_iter().map(|stage| stage.name).collect()
+        manifest(&self.output(name)).steps.into_iter().map(|step| step.name).collect()
     }
 
     /// What is there of rounds.

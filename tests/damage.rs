@@ -62,9 +62,9 @@ fn steps(output: &Path) -> Vec<(PathBuf, Vec<PathBuf>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(output.join("_work")).unwrap().flatten() {
         if entry.path().extension().is_some_and(|extension| extension == "json") {
-            let stage: resemblance::sink::manifest::Stage =
+            let step: resemblance::sink::manifest::FinishedStep =
                 serde_json::from_slice(&std::fs::read(entry.path()).unwrap()).unwrap();
-            found.push((entry.path(), stage.files.iter().map(|file| output.join(&file.path)).collect()));
+            found.push((entry.path(), step.files.iter().map(|file| output.join(&file.path)).collect()));
         }
     }
     found.sort();

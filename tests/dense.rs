@@ -107,7 +107,7 @@ impl Output {
             pairs: pairs(output),
             clusters: strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect(),
             counts: manifest.counts,
-            steps: manifest.stages.into_iter().map(|stage| stage.name).collect(),
+            steps: manifest.steps.into_iter().map(|step| step.name).collect(),
             warnings: manifest.warnings,
         }
     }
@@ -321,7 +321,7 @@ fn too_many_pairs_are_foretold() {
         assert!(!output.join("manifest.json").exists());
         // The same job under another limit takes up what was done, and that is all that comes before.
         let done = run(&scene.job(&name, sets)).unwrap();
-        let steps: Vec<&str> = done.manifest.stages.iter().map(|stage| stage.name.as_str()).collect();
+        let steps: Vec<&str> = done.manifest.steps.iter().map(|step| step.name.as_str()).collect();
         let without_sample = steps.iter().filter(|step| **step != "sample").copied().collect::<Vec<_>>();
         let begun = without_sample.iter().position(|step| *step == not_begun).unwrap();
         assert_eq!(done.steps_reused, begun, "{sets:?}: {steps:?}");
@@ -352,8 +352,8 @@ fn a_run_that_ends_for_too_many_pairs_says_so_in_its_record() {
     assert!(said.contains("output.max_pairs allows 100"), "{said}");
     let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["exit_code"], 4, "{record}");
-    let stages = record["stages"].as_array().unwrap();
-    assert!(stages.iter().all(|stage| stage["name"] != "scores"), "{record}");
+    let steps = record["stages"].as_array().unwrap();
+    assert!(steps.iter().all(|step| step["name"] != "scores"), "{record}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn job_over(format: &Format, input: &Path, output: &Path, sets: &[&str]) -> Job 
 }
 
 fn steps(output: &Path) -> Vec<String> {
-    manifest(output).stages.into_iter().map(|step| step.name).collect()
+    manifest(output).steps.into_iter().map(|step| step.name).collect()
 }
 
 fn columns(output: &Path) -> Vec<String> {

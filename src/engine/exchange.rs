@@ -1,7 +1,7 @@
 //! The exchange of one machine: rows go to buckets by the hash of their key, and a bucket is read when its turn comes.
 //!
 //! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster the same
-//! plan has a stage of as many partitions in its place. The engine's own node runs all partitions above it at once and
+//! plan has a query stage of as many partitions in its place. The engine's own node runs all partitions above it at once and
 //! each of them holds something; here the rows wait, in memory while the pool has room and else on disk, so that there may
 //! be as many buckets as the data needs and no more of them are open than there are threads.
 

@@ -71,7 +71,7 @@ impl Engine for Local {
                 },
                 _ = glance.tick() => {
                     let (rows_in, rows_out) = rows_so_far(&plan);
-                    watch.progress.stage_advances(rows_in, rows_out);
+                    watch.progress.step_advances(rows_in, rows_out);
                 }
             }
         }

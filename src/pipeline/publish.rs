@@ -14,7 +14,7 @@ use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
-use crate::sink::manifest::{Input, Run as Manifest, StageTime, Table};
+use crate::sink::manifest::{Input, Run as Manifest, StepTime, Table};
 use crate::sink::names::Attempt;
 use crate::sink::process::boot;
 use crate::sink::{Layout, attempt, check, garbage};
@@ -98,9 +98,9 @@ pub(super) async fn publish(
         source: steps.source().clone(),
         counts,
         rejects,
-        stages: steps
+        steps: steps
             .times()
-            .map(|(name, rows, seconds)| StageTime { name: name.to_owned(), seconds, rows })
+            .map(|(name, rows, seconds)| StepTime { name: name.to_owned(), seconds, rows })
             .collect(),
         tables: tables
             .iter()

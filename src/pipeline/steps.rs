@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::plan::OperatorExec;
 use crate::schema::{SourceTypes, Table};
 use crate::sink::claim::Claim;
-use crate::sink::manifest::{File, Stage};
+use crate::sink::manifest::{File, FinishedStep};
 use crate::sink::write::Write;
 use crate::sink::{Layout, check, read};
 
@@ -37,7 +37,7 @@ pub(super) struct Steps<'a> {
     source: SourceTypes,
     walk: Mutex<Walk>,
     /// Steps of an earlier attempt, each checked once.
-    earlier: Mutex<BTreeMap<String, Stage>>,
+    earlier: Mutex<BTreeMap<String, FinishedStep>>,
 }
 
 /// How far a run is.
@@ -49,7 +49,7 @@ struct Walk {
     /// Steps that an earlier run had finished.
     reused: usize,
     /// The steps that are done, by their place among those that have begun.
-    done: BTreeMap<usize, Stage>,
+    done: BTreeMap<usize, FinishedStep>,
 }
 
 impl<'a> Steps<'a> {
@@ -113,7 +113,8 @@ impl<'a> Steps<'a> {
     /// (name, rows, seconds) of every step so far.
     pub(super) fn times(&self) -> impl Iterator<Item = (String, u64, f64)> {
         let walk = self.walk();
-        let times = walk.done.values().map(|stage| (stage.stage.clone(), rows_of(stage), stage.seconds));
+        let times =
+            walk.done.values().map(|finished| (finished.step.clone(), rows_of(finished), finished.seconds));
         times.collect::<Vec<_>>().into_iter()
     }
 
@@ -136,22 +137,24 @@ impl<'a> Steps<'a> {
     }
 
     /// The step as an earlier attempt finished it; none where it has to be done, also since what it wrote is damaged.
-    async fn find(&self, step: Step) -> Result<Option<Stage>> {
+    async fn find(&self, step: Step) -> Result<Option<FinishedStep>> {
         let name = step.name();
-        if let Some(stage) = self.earlier().get(name.as_ref()) {
-            return Ok(Some(stage.clone()));
+        if let Some(finished) = self.earlier().get(name.as_ref()) {
+            return Ok(Some(finished.clone()));
         }
         let inside = Layout::step(&name, &self.key);
-        let damage = match self.output.read::<Stage>(&inside).await {
+        let damage = match self.output.read::<FinishedStep>(&inside).await {
             Ok(None) => return Ok(None),
             // The names of step manifests hold half of the fingerprint: this is another run's.
-            Ok(Some(stage)) if stage.fingerprint != self.fingerprint => "it is another run's".to_owned(),
-            Ok(Some(stage)) => {
-                let damage = check::bytes(self.output, &stage.files.iter().collect::<Vec<_>>()).await?;
+            Ok(Some(finished)) if finished.fingerprint != self.fingerprint => {
+                "it is another run's".to_owned()
+            }
+            Ok(Some(finished)) => {
+                let damage = check::bytes(self.output, &finished.files.iter().collect::<Vec<_>>()).await?;
                 match damage.first() {
                     None => {
-                        self.earlier().insert(name.into_owned(), stage.clone());
-                        return Ok(Some(stage));
+                        self.earlier().insert(name.into_owned(), finished.clone());
+                        return Ok(Some(finished));
                     }
                     Some(first) => first.to_string(),
                 }
@@ -176,14 +179,15 @@ impl<'a> Steps<'a> {
     pub(super) async fn remove(&self, step: Step) {
         let name = step.name();
         self.earlier().remove(name.as_ref());
-        let written = self.walk().done.values().find(|stage| stage.stage == name).map(|s| s.files.clone());
+        let written =
+            self.walk().done.values().find(|finished| finished.step == name).map(|s| s.files.clone());
         let Some(files) = written else { return };
         if let Err(error) = self.output.remove_step(&name, &self.key, &files).await {
             tracing::debug!(%error, %step, "what an earlier step wrote could not be removed");
         }
     }
 
-    fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, Stage>> {
+    fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, FinishedStep>> {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -227,27 +231,27 @@ impl<'a> Steps<'a> {
             walk.begun += 1;
             (walk.begun, walk.total)
         };
-        progress.stage_begins(&name, number, total);
-        if let Some(stage) = self.find(step).await? {
-            progress.stage_ends(&name, rows_of(&stage), stage.seconds, true);
+        progress.step_begins(&name, number, total);
+        if let Some(finished) = self.find(step).await? {
+            progress.step_ends(&name, rows_of(&finished), finished.seconds, true);
             let mut walk = self.walk();
             walk.reused += 1;
-            walk.done.insert(number, stage);
+            walk.done.insert(number, finished);
             return Ok(());
         }
         let began = Instant::now();
         engine.prepare(self.watch).await?;
         let files = self.write(engine, step, bytes, frames).await?;
         let seconds = began.elapsed().as_secs_f64();
-        let stage = Stage {
-            stage: name.clone().into_owned(),
+        let finished = FinishedStep {
+            step: name.clone().into_owned(),
             fingerprint: self.fingerprint.to_owned(),
             seconds,
             files,
         };
-        let stage = self.publish(step, stage).await?;
-        progress.stage_ends(&name, rows_of(&stage), seconds, false);
-        self.walk().done.insert(number, stage);
+        let finished = self.publish(step, finished).await?;
+        progress.step_ends(&name, rows_of(&finished), seconds, false);
+        self.walk().done.insert(number, finished);
         Ok(())
     }
 
@@ -334,9 +338,9 @@ impl<'a> Steps<'a> {
     }
 
     /// Writes the step's manifest; where another run of the same job was faster, its step is the one that counts.
-    async fn publish(&self, step: Step, stage: Stage) -> Result<Stage> {
-        if self.output.create(&Layout::step(&stage.stage, &self.key), &stage).await? {
-            return Ok(stage);
+    async fn publish(&self, step: Step, finished: FinishedStep) -> Result<FinishedStep> {
+        if self.output.create(&Layout::step(&finished.step, &self.key), &finished).await? {
+            return Ok(finished);
         }
         match self.find(step).await? {
             Some(other) => Ok(other),
@@ -398,10 +402,10 @@ fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// The rows that a step is known by: those of its public tables, or of all where it has none.
-fn rows_of(stage: &Stage) -> u64 {
+fn rows_of(finished: &FinishedStep) -> u64 {
     let public = |file: &&File| Table::named(&file.table).is_some();
-    match stage.files.iter().any(|file| public(&file)) {
-        true => stage.files.iter().filter(public).map(|f| f.rows).sum(),
-        false => stage.files.iter().map(|f| f.rows).sum(),
+    match finished.files.iter().any(|file| public(&file)) {
+        true => finished.files.iter().filter(public).map(|f| f.rows).sum(),
+        false => finished.files.iter().map(|f| f.rows).sum(),
     }
 }

@@ -71,11 +71,11 @@ impl<'a> Bench<'a> {
             return Err(stopped());
         }
         self.done += 1;
-        self.watch.progress.stage_begins(name, self.done, self.total);
+        self.watch.progress.step_begins(name, self.done, self.total);
         let began = Instant::now();
         let (made, rows) = work.await?;
         let seconds = began.elapsed().as_secs_f64();
-        self.watch.progress.stage_ends(name, rows, seconds, false);
+        self.watch.progress.step_ends(name, rows, seconds, false);
         Ok((made, seconds))
     }
 }

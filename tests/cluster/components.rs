@@ -25,7 +25,7 @@ fn components_beyond_the_drivers_memory_are_those_of_one_process() {
         pipeline::run(&job, &engine, &watch, Existing::Keep).await.unwrap();
         assert!(pool.granted_and_refused().1 > 0);
     });
-    let rounds = manifest(&output).stages.iter().filter(|step| step.name.contains("_star_")).count();
+    let rounds = manifest(&output).steps.iter().filter(|step| step.name.contains("_star_")).count();
     assert!(rounds >= 4, "{rounds} steps of rounds");
     assert_rows(&output, &rows(&alone), "components in rounds");
 }

@@ -129,11 +129,11 @@ impl Cluster {
         if now == last {
             return false;
         }
-        if now.stages_done < last.stages_done || now.lost > last.lost {
+        if now.query_stages_done < last.query_stages_done || now.lost > last.lost {
             watch.progress.recovering("what an executor had done is lost, and is done again");
         }
-        watch.progress.tasks(now.done, now.tasks, now.stages_done, now.stages);
-        watch.progress.stage_advances(now.rows_in, now.rows_out);
+        watch.progress.tasks(now.done, now.tasks, now.query_stages_done, now.query_stages);
+        watch.progress.step_advances(now.rows_in, now.rows_out);
         true
     }
 
@@ -278,7 +278,7 @@ impl Engine for Cluster {
         config: &SessionConfig,
         watch: &Watch,
     ) -> Result<Vec<File>> {
-        // The rows of a final stage of many partitions are lost with the executor that had written one of them.
+        // The rows of a final query stage of many partitions are lost with the executor that had written one of them.
         let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(plan)?));
         let mut attempts = 0;
         loop {

@@ -45,7 +45,7 @@ pub(super) fn read(error: &DataFusionError) -> Failure {
         None => text.contains(EXHAUSTED),
     };
     if exhausted {
-        let advice = "a task's share of an executor's memory is too small for this stage: start the executors with \
+        let advice = "a task's share of an executor's memory is too small for this step: start the executors with \
                       more --memory or fewer --vcores";
         let cause = told.map_or_else(|| first_line(&text), |own| own.one_line());
         return Failure::Final(Error::new(Kind::Memory, advice).because(cause));
