@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use resemblance::clusters::Components;
 use resemblance::engine::{Local, session};
 use resemblance::job::{Engine, Job};
-use resemblance::pipeline::Existing;
+use resemblance::pipeline::OnExisting;
 use resemblance::stage::components::{components, edges, large_star, low_ends, small_star};
 use tempfile::tempdir;
 
@@ -237,7 +237,7 @@ impl Scene {
         let job = self.job(&self.output(name));
         let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
         let (engine, pool) = Refusing::around(engine, room);
-        let (ended, failed) = run_until_on(Box::new(engine), &job, Existing::Keep, at);
+        let (ended, failed) = run_until_on(Box::new(engine), &job, OnExisting::Fail, at);
         assert_eq!(failed, at != usize::MAX, "{ended:?}");
         assert!(failed || ended.is_ok(), "{ended:?}");
         let (granted, refused) = pool.granted_and_refused();

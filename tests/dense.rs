@@ -11,7 +11,7 @@ use resemblance::engine::{Local, session};
 use resemblance::error::Kind;
 use resemblance::job::{Engine, Job};
 use resemblance::operator::dense::DensePairs;
-use resemblance::pipeline::Existing;
+use resemblance::pipeline::OnExisting;
 use resemblance::stage::dense;
 use tempfile::{TempDir, tempdir};
 
@@ -287,9 +287,9 @@ fn a_run_that_ends_between_rounds_is_taken_up_again() {
         let name = format!("ended before {}", whole.steps[plan]);
         let job = scene.job(&name, &sets);
         let engine = || Box::new(Local::new(session::session(&job.engine).unwrap()));
-        let (ended, failed) = run_until_on(engine(), &job, Existing::Keep, plan);
+        let (ended, failed) = run_until_on(engine(), &job, OnExisting::Fail, plan);
         assert!(failed && ended.unwrap_err().to_string().contains(STOPPED), "{name}");
-        let (outcome, _) = run_until_on(engine(), &job, Existing::Keep, usize::MAX);
+        let (outcome, _) = run_until_on(engine(), &job, OnExisting::Fail, usize::MAX);
         assert_eq!(outcome.unwrap().steps_reused, plan, "{name}");
         let output = scene.folder.path().join(&name);
         assert_eq!(tables(&output), expected, "{name}");

@@ -11,10 +11,10 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext, col};
-use resemblance::engine::{Engine, Local, Watch, session};
+use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Kind, Result};
 use resemblance::job::{self, Job};
-use resemblance::pipeline::{self, Existing};
+use resemblance::pipeline::{self, OnExisting};
 use resemblance::sink::manifest::File;
 use resemblance::source::{self, Selection};
 use tempfile::tempdir;
@@ -226,7 +226,7 @@ fn a_source_that_changed_between_the_readings_is_an_error() {
             let job = job_over(&format, &input, &output, &["lsh.hot_bucket=256"]);
             let engine = Box::new(Local::new(session));
             let engine = Around { engine, hook: After { step: "positions", then } };
-            pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep).await
+            pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail).await
         });
         let error = ended.map(|outcome| outcome.manifest.counts).expect_err(format.name);
         assert_eq!(error.kind(), Kind::Input, "{error:?}");

@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::displayable;
-use resemblance::engine::{Engine, Local, Watch, session};
+use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Kind, Result};
-use resemblance::pipeline::{self, Existing, Outcome};
+use resemblance::pipeline::{self, OnExisting, Outcome};
 use resemblance::sink::manifest::File;
 use tempfile::tempdir;
 
@@ -104,7 +104,7 @@ fn scarce_from(
     let hook = Scarce { step, times, partitions, plans: Mutex::default(), lost: Mutex::default() };
     let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
     let engine = Around { engine, hook };
-    let ended = runtime.block_on(pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep));
+    let ended = runtime.block_on(pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail));
     (ended, engine.hook)
 }
 

@@ -15,10 +15,10 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use resemblance::engine::{Cluster, Engine, Local, Watch, session};
+use resemblance::engine::{Cluster, Engine, Local, RunControl, session};
 use resemblance::error::Result;
 use resemblance::job::Job;
-use resemblance::pipeline::{self, Existing};
+use resemblance::pipeline::{self, OnExisting};
 use resemblance::sink::manifest::File;
 use tempfile::tempdir;
 
@@ -90,7 +90,7 @@ async fn cluster(job: &Job) -> Box<dyn Engine> {
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let settings = job.engine.cluster.clone().unwrap();
     let cluster = resemblance::job::Cluster { scheduler, ..settings };
-    Box::new(Cluster::connect(&job.engine, &cluster, &Watch::nobody()).await.unwrap())
+    Box::new(Cluster::connect(&job.engine, &cluster, &RunControl::detached()).await.unwrap())
 }
 
 fn plans(name: &str, sets: &[&str]) {
@@ -113,7 +113,7 @@ fn compare(name: &str, sets: &[&str], engine: impl AsyncFn(&Job) -> Box<dyn Engi
         let local = Local::new(planner.session().clone());
         let hook = Recording { local, show, plans: Mutex::default() };
         let engine = Around { engine: planner, hook };
-        pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep).await.unwrap();
+        pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail).await.unwrap();
         engine.hook.plans.into_inner().unwrap()
     });
     // Components are found in this process, from rows that it holds.

@@ -22,9 +22,9 @@ use datafusion::arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_in
 use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use resemblance::engine::{Local, Watch, session};
+use resemblance::engine::{Local, RunControl, session};
 use resemblance::job::{self, Job};
-use resemblance::pipeline::{self, Existing, Outcome};
+use resemblance::pipeline::{self, OnExisting, Outcome};
 use resemblance::sink::manifest::Run;
 
 /// A document of a test corpus.
@@ -166,7 +166,7 @@ pub fn run_with(
         let state =
             datafusion::execution::SessionStateBuilder::new_from_existing(state).with_config(config).build();
         let engine = Local::new(datafusion::prelude::SessionContext::new_with_state(state));
-        pipeline::run(job, &engine, &Watch::nobody(), Existing::Keep).await
+        pipeline::run(job, &engine, &RunControl::detached(), OnExisting::Fail).await
     })
 }
 

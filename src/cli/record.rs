@@ -90,7 +90,7 @@ pub(super) struct Ended<'a> {
 
 impl Ended<'_> {
     /// The record of a run that ended well, as JSON.
-    pub(super) fn well(&self, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
+    pub(super) fn success(&self, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         let lines = rows::json_lines(pairs)?;
         let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
         Ok(self.record(
@@ -105,7 +105,7 @@ impl Ended<'_> {
     }
 
     /// The record of a run that `error` ended, as JSON: how far it came, in place of a manifest.
-    pub(super) fn badly(&self, error: &Error) -> String {
+    pub(super) fn failure(&self, error: &Error) -> String {
         self.record(
             error.kind().exit_code(),
             json!({

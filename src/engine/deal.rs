@@ -46,7 +46,7 @@ struct Deal {
 
 /// What the output partitions share.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct DealState {
     batches: Option<Arc<Dealt>>,
     /// Output partitions that were asked for.
     asked: usize,
@@ -69,7 +69,7 @@ impl Description for Deal {
     const NAME: &'static str = "DealExec";
     const COUNTS_ROWS: bool = false;
 
-    type Shared = Mutex<Table>;
+    type Shared = Mutex<DealState>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let input = only_input(Self::NAME, inputs)?;
@@ -77,17 +77,17 @@ impl Description for Deal {
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
-        let mut table = task.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if table.asked == self.partitions {
+        let mut state = task.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.asked == self.partitions {
             return internal_err!("batches were dealt to all partitions already");
         }
-        let dealt = match table.batches.take() {
+        let dealt = match state.batches.take() {
             Some(dealt) => dealt,
             None => Arc::new(self.read(only_input(Self::NAME, task.inputs)?, &task.context)),
         };
-        table.asked += 1;
+        state.asked += 1;
         // The last one to ask takes the node's own share: the reading ends with the streams.
-        table.batches = (table.asked < self.partitions).then(|| Arc::clone(&dealt));
+        state.batches = (state.asked < self.partitions).then(|| Arc::clone(&dealt));
         let batches = stream::unfold(dealt, |dealt| async move {
             let next = dealt.batches.lock().await.recv().await?;
             Some((next, dealt))

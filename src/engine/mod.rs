@@ -47,7 +47,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// When there is nothing, also after a time.
-    async fn prepare(&self, _watch: &Watch) -> Result<()> {
+    async fn prepare(&self, _control: &RunControl) -> Result<()> {
         Ok(())
     }
 
@@ -95,13 +95,13 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// What the plan's operators say, [`crate::error::Kind::Memory`] when a task had too little of it, or
-    /// [`crate::error::Kind::Interrupted`] when `watch` was told to stop.
+    /// [`crate::error::Kind::Interrupted`] when `control` was told to stop.
     async fn run(
         &self,
         step: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
-        watch: &Watch,
+        control: &RunControl,
     ) -> Result<Vec<File>>;
 }
 
@@ -109,25 +109,25 @@ pub trait Engine: Send + Sync {
 ///
 /// # Errors
 /// When the folder for spills cannot be made, or no cluster answers.
-pub async fn open(engine: &job::Engine, watch: &Watch) -> Result<Box<dyn Engine>> {
+pub async fn open(engine: &job::Engine, control: &RunControl) -> Result<Box<dyn Engine>> {
     Ok(match &engine.cluster {
         None => Box::new(Local::new(session::session(engine)?)),
-        Some(cluster) => Box::new(Cluster::connect(engine, cluster, watch).await?),
+        Some(cluster) => Box::new(Cluster::connect(engine, cluster, control).await?),
     })
 }
 
-/// A run's lifeline: a way to stop it, and somebody who is told how far it is.
+/// What controls a run from outside: a way to stop it, and somebody who is told how far it is.
 #[derive(Clone)]
-pub struct Watch {
+pub struct RunControl {
     /// Stops the run when it is cancelled.
     pub stop: CancellationToken,
     /// Is told how far the run is.
     pub progress: Arc<dyn Progress>,
 }
 
-impl Watch {
-    /// Nobody watches and nobody stops it.
-    pub fn nobody() -> Self {
+impl RunControl {
+    /// Nobody stops the run, and nobody is told how far it is.
+    pub fn detached() -> Self {
         Self { stop: CancellationToken::new(), progress: Arc::new(Silent) }
     }
 }

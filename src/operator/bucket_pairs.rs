@@ -36,10 +36,10 @@ pub(super) fn rows_schema() -> datafusion::arrow::datatypes::SchemaRef {
 /// Which documents of a bucket are paired: (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> the columns of
 /// [`schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum Meeting {
+pub enum PairRule {
     /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself in place of pairs,
     /// whose number would be quadratic. The input is (bucket, doc).
-    Any {
+    All {
         /// Documents in a bucket, at most.
         hot: u64,
     },
@@ -52,7 +52,7 @@ pub enum Meeting {
     /// duplicate detection*, WWW 2008, sections 3 and 4.1.
     ///
     /// A bucket of more than `dense` documents yields each of them by itself in place of pairs: see [`super::dense`].
-    Reaching {
+    MinJaccard {
         /// The least similarity.
         threshold: f64,
         /// Documents in a bucket, at most; none for any number.
@@ -60,29 +60,29 @@ pub enum Meeting {
     },
 }
 
-impl Meeting {
+impl PairRule {
     /// Documents of a bucket, at most, for pairs to be made of them.
     fn most(self) -> u64 {
         match self {
-            Meeting::Any { hot } => hot,
-            Meeting::Reaching { dense, .. } => dense.unwrap_or(u64::MAX),
+            PairRule::All { hot } => hot,
+            PairRule::MinJaccard { dense, .. } => dense.unwrap_or(u64::MAX),
         }
     }
 }
 
-impl fmt::Display for Meeting {
+impl fmt::Display for PairRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Meeting::Any { hot } => write!(f, "buckets of {hot} or fewer"),
-            Meeting::Reaching { threshold, dense: None } => write!(f, "jaccard >= {threshold}"),
-            Meeting::Reaching { threshold, dense: Some(dense) } => {
+            PairRule::All { hot } => write!(f, "buckets of {hot} or fewer"),
+            PairRule::MinJaccard { threshold, dense: None } => write!(f, "jaccard >= {threshold}"),
+            PairRule::MinJaccard { threshold, dense: Some(dense) } => {
                 write!(f, "jaccard >= {threshold}, buckets of {dense} or fewer")
             }
         }
     }
 }
 
-impl Description for Meeting {
+impl Description for PairRule {
     const NAME: &'static str = "BucketPairsExec";
 
     type Shared = ();
@@ -92,16 +92,16 @@ impl Description for Meeting {
         let columns = only_input(Self::NAME, inputs)?.schema();
         let types: Vec<_> = columns.fields().iter().map(|f| f.data_type().clone()).collect();
         let expected = match self {
-            Meeting::Any { .. } => vec![UInt64, UInt64],
-            Meeting::Reaching { .. } => vec![UInt64, UInt64, UInt32, UInt32],
+            PairRule::All { .. } => vec![UInt64, UInt64],
+            PairRule::MinJaccard { .. } => vec![UInt64, UInt64, UInt32, UInt32],
         };
         if types != expected {
             return plan_err!("the pairs of a bucket are made of columns of {expected:?}, not of {types:?}");
         }
         let bucket: Arc<dyn PhysicalExpr> = Arc::new(Column::new(columns.field(0).name(), 0));
         let requirement = match self {
-            Meeting::Any { .. } => Requirement::keyed(bucket),
-            Meeting::Reaching { .. } => Requirement::sorted_by(bucket),
+            PairRule::All { .. } => Requirement::keyed(bucket),
+            PairRule::MinJaccard { .. } => Requirement::sorted_by(bucket),
         };
         Shape::over(inputs, schema(), vec![requirement])
     }
@@ -109,8 +109,8 @@ impl Description for Meeting {
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
         let (rows, context) = (task.rows_of(0)?, task.context);
         let input = match *self {
-            Meeting::Reaching { .. } => rows,
-            Meeting::Any { .. } => {
+            PairRule::MinJaccard { .. } => rows,
+            PairRule::All { .. } => {
                 let schema = rows.schema();
                 let together = stream::once(by_bucket(rows, Arc::clone(&context))).try_flatten();
                 Box::pin(RecordBatchStreamAdapter::new(schema, together))
@@ -136,7 +136,7 @@ const MAX_WAITING: usize = 1 << 16;
 /// The documents of the bucket being read, and how far its pairs have been written.
 #[derive(Debug)]
 struct BucketMembers {
-    meeting: Meeting,
+    rule: PairRule,
     members: Vec<Member>,
     /// Whether it is known to be hot before all of its members are there.
     hot: bool,
@@ -146,13 +146,13 @@ struct BucketMembers {
 }
 
 impl BucketMembers {
-    fn new(meeting: Meeting) -> Self {
-        Self { meeting, members: Vec::new(), hot: false, first: 0, second: 1 }
+    fn new(rule: PairRule) -> Self {
+        Self { rule, members: Vec::new(), hot: false, first: 0, second: 1 }
     }
 
     /// Whether it has too many members for pairs to be made of them.
     fn is_hot(&self) -> bool {
-        self.hot || self.members.len() as u64 > self.meeting.most()
+        self.hot || self.members.len() as u64 > self.rule.most()
     }
 
     fn write_each(&mut self, pairs: &mut PairBuilder) {
@@ -219,7 +219,7 @@ impl Bucket for BucketMembers {
     }
 
     fn close(&mut self) {
-        if matches!(self.meeting, Meeting::Reaching { .. }) && !self.is_hot() {
+        if matches!(self.rule, PairRule::MinJaccard { .. }) && !self.is_hot() {
             self.members.sort_unstable_by_key(|member| (member.size, member.doc));
         }
     }
@@ -229,10 +229,10 @@ impl Bucket for BucketMembers {
     }
 
     fn write(&mut self, pairs: &mut PairBuilder) {
-        match self.meeting {
+        match self.rule {
             _ if self.is_hot() => self.write_each(pairs),
-            Meeting::Any { .. } => self.write_pairs(pairs, |_, _| Some(true)),
-            Meeting::Reaching { threshold, .. } => {
+            PairRule::All { .. } => self.write_pairs(pairs, |_, _| Some(true)),
+            PairRule::MinJaccard { threshold, .. } => {
                 let mut last = (0, 0, None);
                 self.write_pairs(pairs, |x, y| {
                     if (x.size, y.size) != (last.0, last.1) {

@@ -41,7 +41,7 @@ pub struct Pass {
 }
 
 /// Which pairs of a dense bucket are made. Of all, those whose similarity can reach the threshold as far as the bucket
-/// tells: see [`super::bucket_pairs::Meeting::Reaching`].
+/// tells: see [`super::bucket_pairs::PairRule::MinJaccard`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DensePairs {
     /// Each leader of this round, from 1, with each other document that has no leader, in the first [`LINKING_ROUNDS`] also

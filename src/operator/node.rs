@@ -17,7 +17,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use datafusion::prelude::DataFrame;
 use serde::{Deserialize, Serialize};
 
-use super::bucket_pairs::Meeting;
+use super::bucket_pairs::PairRule;
 use super::dense::Pass;
 use super::prefixes::Prefixes;
 use super::score::Scoring;
@@ -28,7 +28,7 @@ use crate::plan::{Description, OperatorExec};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Operator {
     /// Over one input (bucket, doc, ..): see [`super::bucket_pairs`].
-    BucketPairs(Meeting),
+    BucketPairs(PairRule),
     /// Over one input (token, doc, size, position, state): see [`super::dense`].
     Dense(Pass),
     /// Over one input (tokens): see [`super::token_counts`].
@@ -77,7 +77,7 @@ impl Operator {
     /// When `inputs` are not what the operator takes.
     pub fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         match self.clone() {
-            Operator::BucketPairs(meeting) => OperatorExec::plan(meeting, inputs),
+            Operator::BucketPairs(rule) => OperatorExec::plan(rule, inputs),
             Operator::Dense(pass) => OperatorExec::plan(pass, inputs),
             Operator::TokenCounts(counts) => OperatorExec::plan(counts, inputs),
             Operator::Prefixes(prefixes) => OperatorExec::plan(prefixes, inputs),

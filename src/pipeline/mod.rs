@@ -23,7 +23,7 @@ use std::sync::Arc;
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col};
 
-use crate::engine::{Engine, Watch};
+use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Kind, Result};
 use crate::job::{DuplicateIds, Job, ShingleHash, fingerprint};
 use crate::schema::Table;
@@ -31,9 +31,9 @@ use crate::sink::claim::{self, Claim};
 use crate::sink::names::Attempt;
 use crate::sink::{Layout, attempt};
 use crate::{source, stage};
-use numbers::{apart, keys_of};
+use numbers::{keys_of, spawn};
 use outcome::finished;
-pub use outcome::{Existing, Outcome};
+pub use outcome::{OnExisting, Outcome};
 use publish::publish;
 use replaced::Replaced;
 use scoring::{candidates, scores};
@@ -49,9 +49,14 @@ use tables::WorkTable;
 /// the other. A finished output is replaced only when the new one is whole.
 ///
 /// # Errors
-/// By kind: the job does not fit its input, input or storage fail, the engine cannot go on, or `watch` stopped it.
+/// By kind: the job does not fit its input, input or storage fail, the engine cannot go on, or `control` stopped it.
 /// The output then is what it was, and what the finished steps wrote is used by the next run.
-pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existing) -> Result<Outcome> {
+pub async fn run(
+    job: &Job,
+    engine: &dyn Engine,
+    control: &RunControl,
+    existing: OnExisting,
+) -> Result<Outcome> {
     let session = engine.session();
     let output = Layout::open(session, &job.output.url)?;
     let attempt = Attempt::random();
@@ -62,7 +67,7 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
         let listed = source::list(session, &job.source).await?;
         overlap::refuse_files(&output, &listed)?;
         let fingerprint = fingerprint(job, &listed.inputs());
-        if existing == Existing::Keep
+        if existing == OnExisting::Fail
             && let Some(finished) = finished(&output, &fingerprint).await?
         {
             return Ok(finished);
@@ -79,7 +84,7 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
                     claim: &claim,
                     fingerprint: &fingerprint,
                 };
-                let ended = run.watched(watch, read).await;
+                let ended = run.watched(control, read).await;
                 if let Err(error) = claim.release().await {
                     tracing::warn!("this run's claim on {} could not be taken back: {error}", output.shown());
                 }
@@ -91,8 +96,8 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
             tracing::warn!("{holder} writes to {}: this run waits for its end", output.shown());
             waited_for = Some(holder);
         }
-        claim::wait(&output, &mut others, &watch.stop).await?;
-        if watch.stop.is_cancelled() {
+        claim::wait(&output, &mut others, &control.stop).await?;
+        if control.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
     }
@@ -103,7 +108,7 @@ struct Run<'a> {
     job: &'a Job,
     listed: &'a source::Listed,
     engine: &'a dyn Engine,
-    existing: Existing,
+    existing: OnExisting,
     output: &'a Layout,
     claim: &'a Claim,
     fingerprint: &'a str,
@@ -111,9 +116,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Runs until it is done, is stopped, or loses the output.
-    async fn watched(&self, watch: &Watch, read: source::Documents) -> Result<Outcome> {
-        let stop = watch.stop.child_token();
-        let inner = Watch { stop: stop.clone(), progress: Arc::clone(&watch.progress) };
+    async fn watched(&self, control: &RunControl, read: source::Documents) -> Result<Outcome> {
+        let stop = control.stop.child_token();
+        let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };
         let lost = self.claim.lost();
         let ended = tokio::select! {
             ended = self.steps(&inner, read) => ended,
@@ -129,10 +134,10 @@ impl Run<'_> {
         }
     }
 
-    async fn steps(&self, watch: &Watch, read: source::Documents) -> Result<Outcome> {
+    async fn steps(&self, control: &RunControl, read: source::Documents) -> Result<Outcome> {
         let Self { job, listed, engine, existing, output, claim, fingerprint } = *self;
         // Somebody may have finished since it was looked at.
-        if existing == Existing::Keep
+        if existing == OnExisting::Fail
             && let Some(finished) = finished(output, fingerprint).await?
         {
             return Ok(finished);
@@ -153,14 +158,14 @@ impl Run<'_> {
         }
         let key = replaced.key(fingerprint, existing);
         let mut steps =
-            Steps::new(engine, output, claim, watch, fingerprint, key, job).over(read.types.clone());
+            Steps::new(engine, output, claim, control, fingerprint, key, job).over(read.types.clone());
         let documents = match job.source.duplicate_ids {
             DuplicateIds::Error => stage::documents::documents(read.frame)?,
             DuplicateIds::Reject => without_duplicates(&mut steps, job, read.frame).await?,
         };
         sketches(&mut steps, job, documents).await?;
         let repeated = stage::duplicates::repeated(steps.table(WorkTable::Keys)?, NAMED_DUPLICATES)?;
-        let (repeated, ()) = futures::try_join!(apart(keys_of(repeated)), groups(&mut steps))?;
+        let (repeated, ()) = futures::try_join!(spawn(keys_of(repeated)), groups(&mut steps))?;
         refuse_duplicates(&steps, &repeated).await?;
         let sketches = Sketches { job, listed };
         let candidates = candidates(&mut steps, &sketches).await?;

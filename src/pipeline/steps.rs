@@ -12,7 +12,7 @@ use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 
 use super::step::Step;
 use super::tables::AnyTable;
-use crate::engine::{Engine, Local, Watch, session};
+use crate::engine::{Engine, Local, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
 use crate::plan::OperatorExec;
@@ -27,7 +27,7 @@ pub(super) struct Steps<'a> {
     engine: &'a dyn Engine,
     output: &'a Layout,
     claim: &'a Claim,
-    watch: &'a Watch,
+    control: &'a RunControl,
     fingerprint: &'a str,
     /// What the names of its step manifests bear: the steps of a run that replaces a result are not those of the run that
     /// made it.
@@ -57,7 +57,7 @@ impl<'a> Steps<'a> {
         engine: &'a dyn Engine,
         output: &'a Layout,
         claim: &'a Claim,
-        watch: &'a Watch,
+        control: &'a RunControl,
         fingerprint: &'a str,
         key: String,
         job: &'a Job,
@@ -66,7 +66,7 @@ impl<'a> Steps<'a> {
             engine,
             output,
             claim,
-            watch,
+            control,
             fingerprint,
             key,
             job,
@@ -102,7 +102,7 @@ impl<'a> Steps<'a> {
     }
 
     pub(super) fn stopped(&self) -> bool {
-        self.watch.stop.is_cancelled()
+        self.control.stop.is_cancelled()
     }
 
     /// Steps that an earlier run had finished.
@@ -225,7 +225,7 @@ impl<'a> Steps<'a> {
         frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
     ) -> Result<()> {
         let name = step.name();
-        let progress = &self.watch.progress;
+        let progress = &self.control.progress;
         let (number, total) = {
             let mut walk = self.walk();
             walk.begun += 1;
@@ -240,7 +240,7 @@ impl<'a> Steps<'a> {
             return Ok(());
         }
         let began = Instant::now();
-        engine.prepare(self.watch).await?;
+        engine.prepare(self.control).await?;
         let files = self.write(engine, step, bytes, frames).await?;
         let seconds = began.elapsed().as_secs_f64();
         let finished = FinishedStep {
@@ -275,7 +275,7 @@ impl<'a> Steps<'a> {
         let mut written = 0;
         while let Some(frame) = made.get(written) {
             let plan = self.plan(step, frame.clone(), &config, partitions).await?;
-            let error = match engine.run(&step.name(), plan, &config, self.watch).await {
+            let error = match engine.run(&step.name(), plan, &config, self.control).await {
                 Ok(more) => {
                     files.extend(more);
                     written += 1;
@@ -306,7 +306,7 @@ impl<'a> Steps<'a> {
             let why = error.one_line();
             let message = "a task ran out of memory, and the step is planned anew with more partitions";
             tracing::warn!(%step, before = partitions, partitions = more, why, "{message}");
-            self.watch.progress.recovering(&why);
+            self.control.progress.recovering(&why);
             partitions = more;
         }
         Ok(files)

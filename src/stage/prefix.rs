@@ -13,7 +13,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::sketches::among;
 use crate::error::Result;
 use crate::job::{Score, ScoreBy};
-use crate::operator::bucket_pairs::Meeting;
+use crate::operator::bucket_pairs::PairRule;
 use crate::operator::prefixes::Prefixes;
 use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
@@ -40,7 +40,7 @@ impl Join {
         };
         // Four counters for an element leave four in five of those that occur once alone with theirs.
         let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
-        Self { by: score.by, threshold, bits: bits.clamp(LEAST_BITS, MOST_BITS) }
+        Self { by: score.by, threshold, bits: bits.clamp(MIN_BITS, MAX_BITS) }
     }
 
     /// From which Jaccard similarity of the joined sets on pairs are found.
@@ -59,8 +59,8 @@ impl Join {
 }
 
 /// Counters are `2^bits`, whatever the memory is, so that candidates are the same for every budget: 16 MiB at most.
-const LEAST_BITS: u32 = 10;
-const MOST_BITS: u32 = 24;
+const MIN_BITS: u32 = 10;
+const MAX_BITS: u32 = 24;
 
 /// The documents of hot or dense buckets: (doc, ..) -> the rows of which `members` (a, ..) holds the key. Such buckets are
 /// made of documents without copies.
@@ -116,7 +116,7 @@ pub fn candidates(
     join: &Join,
     dense: Option<u64>,
 ) -> Result<DataFrame> {
-    let meeting = Meeting::Reaching { threshold: join.threshold, dense };
+    let rule = PairRule::MinJaccard { threshold: join.threshold, dense };
     let prefixes = prefixes(documents, frequencies, join)?;
-    Ok(apply(Operator::BucketPairs(meeting), vec![prefixes])?.distinct()?)
+    Ok(apply(Operator::BucketPairs(rule), vec![prefixes])?.distinct()?)
 }

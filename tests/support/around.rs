@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use resemblance::engine::{Engine, Watch};
+use resemblance::engine::{Engine, RunControl};
 use resemblance::error::Result;
 use resemblance::sink::manifest::File;
 
@@ -14,13 +14,13 @@ pub struct Call<'a> {
     pub step: &'a str,
     pub plan: Arc<dyn ExecutionPlan>,
     pub config: &'a SessionConfig,
-    pub watch: &'a Watch,
+    pub control: &'a RunControl,
 }
 
 impl Call<'_> {
     /// Runs the plan.
     pub async fn run_on(self, engine: &dyn Engine) -> Result<Vec<File>> {
-        engine.run(self.step, self.plan, self.config, self.watch).await
+        engine.run(self.step, self.plan, self.config, self.control).await
     }
 }
 
@@ -52,8 +52,8 @@ impl<H: Hook> Engine for Around<H> {
         self.hook.session(self.engine.as_ref())
     }
 
-    async fn prepare(&self, watch: &Watch) -> Result<()> {
-        self.engine.prepare(watch).await
+    async fn prepare(&self, control: &RunControl) -> Result<()> {
+        self.engine.prepare(control).await
     }
 
     fn config(&self) -> SessionConfig {
@@ -85,8 +85,8 @@ impl<H: Hook> Engine for Around<H> {
         step: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
-        watch: &Watch,
+        control: &RunControl,
     ) -> Result<Vec<File>> {
-        self.hook.run(self.engine.as_ref(), Call { step, plan, config, watch }).await
+        self.hook.run(self.engine.as_ref(), Call { step, plan, config, control }).await
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use resemblance::engine::{Engine, Local, Watch, session};
+use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Result};
 use resemblance::job::Job;
-use resemblance::pipeline::{self, Existing, Outcome};
+use resemblance::pipeline::{self, OnExisting, Outcome};
 use resemblance::sink::manifest::File;
 
 use super::around::{Around, Call, Hook};
@@ -31,7 +31,7 @@ impl Hook for Stopping {
 }
 
 /// Runs `job` on an engine that fails before its `at`th plan: how it ended, and whether the engine failed.
-pub fn run_until(job: &Job, existing: Existing, at: usize) -> (Result<Outcome>, bool) {
+pub fn run_until(job: &Job, existing: OnExisting, at: usize) -> (Result<Outcome>, bool) {
     let engine = Local::new(session::session(&job.engine).unwrap());
     run_until_on(Box::new(engine), job, existing, at)
 }
@@ -40,13 +40,13 @@ pub fn run_until(job: &Job, existing: Existing, at: usize) -> (Result<Outcome>, 
 pub fn run_until_on(
     engine: Box<dyn Engine>,
     job: &Job,
-    existing: Existing,
+    existing: OnExisting,
     at: usize,
 ) -> (Result<Outcome>, bool) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let engine = Around { engine, hook: Stopping { at, plans: AtomicUsize::new(0) } };
-        let ended = pipeline::run(job, &engine, &Watch::nobody(), existing).await;
+        let ended = pipeline::run(job, &engine, &RunControl::detached(), existing).await;
         let failed = engine.hook.plans.load(Ordering::Relaxed) > at;
         assert_eq!(
             failed,

@@ -6,7 +6,7 @@
 //! become a manifest, nothing is written twice.
 //!
 //! - `wire`: our nodes as bytes.
-//! - `taken_back`: query stages that must not run again.
+//! - `rerun_guard`: query stages that must not run again.
 //! - `settings`: the configuration that plans are made and run with.
 //! - [`member`]: what an executor tells of itself.
 //! - `finished`, `replaced`: the jobs that a scheduler remembers, and the executors that it knows.
@@ -24,10 +24,10 @@ mod failure;
 mod finished;
 pub mod member;
 mod replaced;
+mod rerun_guard;
 mod rest;
 pub mod scheduler;
 mod settings;
-mod taken_back;
 mod tasks;
 mod wire;
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::member;
 
 /// How long an answer may take: these are small questions.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A scheduler.
 #[derive(Debug, Clone)]
@@ -88,7 +88,7 @@ struct Task {
 impl Rest {
     pub(super) fn new(scheduler: &str) -> Self {
         // Building fails only where TLS cannot be set up, and there is none here.
-        let client = Client::builder().timeout(PATIENCE).no_proxy().build().unwrap_or_default();
+        let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().build().unwrap_or_default();
         Self { client, scheduler: format!("http://{scheduler}") }
     }
 

@@ -18,7 +18,7 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use super::taken_back;
+use super::rerun_guard;
 use crate::operator::Operator;
 use crate::plan::{Description, OperatorExec, only_input};
 use crate::sink::names::Attempt;
@@ -26,7 +26,7 @@ use crate::sink::write::{Rows, Target, Write};
 use crate::source::{Chunk, NumberRows, ParseFiles, file_scan, pinned_scan};
 
 /// What a node of ours begins with. Ballista's own nodes are Protocol Buffers messages, which begin otherwise.
-const MAGIC: &[u8] = b"resemblance\x01";
+const MAGIC: &[u8] = b"resemblance\x02";
 
 /// Writes and reads our nodes; all others are left to Ballista.
 #[derive(Debug, Default)]
@@ -38,14 +38,14 @@ pub struct Codec {
 #[derive(Serialize, Deserialize)]
 enum Node {
     Operator(Operator),
-    Write { store: String, root: String, attempt: String, targets: Vec<Table> },
+    Write { store: String, root: String, attempt: String, targets: Vec<WireTarget> },
     ParseFiles(ParseFiles),
     NumberRows { chunks: Arc<[Chunk]>, batch_rows: usize, compression: String },
 }
 
 /// A [`Target`]; its schema as an Arrow IPC stream without rows.
 #[derive(Serialize, Deserialize)]
-struct Table {
+struct WireTarget {
     table: String,
     folder: String,
     rows: Rows,
@@ -84,7 +84,7 @@ impl PhysicalExtensionCodec for Codec {
             }
             None => {
                 let node = self.ballista.try_decode(bytes, inputs, context, converter)?;
-                taken_back::refuse(node, context)
+                rerun_guard::fail_reruns(node, context)
             }
         }
     }
@@ -95,8 +95,8 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
         return Ok(Some(Node::Operator(operator)));
     }
     if let Some(write) = OperatorExec::<Write>::described(plan) {
-        let table = |target: &Target| -> Result<Table> {
-            Ok(Table {
+        let table = |target: &Target| -> Result<WireTarget> {
+            Ok(WireTarget {
                 table: target.table.clone(),
                 folder: target.folder.clone(),
                 rows: target.rows.clone(),
@@ -134,8 +134,8 @@ fn plan(
     match node {
         Node::Operator(operator) => operator.over(inputs),
         Node::Write { store, root, attempt, targets } => {
-            let target = |table: Table| -> Result<Target> {
-                let Table { table, folder, rows, schema, carried } = table;
+            let target = |table: WireTarget| -> Result<Target> {
+                let WireTarget { table, folder, rows, schema, carried } = table;
                 Ok(Target { table, folder, rows, schema: schema_of(&schema)?, carried })
             };
             let targets = targets.into_iter().map(target).collect::<Result<_>>()?;
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
     use crate::job::{Score, ScoreBy};
-    use crate::operator::bucket_pairs::Meeting;
+    use crate::operator::bucket_pairs::PairRule;
     use crate::operator::dense::{DensePairs, Pass};
     use crate::operator::prefixes::Prefixes;
     use crate::operator::score::{Probe, Scoring};
@@ -220,10 +220,10 @@ mod tests {
             let probe = Probe::All { left, right: left, segments };
             let one = |types: &[DataType]| vec![rows(types)];
             let two = || vec![rows(&[UInt64]), rows(&[UInt64])];
-            let reaching = |dense| Operator::BucketPairs(Meeting::Reaching { threshold, dense });
+            let reaching = |dense| Operator::BucketPairs(PairRule::MinJaccard { threshold, dense });
             let dense = |pairs| Operator::Dense(Pass { threshold, dense: hot, pairs });
             for (operator, inputs) in [
-                (Operator::BucketPairs(Meeting::Any { hot }), one(&[UInt64, UInt64])),
+                (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64])),
                 (reaching(None), one(&[UInt64, UInt64, UInt32, UInt32])),
                 (reaching(Some(hot)), one(&[UInt64, UInt64, UInt32, UInt32])),
                 (dense(DensePairs::OfLeaders { round: bits }), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),

@@ -1,7 +1,7 @@
-//! Stages that the scheduler took back, which must not run again.
+//! Query stages that the scheduler took back, which must not run again.
 //!
-//! When an executor is lost, the scheduler takes stages back whose inputs went with it, and begins them anew. What such a
-//! stage had finished on other executors stays among the inputs of the stages after it, beside what it then writes once
+//! When an executor is lost, the scheduler takes query stages back whose inputs went with it, and begins them anew. What such a
+//! stage had finished on other executors stays among the inputs of those after it, beside what it then writes once
 //! more: rows come twice, and nobody notices. Its new tasks have the numbers, and with them the files, of its old ones,
 //! of which some may still run. So its tasks fail here, the job with them, and the driver submits the step anew as a job
 //! with files of its own.
@@ -17,37 +17,40 @@ use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task};
 
 /// What such a task says when it fails, and the driver of the step.
-pub(super) const GONE: &str = "what a lost executor had written is gone";
+pub(super) const SHUFFLE_LOST: &str = "what a lost executor had written is gone";
 
-/// `node`, or in its place one that fails, where it reads what another stage wrote for a stage that was taken back.
-pub(super) fn refuse(node: Arc<dyn ExecutionPlan>, context: &TaskContext) -> Result<Arc<dyn ExecutionPlan>> {
+/// `node`, or in its place one that fails, where it reads what another query stage wrote for one that was taken back.
+pub(super) fn fail_reruns(
+    node: Arc<dyn ExecutionPlan>,
+    context: &TaskContext,
+) -> Result<Arc<dyn ExecutionPlan>> {
     match node.downcast_ref::<ShuffleReaderExec>() {
-        Some(reader) if is_taken_back(context) => {
-            OperatorExec::plan(TakenBack(Arc::clone(reader.properties())), Vec::new())
+        Some(reader) if is_rerun(context) => {
+            OperatorExec::plan(RerunGuard(Arc::clone(reader.properties())), Vec::new())
         }
         _ => Ok(node),
     }
 }
 
-/// Whether a task is one of a stage that was begun before. Ballista names tasks `TID job/stage.attempt/task.attempt`.
-fn is_taken_back(context: &TaskContext) -> bool {
+/// Whether a task is one of a query stage that was begun before. Ballista names tasks `TID job/stage.attempt/task.attempt`.
+fn is_rerun(context: &TaskContext) -> bool {
     let attempt = |id: String| Some(id.split('/').nth(1)?.split_once('.')?.1.to_owned());
     context.task_id().and_then(attempt).is_some_and(|attempt| attempt != "0")
 }
 
-/// Stands where a stage would read. It fails when it runs, not when it is made: a task that cannot be read is reported
-/// as one of the stage's first attempt, which nobody waits for any more.
+/// Stands where a query stage would read. It fails when it runs, not when it is made: a task that cannot be read is reported
+/// as one of its first attempt, which nobody waits for any more.
 #[derive(Debug, Clone)]
-struct TakenBack(Arc<PlanProperties>);
+struct RerunGuard(Arc<PlanProperties>);
 
-impl fmt::Display for TakenBack {
+impl fmt::Display for RerunGuard {
     fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
         Ok(())
     }
 }
 
-impl Description for TakenBack {
-    const NAME: &'static str = "TakenBack";
+impl Description for RerunGuard {
+    const NAME: &'static str = "RerunGuard";
 
     type Shared = ();
 
@@ -56,7 +59,7 @@ impl Description for TakenBack {
     }
 
     fn start(self: Arc<Self>, _: Task<'_, ()>) -> Result<Batches> {
-        exec_err!("{GONE}")
+        exec_err!("{SHUFFLE_LOST}")
     }
 }
 
@@ -69,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn readers_of_stages_that_were_taken_back_fail_and_all_others_stay() {
+    fn readers_of_query_stages_that_run_again_fail_and_all_others_stay() {
         let context = |id: Option<&str>| {
             let none = Default::default;
             let (config, runtime) = (SessionConfig::new(), Default::default());
@@ -96,7 +99,7 @@ mod tests {
             (Some("TID 038FZPRKC2000/0.12/2.0"), false),
         ] {
             let context = context(id);
-            let node = refuse(Arc::clone(&reader), &context).unwrap();
+            let node = fail_reruns(Arc::clone(&reader), &context).unwrap();
             assert_eq!(node.downcast_ref::<ShuffleReaderExec>().is_some(), stays, "{id:?}");
             assert!(stays || node.execute(0, Arc::new(context)).is_err(), "{id:?}");
         }
