@@ -140,7 +140,8 @@ pub trait Progress: Send + Sync {
     /// The running step has read `rows_in` rows and written `rows_out` so far.
     fn step_advances(&self, rows_in: u64, rows_out: u64);
 
-    /// Of the running step's tasks that a cluster has begun, this many are done, in `query_stages_done` of its `query_stages`.
+    /// Of the running step's tasks that a cluster has begun, this many are done, in `query_stages_done` of its
+    /// `query_stages`.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
     /// The running step is done again, in part or whole: the cluster lost a part of it, or it ran out of memory.

@@ -28,8 +28,8 @@ pub const TRIED: u32 = 1;
 /// A document with a pair: it has a leader, or is one.
 pub const SETTLED: u32 = 2;
 
-/// What is made of the dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32), partitioned
-/// and sorted by token -> (a, b) as [`super::bucket_pairs::schema`] has it.
+/// What is made of the dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32),
+/// partitioned and sorted by token -> (a, b) as [`super::bucket_pairs::schema`] has it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pass {
     /// The least similarity of a pair.

@@ -1,10 +1,10 @@
 //! URLs -> documents, one file per format.
 //!
 //! `listing` finds the files, on disks through `walk`. Parquet is read by the engine's own reader (`parquet`, over `scan`)
-//! under [`NumberRows`], which says of each row where it stood. All other formats are read by [`ParseFiles`], of whose
-//! batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`, `json_line`,
-//! `sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of every format the
-//! same columns.
+//! under [`NumberRows`], which says of each row where it stood (`numbering`). All other formats are read by [`ParseFiles`],
+//! of whose batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`,
+//! `json_line`, `sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of
+//! every format the same columns.
 
 mod batch;
 mod bytes;

@@ -1,8 +1,8 @@
 //! The engine of many machines: Ballista, set up so that it survives the loss of its parts.
 //!
 //! A driver plans each step, hands the physical plan to a scheduler and collects the rows of its writer nodes; the
-//! scheduler cuts the plan into query stages and deals their tasks to executors, which ask for them. The driver watches: a step
-//! that stands still, or whose scheduler is gone, is submitted anew, and since only the rows of one successful attempt
+//! scheduler cuts the plan into query stages and deals their tasks to executors, which ask for them. The driver watches: a
+//! step that stands still, or whose scheduler is gone, is submitted anew, and since only the rows of one successful attempt
 //! become a manifest, nothing is written twice.
 //!
 //! - `wire`: our nodes as bytes.

@@ -22,8 +22,8 @@ const ROOMY: usize = 512 << 20;
 /// Partitions for each core, at most.
 const MAX_PER_CORE: usize = 8;
 
-/// Partitions of a plan, unless there are more cores. Between two query stages there are as many pieces as the square of them,
-/// and the scheduler keeps the place of each.
+/// Partitions of a plan, unless there are more cores. Between two query stages there are as many pieces as the square of
+/// them, and the scheduler keeps the place of each.
 const MAX_PARTITIONS: usize = 256;
 
 /// A session in which plans that arrive as bytes find all they name.
