@@ -42,10 +42,14 @@ impl Hook for Recording {
         if bytes > 0 { 4 } else { 2 }
     }
 
-    async fn run(&self, _: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
+    fn runner<'a>(&'a self, _: &'a dyn Engine) -> &'a dyn Engine {
+        &self.local
+    }
+
+    async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
         let text = (self.show)(Arc::clone(&call.plan), call.config);
         self.plans.lock().unwrap().insert(call.step.to_owned(), text);
-        call.run_on(&self.local).await
+        call.run_on(engine).await
     }
 }
 

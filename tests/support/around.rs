@@ -35,6 +35,12 @@ pub trait Hook: Send + Sync {
         engine.partitions(bytes)
     }
 
+    /// The engine that runs what the engine inside plans.
+    fn runner<'a>(&'a self, engine: &'a dyn Engine) -> &'a dyn Engine {
+        engine
+    }
+
+    /// Runs a plan; `engine` is the one that runs them.
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
         call.run_on(engine).await
     }
@@ -46,6 +52,12 @@ pub struct Around<H> {
     pub hook: H,
 }
 
+impl<H: Hook> Around<H> {
+    fn runner(&self) -> &dyn Engine {
+        self.hook.runner(self.engine.as_ref())
+    }
+}
+
 #[async_trait]
 impl<H: Hook> Engine for Around<H> {
     fn session(&self) -> &SessionContext {
@@ -53,7 +65,7 @@ impl<H: Hook> Engine for Around<H> {
     }
 
     async fn prepare(&self, control: &RunControl) -> Result<()> {
-        self.engine.prepare(control).await
+        self.runner().prepare(control).await
     }
 
     fn config(&self) -> SessionConfig {
@@ -61,11 +73,11 @@ impl<H: Hook> Engine for Around<H> {
     }
 
     fn runs_steps_together(&self) -> bool {
-        self.engine.runs_steps_together()
+        self.runner().runs_steps_together()
     }
 
     fn task_bytes(&self) -> usize {
-        self.engine.task_bytes()
+        self.runner().task_bytes()
     }
 
     fn partitions(&self, bytes: u64) -> usize {
@@ -87,6 +99,6 @@ impl<H: Hook> Engine for Around<H> {
         config: &SessionConfig,
         control: &RunControl,
     ) -> Result<Vec<File>> {
-        self.hook.run(self.engine.as_ref(), Call { step, plan, config, control }).await
+        self.hook.run(self.runner(), Call { step, plan, config, control }).await
     }
 }
