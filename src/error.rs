@@ -91,7 +91,7 @@ impl Error {
     pub fn interrupted() -> Self {
         Self::new(
             Kind::Interrupted,
-            "stopped; run the same command again to go on from the last finished stage",
+            "stopped; run the same command again to go on from the last finished step",
         )
     }
 
@@ -109,21 +109,21 @@ impl Error {
 
 /// An error as it crosses processes that pass on no more than its debug text.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct WireError {
     kind: Kind,
     /// Its message, and those of its causes.
-    said: Vec<String>,
+    messages: Vec<String>,
 }
 
 /// What stands before an error in such a text.
-const TOLD: &str = "resemblance error ";
+const WIRE_MARK: &str = "resemblance error ";
 
 impl Error {
     /// The error of ours that the debug text of some other error holds, if one does.
-    pub fn told(text: &str) -> Option<Self> {
-        let (_, told) = text.split_once(TOLD)?;
-        let told = serde_json::Deserializer::from_str(told).into_iter::<Told>().next()?.ok()?;
-        Self::chained(told.kind, told.said)
+    pub fn from_wire(text: &str) -> Option<Self> {
+        let (_, text) = text.split_once(WIRE_MARK)?;
+        let error = serde_json::Deserializer::from_str(text).into_iter::<WireError>().next()?.ok()?;
+        Self::chained(error.kind, error.messages)
     }
 
     /// An error of these messages, each the cause of the one before it; none where there are none.
@@ -150,22 +150,22 @@ impl Error {
 
     /// Its message and those of its causes, down to the innermost.
     fn messages(&self) -> Vec<String> {
-        let mut said = vec![self.message.clone()];
+        let mut messages = vec![self.message.clone()];
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
-            said.push(error.to_string());
+            messages.push(error.to_string());
             cause = error.source();
         }
-        said
+        messages
     }
 }
 
-/// A text that [`Error::told`] reads.
+/// A text that [`Error::from_wire`] reads.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = Told { kind: self.kind, said: self.messages() };
-        let told = serde_json::to_string(&told).map_err(|_| fmt::Error)?;
-        write!(f, "{TOLD}{told}")
+        let error = WireError { kind: self.kind, messages: self.messages() };
+        let text = serde_json::to_string(&error).map_err(|_| fmt::Error)?;
+        write!(f, "{WIRE_MARK}{text}")
     }
 }
 
@@ -201,7 +201,7 @@ impl From<DataFusionError> for Error {
         let kind = if panicked(&error) { Kind::Bug } else { kind_of(&error) };
         let message = match kind {
             Kind::Engine | Kind::Memory => {
-                "the memory budget is too small for this stage: raise [engine] memory, or lower [engine] threads"
+                "the memory budget is too small for this step: raise [engine] memory, or lower [engine] threads"
             }
             Kind::Job => "the query cannot be planned",
             Kind::Bug => "the engine failed in a way that this program did not foresee",
@@ -344,10 +344,10 @@ mod tests {
     fn own_errors_survive_as_debug_text() {
         let own = Error::input("reading a/\"b\".csv failed").because(Error::job("why {").because("deep"));
         let text = format!("Task failed: {:?}", DataFusionError::from(own).context("while scanning"));
-        let told = Error::told(&text).unwrap();
+        let told = Error::from_wire(&text).unwrap();
         assert_eq!((told.kind(), told.to_string().as_str()), (Kind::Input, "reading a/\"b\".csv failed"));
         assert_eq!(told.messages(), ["reading a/\"b\".csv failed", "why {", "deep"]);
-        assert!(Error::told("Task failed: no such thing").is_none());
+        assert!(Error::from_wire("Task failed: no such thing").is_none());
     }
 
     #[tokio::test]
@@ -382,7 +382,7 @@ mod tests {
             (error.kind(), error.kind().exit_code(), error.kind().name()),
             (Kind::Memory, 4, "engine")
         );
-        let told = Error::told(&format!("{error:?}")).unwrap();
+        let told = Error::from_wire(&format!("{error:?}")).unwrap();
         assert_eq!(told.kind(), Kind::Memory);
     }
 }

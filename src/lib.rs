@@ -12,6 +12,7 @@
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
 //! | [`udf`] | the kernels, and the SQL functions around them |
+//! | [`plan`] | what all our operators are as nodes of a plan |
 //! | [`corpus`] | generated documents, some of them planted near others |
 //! | [`source`] | files of any format -> documents |
 //! | [`operator`] | physical operators that the engine lacks |
@@ -53,6 +54,7 @@ pub mod job;
 mod local_path;
 pub mod operator;
 pub mod pipeline;
+pub mod plan;
 pub mod query;
 pub mod report;
 pub mod schema;

@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use predicates::prelude::*;
-use resemblance::engine::{Watch, session};
+use resemblance::engine::{RunControl, session};
 use resemblance::error::Kind;
-use resemblance::query::compare::{Comparison, Way, compare};
+use resemblance::query::compare::{Comparison, Method, compare};
 use tempfile::tempdir;
 
 use crate::support::*;
@@ -16,13 +16,13 @@ fn compared(
     job: &resemblance::job::Job,
     documents: &[usize],
     repeat: usize,
-    watch: &Watch,
+    control: &RunControl,
 ) -> resemblance::error::Result<Comparison> {
     let documents: Vec<_> = documents.iter().map(|n| NonZeroUsize::new(*n).unwrap()).collect();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let session = session::session(&job.engine)?;
-        compare(&session, job, &documents, NonZeroUsize::new(repeat).unwrap(), watch).await
+        compare(&session, job, &documents, NonZeroUsize::new(repeat).unwrap(), control).await
     })
 }
 
@@ -45,16 +45,16 @@ fn every_way_finds_what_it_should() {
             let by = format!("score.by={by}");
             job(&folder.path().join("in.parquet"), &folder.path().join(out), &[&[by.as_str()], sets].concat())
         };
-        let found = compared(&job_of("unused", &[]), &[150, 40], 2, &Watch::nobody()).unwrap();
+        let found = compared(&job_of("unused", &[]), &[150, 40], 2, &RunControl::detached()).unwrap();
         assert_eq!(found.samples.iter().map(|s| s.documents).collect::<Vec<_>>(), [40, 150]);
         for sample in &found.samples {
             let exact = exact_pairs(&documents[..sample.documents], 3, 0.5).len() as u64;
             assert!(exact > 10, "a corpus that shows something");
-            let [first, second, third] = &sample.ways[..] else { panic!("{:?}", sample.ways) };
-            assert_eq!((first.way, first.pairs), (Way::Exact, exact));
+            let [first, second, third] = &sample.methods[..] else { panic!("{:?}", sample.methods) };
+            assert_eq!((first.method, first.pairs), (Method::Exact, exact));
             assert_eq!((first.recall, first.precision), (Some(1.0), Some(1.0)));
-            assert_eq!(second.way, Way::Signatures);
-            assert_eq!(third.way, Way::Lsh);
+            assert_eq!(second.method, Method::Signatures);
+            assert_eq!(third.method, Method::Lsh);
             assert!(third.candidates.unwrap() >= third.pairs);
             if by == "shingles" {
                 assert_eq!(third.precision, Some(1.0), "what LSH finds is verified");
@@ -64,14 +64,14 @@ fn every_way_finds_what_it_should() {
         // The whole corpus, by the main job: other code finds the same pairs.
         let exact: BTreeSet<_> = exact_pairs(&documents, 3, 0.5).into_keys().collect();
         let whole = &found.samples[1];
-        for (way, sets) in [(1, &["candidates.method=all", "score.by=signature"][..]), (2, &[])] {
-            let out = format!("out-{by}-{way}");
+        for (method, sets) in [(1, &["candidates.method=all", "score.by=signature"][..]), (2, &[])] {
+            let out = format!("out-{by}-{method}");
             run(&job_of(&out, sets)).unwrap();
             let found: BTreeSet<_> = pairs(&folder.path().join(&out)).into_keys().collect();
             let right = found.intersection(&exact).count() as f64;
-            assert_eq!(whole.ways[way].pairs, found.len() as u64);
-            assert_eq!(whole.ways[way].recall, Some(right / exact.len() as f64));
-            assert_eq!(whole.ways[way].precision, Some(right / found.len() as f64));
+            assert_eq!(whole.methods[method].pairs, found.len() as u64);
+            assert_eq!(whole.methods[method].recall, Some(right / exact.len() as f64));
+            assert_eq!(whole.methods[method].precision, Some(right / found.len() as f64));
         }
     }
 }
@@ -83,14 +83,14 @@ fn a_dictionary_is_that_of_the_sample() {
     write_parquet(&folder.path().join("in.parquet"), &documents, 64);
     let sets = ["shingle.hash=dictionary", "minhash.family=linear", "minhash.modulus=next-prime"];
     let job_of = |sets: &[&str]| job(&folder.path().join("in.parquet"), &folder.path().join("out"), sets);
-    let found = compared(&job_of(&sets), &[30, 80], 1, &Watch::nobody()).unwrap();
+    let found = compared(&job_of(&sets), &[30, 80], 1, &RunControl::detached()).unwrap();
     for sample in &found.samples {
         let exact = exact_pairs(&documents[..sample.documents], 3, 0.5).len() as u64;
-        assert_eq!(sample.ways[0].pairs, exact);
-        assert_eq!(sample.ways[2].precision, Some(1.0));
+        assert_eq!(sample.methods[0].pairs, exact);
+        assert_eq!(sample.methods[2].precision, Some(1.0));
     }
     // Fewer shingles in the sample than permutations: the modulus cannot be the next prime.
-    let error = compared(&job_of(&sets), &[1], 1, &Watch::nobody()).unwrap_err();
+    let error = compared(&job_of(&sets), &[1], 1, &RunControl::detached()).unwrap_err();
     assert!(error.to_string().contains("minhash.modulus"), "{error}");
 }
 
@@ -112,8 +112,8 @@ fn a_sample_is_the_first_documents_that_can_be_compared() {
     let urls =
         format!("source.url=[{:?}, {:?}]", folder.path().join("b.jsonl"), folder.path().join("a.jsonl"));
     let job = job(folder.path(), &folder.path().join("out"), &["source.format=jsonl", &urls]);
-    let found = compared(&job, &[10, 45, 100], 1, &Watch::nobody()).unwrap();
-    let pairs: Vec<_> = found.samples.iter().map(|s| (s.documents, s.ways[0].pairs)).collect();
+    let found = compared(&job, &[10, 45, 100], 1, &RunControl::detached()).unwrap();
+    let pairs: Vec<_> = found.samples.iter().map(|s| (s.documents, s.methods[0].pairs)).collect();
     let exact = |n: usize| (n, exact_pairs(&documents[..n], 3, 0.5).len() as u64);
     assert_eq!(pairs, [exact(10), exact(45), exact(60)]);
     let note = found.note.unwrap();
@@ -127,22 +127,23 @@ fn an_id_that_comes_twice_is_told_or_passed_over() {
     documents[5].0 = documents[3].0.clone();
     write_parquet(&folder.path().join("in.parquet"), &documents, 64);
     let job_of = |sets: &[&str]| job(&folder.path().join("in.parquet"), &folder.path().join("out"), sets);
-    let error = compared(&job_of(&[]), &[10], 1, &Watch::nobody()).unwrap_err();
+    let error = compared(&job_of(&[]), &[10], 1, &RunControl::detached()).unwrap_err();
     assert_eq!(error.kind(), Kind::Input);
     assert!(error.to_string().contains("d00003"), "{error}");
-    let found = compared(&job_of(&["source.duplicate_ids=reject"]), &[10], 1, &Watch::nobody()).unwrap();
+    let found =
+        compared(&job_of(&["source.duplicate_ids=reject"]), &[10], 1, &RunControl::detached()).unwrap();
     documents.remove(5);
-    assert_eq!(found.samples[0].ways[0].pairs, exact_pairs(&documents[..10], 3, 0.5).len() as u64);
+    assert_eq!(found.samples[0].methods[0].pairs, exact_pairs(&documents[..10], 3, 0.5).len() as u64);
 }
 
 #[test]
 fn a_comparison_can_be_stopped() {
     let folder = tempdir().unwrap();
     write_parquet(&folder.path().join("in.parquet"), &corpus(14, 30, 20), 64);
-    let watch = Watch::nobody();
-    watch.stop.cancel();
+    let control = RunControl::detached();
+    control.stop.cancel();
     let job = job(&folder.path().join("in.parquet"), &folder.path().join("out"), &[]);
-    assert_eq!(compared(&job, &[10], 1, &watch).unwrap_err().kind(), Kind::Interrupted);
+    assert_eq!(compared(&job, &[10], 1, &control).unwrap_err().kind(), Kind::Interrupted);
 }
 
 #[test]

@@ -14,12 +14,13 @@ use proptest::prelude::*;
 use resemblance::clusters::Components;
 use resemblance::engine::{Local, session};
 use resemblance::job::{Engine, Job};
-use resemblance::pipeline::Existing;
+use resemblance::pipeline::OnExisting;
 use resemblance::stage::components::{components, edges, large_star, low_ends, small_star};
 use tempfile::tempdir;
 
 use crate::support::refusing::Refusing;
 use crate::support::stopping::run_until_on;
+use crate::support::walk::least_reachable;
 use crate::support::*;
 
 type Edges = BTreeSet<(u64, u64)>;
@@ -86,42 +87,21 @@ async fn by_stars(context: &SessionContext, pairs: &[(u64, u64)]) -> (Roots, usi
     unreachable!()
 }
 
-/// The components by union-find, of pairs of two nodes.
+/// The components by union-find.
 fn by_union_find(pairs: &[(u64, u64)]) -> Roots {
     let mut components = Components::default();
-    pairs.iter().filter(|(a, b)| a != b).for_each(|&(a, b)| components.join(a, b));
+    pairs.iter().for_each(|&(a, b)| components.join(a, b));
     let (nodes, roots) = components.roots(0..components.len());
     nodes.into_iter().zip(roots).collect()
-}
-
-/// The components by walking from the least node of each.
-fn by_walking(pairs: &[(u64, u64)]) -> Roots {
-    let mut neighbours: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for &(a, b) in pairs.iter().filter(|(a, b)| a != b) {
-        neighbours.entry(a).or_default().push(b);
-        neighbours.entry(b).or_default().push(a);
-    }
-    let mut roots = Roots::new();
-    for &root in neighbours.keys() {
-        if roots.contains_key(&root) {
-            continue;
-        }
-        let mut next = vec![root];
-        while let Some(node) = next.pop() {
-            if roots.insert(node, root).is_none() {
-                next.extend(&neighbours[&node]);
-            }
-        }
-    }
-    roots
 }
 
 /// Holds the three against one another: how many rounds there were.
 fn check(pairs: &[(u64, u64)]) -> usize {
     let (roots, rounds) = block_on(async { by_stars(&context(2), pairs).await });
-    let walked = by_walking(pairs);
-    assert_eq!(roots, walked);
-    assert_eq!(by_union_find(pairs), walked);
+    // The rounds know no edge from a node to itself.
+    let pairs: Vec<_> = pairs.iter().copied().filter(|(a, b)| a != b).collect();
+    assert_eq!(roots, least_reachable(pairs.iter().copied()));
+    assert_eq!(roots, by_union_find(&pairs));
     rounds
 }
 
@@ -162,6 +142,13 @@ fn a_path_takes_a_logarithmic_number_of_rounds() {
         let rounds = check(&pairs);
         eprintln!("a path of {NODES} nodes {what}: {rounds} rounds");
         assert!(rounds <= bound, "{rounds} rounds {what}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn union_find_is_a_walk(edges in prop::collection::vec((0_u64..200, 0_u64..200), 0..300)) {
+        prop_assert_eq!(by_union_find(&edges), least_reachable(edges));
     }
 }
 
@@ -250,7 +237,7 @@ impl Scene {
         let job = self.job(&self.output(name));
         let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
         let (engine, pool) = Refusing::around(engine, room);
-        let (ended, failed) = run_until_on(Box::new(engine), &job, Existing::Keep, at);
+        let (ended, failed) = run_until_on(Box::new(engine), &job, OnExisting::Fail, at);
         assert_eq!(failed, at != usize::MAX, "{ended:?}");
         assert!(failed || ended.is_ok(), "{ended:?}");
         let (granted, refused) = pool.granted_and_refused();
@@ -259,7 +246,7 @@ impl Scene {
     }
 
     fn steps(&self, name: &str) -> Vec<String> {
-        manifest(&self.output(name)).stages.into_iter().map(|stage| stage.name).collect()
+        manifest(&self.output(name)).steps.into_iter().map(|step| step.name).collect()
     }
 
     /// What is there of rounds.

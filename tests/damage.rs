@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use predicates::prelude::*;
 use resemblance::error::Kind;
-use resemblance::pipeline::Existing;
+use resemblance::pipeline::OnExisting;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping::run_until;
@@ -62,9 +62,9 @@ fn steps(output: &Path) -> Vec<(PathBuf, Vec<PathBuf>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(output.join("_work")).unwrap().flatten() {
         if entry.path().extension().is_some_and(|extension| extension == "json") {
-            let stage: resemblance::sink::manifest::Stage =
+            let step: resemblance::sink::manifest::FinishedStep =
                 serde_json::from_slice(&std::fs::read(entry.path()).unwrap()).unwrap();
-            found.push((entry.path(), stage.files.iter().map(|file| output.join(&file.path)).collect()));
+            found.push((entry.path(), step.files.iter().map(|file| output.join(&file.path)).collect()));
         }
     }
     found.sort();
@@ -78,10 +78,10 @@ fn a_damaged_step_is_done_again() {
     // Once to the last step, to see what there is to damage.
     let probe = scene.output("probe");
     let plans = (0..).find(|at| {
-        !run_until(&job(&scene.input, &scene.output(&format!("n{at}")), &[]), Existing::Keep, *at).1
+        !run_until(&job(&scene.input, &scene.output(&format!("n{at}")), &[]), OnExisting::Fail, *at).1
     });
     let last = plans.unwrap() - 1;
-    run_until(&job(&scene.input, &probe, &[]), Existing::Keep, last).0.unwrap_err();
+    run_until(&job(&scene.input, &probe, &[]), OnExisting::Fail, last).0.unwrap_err();
     let there = steps(&probe);
     assert!(there.len() >= 6, "{there:?}");
     let whole = run(&job(&scene.input, &probe, &[])).unwrap();
@@ -90,7 +90,7 @@ fn a_damaged_step_is_done_again() {
             let how = DAMAGES[(step + file) % DAMAGES.len()];
             let output = scene.output(&format!("out {step} {file}"));
             let job = job(&scene.input, &output, &[]);
-            run_until(&job, Existing::Keep, last).0.unwrap_err();
+            run_until(&job, OnExisting::Fail, last).0.unwrap_err();
             // Which partitions get rows, and with them how many files there are, is not the same in every run.
             let written = &steps(&output)[step].1;
             damage(&written[file % written.len()], how);
@@ -101,7 +101,7 @@ fn a_damaged_step_is_done_again() {
         // The step's manifest itself, cut as by a power cut.
         let output = scene.output(&format!("manifest {step}"));
         let job = job(&scene.input, &output, &[]);
-        run_until(&job, Existing::Keep, last).0.unwrap_err();
+        run_until(&job, OnExisting::Fail, last).0.unwrap_err();
         damage(&steps(&output)[step].0, if step % 2 == 0 { Damage::Empty } else { Damage::Cut });
         let outcome = run(&job).unwrap();
         assert_eq!(outcome.steps_reused, whole.steps_reused - 1, "manifest of step {step}");

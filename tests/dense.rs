@@ -11,11 +11,12 @@ use resemblance::engine::{Local, session};
 use resemblance::error::Kind;
 use resemblance::job::{Engine, Job};
 use resemblance::operator::dense::DensePairs;
-use resemblance::pipeline::Existing;
+use resemblance::pipeline::OnExisting;
 use resemblance::stage::dense;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping::{STOPPED, run_until_on};
+use crate::support::walk::least_reachable;
 use crate::support::*;
 
 type Ids = (String, String);
@@ -106,7 +107,7 @@ impl Output {
             pairs: pairs(output),
             clusters: strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect(),
             counts: manifest.counts,
-            steps: manifest.stages.into_iter().map(|stage| stage.name).collect(),
+            steps: manifest.steps.into_iter().map(|step| step.name).collect(),
             warnings: manifest.warnings,
         }
     }
@@ -126,17 +127,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 /// The documents that the pairs connect, by the least of each.
 fn connected(pairs: &BTreeMap<Ids, f64>) -> BTreeMap<String, String> {
-    let mut least: BTreeMap<String, String> = BTreeMap::new();
-    for (a, b) in pairs.keys() {
-        let of = |id: &String, least: &BTreeMap<String, String>| least.get(id).unwrap_or(id).clone();
-        let (one, other) = (of(a, &least), of(b, &least));
-        let (to, from) = (one.clone().min(other.clone()), one.max(other));
-        for id in [a, b] {
-            least.entry(id.clone()).or_insert_with(|| id.clone());
-        }
-        least.values_mut().filter(|id| **id == from || **id == to).for_each(|id| id.clone_from(&to));
-    }
-    least
+    least_reachable(pairs.keys().cloned())
 }
 
 const METHODS: [&[&str]; 3] = [
@@ -296,9 +287,9 @@ fn a_run_that_ends_between_rounds_is_taken_up_again() {
         let name = format!("ended before {}", whole.steps[plan]);
         let job = scene.job(&name, &sets);
         let engine = || Box::new(Local::new(session::session(&job.engine).unwrap()));
-        let (ended, failed) = run_until_on(engine(), &job, Existing::Keep, plan);
+        let (ended, failed) = run_until_on(engine(), &job, OnExisting::Fail, plan);
         assert!(failed && ended.unwrap_err().to_string().contains(STOPPED), "{name}");
-        let (outcome, _) = run_until_on(engine(), &job, Existing::Keep, usize::MAX);
+        let (outcome, _) = run_until_on(engine(), &job, OnExisting::Fail, usize::MAX);
         assert_eq!(outcome.unwrap().steps_reused, plan, "{name}");
         let output = scene.folder.path().join(&name);
         assert_eq!(tables(&output), expected, "{name}");
@@ -330,7 +321,7 @@ fn too_many_pairs_are_foretold() {
         assert!(!output.join("manifest.json").exists());
         // The same job under another limit takes up what was done, and that is all that comes before.
         let done = run(&scene.job(&name, sets)).unwrap();
-        let steps: Vec<&str> = done.manifest.stages.iter().map(|stage| stage.name.as_str()).collect();
+        let steps: Vec<&str> = done.manifest.steps.iter().map(|step| step.name.as_str()).collect();
         let without_sample = steps.iter().filter(|step| **step != "sample").copied().collect::<Vec<_>>();
         let begun = without_sample.iter().position(|step| *step == not_begun).unwrap();
         assert_eq!(done.steps_reused, begun, "{sets:?}: {steps:?}");
@@ -361,8 +352,8 @@ fn a_run_that_ends_for_too_many_pairs_says_so_in_its_record() {
     assert!(said.contains("output.max_pairs allows 100"), "{said}");
     let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["exit_code"], 4, "{record}");
-    let stages = record["stages"].as_array().unwrap();
-    assert!(stages.iter().all(|stage| stage["name"] != "scores"), "{record}");
+    let steps = record["stages"].as_array().unwrap();
+    assert!(steps.iter().all(|step| step["name"] != "scores"), "{record}");
 }
 
 #[test]

@@ -11,14 +11,15 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext, col};
-use resemblance::engine::{Engine, Local, Watch, session};
+use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Kind, Result};
 use resemblance::job::{self, Job};
-use resemblance::pipeline::{self, Existing};
+use resemblance::pipeline::{self, OnExisting};
 use resemblance::sink::manifest::File;
 use resemblance::source::{self, Selection};
 use tempfile::tempdir;
 
+use crate::support::around::{Around, Call, Hook};
 use crate::support::formats::{Format, formats};
 use crate::support::*;
 
@@ -34,7 +35,7 @@ fn job_over(format: &Format, input: &Path, output: &Path, sets: &[&str]) -> Job 
 }
 
 fn steps(output: &Path) -> Vec<String> {
-    manifest(output).stages.into_iter().map(|step| step.name).collect()
+    manifest(output).steps.into_iter().map(|step| step.name).collect()
 }
 
 fn columns(output: &Path) -> Vec<String> {
@@ -185,29 +186,15 @@ async fn a_document_that_is_not_there_any_more_is_an_error() {
 
 /// Does something when a step is done.
 struct After<F> {
-    engine: Local,
     step: &'static str,
     then: F,
 }
 
 #[async_trait]
-impl<F: Fn() + Send + Sync> Engine for After<F> {
-    fn session(&self) -> &SessionContext {
-        self.engine.session()
-    }
-
-    fn bucket_bytes(&self) -> u64 {
-        self.engine.bucket_bytes()
-    }
-
-    async fn run(
-        &self,
-        step: &str,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        watch: &Watch,
-    ) -> Result<Vec<File>> {
-        let files = self.engine.run(step, plan, config, watch).await?;
+impl<F: Fn() + Send + Sync> Hook for After<F> {
+    async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
+        let step = call.step.to_owned();
+        let files = call.run_on(engine).await?;
         if step == self.step {
             (self.then)();
         }
@@ -237,8 +224,9 @@ fn a_source_that_changed_between_the_readings_is_an_error() {
         let ended = with_runtime(async |session| {
             let then = || files.iter().for_each(|file| change(file));
             let job = job_over(&format, &input, &output, &["lsh.hot_bucket=256"]);
-            let engine = After { engine: Local::new(session), step: "positions", then };
-            pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep).await
+            let engine = Box::new(Local::new(session));
+            let engine = Around { engine, hook: After { step: "positions", then } };
+            pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail).await
         });
         let error = ended.map(|outcome| outcome.manifest.counts).expect_err(format.name);
         assert_eq!(error.kind(), Kind::Input, "{error:?}");

@@ -60,7 +60,7 @@ fn killed_after_each_step_and_run_again_the_result_is_the_same() {
     let undisturbed = folder.path().join("undisturbed");
     assert!(spawn(&job, &undisturbed).wait().unwrap().success());
     let expected = tables(&undisturbed);
-    let steps: Vec<String> = manifest(&undisturbed).stages.into_iter().map(|stage| stage.name).collect();
+    let steps: Vec<String> = manifest(&undisturbed).steps.into_iter().map(|step| step.name).collect();
     assert!(steps.len() >= 8, "{steps:?}");
     let check = |output: &Path, what: &str| {
         assert_eq!(tables(output), expected, "{what}");

@@ -2,18 +2,18 @@
 //! ends in an error where that does not help.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use datafusion::error::DataFusionError;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
-use datafusion::prelude::{SessionConfig, SessionContext};
-use resemblance::engine::{Engine, Local, Watch, session};
+use datafusion::physical_plan::displayable;
+use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Kind, Result};
-use resemblance::pipeline::{self, Existing, Outcome};
+use resemblance::pipeline::{self, OnExisting, Outcome};
 use resemblance::sink::manifest::File;
 use tempfile::tempdir;
 
+use crate::support::around::{Around, Call, Hook};
 use crate::support::rows::{assert_rows, rows, rows_alone};
 use crate::support::*;
 
@@ -49,10 +49,9 @@ fn more_partitions_hold_what_one_cannot() {
 #[test]
 fn one_sort_has_the_memory_alone_where_several_do_not_fit() {
     let folder = tempdir().unwrap();
-    let job = folder.path().join("job.toml");
-    let source = parquet_files(folder.path(), &corpus(11, 4_000, 100), 2);
-    let text =
-        job_text(&source, SET_BY_THE_TEST).replace("[shingle]\n", "[shingle]\nhash = \"dictionary\"\n");
+    let (input, job) = (folder.path().join("in.parquet"), folder.path().join("job.toml"));
+    write_parquet(&input, &corpus(11, 4_000, 100), 500);
+    let text = job_text(&input, SET_BY_THE_TEST).replace("[shingle]\n", "[shingle]\nhash = \"dictionary\"\n");
     std::fs::write(&job, text).unwrap();
     let expected = rows_alone(&job, &folder.path().join("roomy"), &["engine.memory=1GiB"]);
 
@@ -67,10 +66,9 @@ fn one_sort_has_the_memory_alone_where_several_do_not_fit() {
     assert!(again.is_some_and(|line| line.contains(" partitions=1 ")), "{said}");
 }
 
-/// An engine that runs out of memory in a step: for some times, when all that the plan writes is written, or always, at
+/// Runs out of memory in a step: for some times, when all that the plan writes is written, or always, at
 /// once.
 struct Scarce {
-    engine: Local,
     step: &'static str,
     times: usize,
     /// The partitions of each step at first, where not those of the engine.
@@ -82,37 +80,23 @@ struct Scarce {
 }
 
 #[async_trait]
-impl Engine for Scarce {
-    fn session(&self) -> &SessionContext {
-        self.engine.session()
+impl Hook for Scarce {
+    fn partitions(&self, engine: &dyn Engine, bytes: u64) -> usize {
+        self.partitions.unwrap_or_else(|| engine.partitions(bytes))
     }
 
-    fn partitions(&self, bytes: u64) -> usize {
-        self.partitions.unwrap_or_else(|| self.engine.partitions(bytes))
-    }
-
-    fn bucket_bytes(&self) -> u64 {
-        self.engine.bucket_bytes()
-    }
-
-    async fn run(
-        &self,
-        step: &str,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        watch: &Watch,
-    ) -> Result<Vec<File>> {
-        if step != self.step {
-            return self.engine.run(step, plan, config, watch).await;
+    async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
+        if call.step != self.step {
+            return call.run_on(engine).await;
         }
-        let text = displayable(plan.as_ref()).indent(false).to_string();
+        let text = displayable(call.plan.as_ref()).indent(false).to_string();
         let number = {
             let mut plans = self.plans.lock().unwrap();
             plans.push(text);
             plans.len()
         };
         if self.times < usize::MAX {
-            let files = self.engine.run(step, plan, config, watch).await?;
+            let files = call.run_on(engine).await?;
             if number > self.times {
                 return Ok(files);
             }
@@ -139,10 +123,11 @@ fn scarce_from(
     write_parquet(&input, &corpus(63, 300, 40), 50);
     let job = job(&input, output, &["engine.threads=2"]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let engine = Local::new(session::session(&job.engine).unwrap());
-    let engine = Scarce { engine, step, times, partitions, plans: Mutex::default(), lost: Mutex::default() };
-    let ended = runtime.block_on(pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep));
-    (ended, engine)
+    let hook = Scarce { step, times, partitions, plans: Mutex::default(), lost: Mutex::default() };
+    let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
+    let engine = Around { engine, hook };
+    let ended = runtime.block_on(pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail));
+    (ended, engine.hook)
 }
 
 #[test]

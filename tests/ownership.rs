@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use predicates::prelude::*;
-use resemblance::pipeline::Existing;
+use resemblance::pipeline::OnExisting;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping::run_until;
@@ -239,18 +239,18 @@ fn an_overwrite_that_ends_anywhere_leaves_the_old_result_and_is_taken_up() {
     let mut ended_early = 0;
     for at in 0.. {
         if at == 0 || manifest(&output).counts["documents"] != 60 {
-            run_until(&job(&first, &output, &[]), Existing::Overwrite, usize::MAX).0.unwrap();
+            run_until(&job(&first, &output, &[]), OnExisting::Overwrite, usize::MAX).0.unwrap();
         }
         assert_eq!(tables(&output), old, "before plan {at}");
         let over = job(&second, &output, &[]);
-        let (_, failed) = run_until(&over, Existing::Overwrite, at);
+        let (_, failed) = run_until(&over, OnExisting::Overwrite, at);
         if !failed {
             break;
         }
         ended_early += 1;
         assert_eq!(tables(&output), old, "after plan {at} failed");
         assert_eq!(std::fs::read_dir(output.join("_work/claims")).map_or(0, Iterator::count), 0);
-        let outcome = run_until(&over, Existing::Overwrite, usize::MAX).0.unwrap();
+        let outcome = run_until(&over, OnExisting::Overwrite, usize::MAX).0.unwrap();
         // A step of each plan before, and those that need no engine.
         assert!(outcome.steps_reused >= at, "{} at plan {at}", outcome.steps_reused);
         assert_eq!(tables(&output), new, "taken up at plan {at}");

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use resemblance::error::Kind;
 use tempfile::tempdir;
 
+use crate::support::walk::least_reachable;
 use crate::support::*;
 
 #[test]
@@ -108,21 +109,7 @@ fn clusters_are_the_components_of_the_pairs() {
     let output = folder.path().join("out");
     run(&job(&folder.path().join("in.parquet"), &output, &[])).unwrap();
 
-    // Repeated relabelling, which is slow and plain.
-    let pairs = pairs(&output);
-    let mut label: BTreeMap<String, String> =
-        pairs.keys().flat_map(|(a, b)| [a, b]).map(|id| (id.clone(), id.clone())).collect();
-    loop {
-        let before = label.clone();
-        for (a, b) in pairs.keys() {
-            let least = label[a].clone().min(label[b].clone());
-            label.insert(a.clone(), least.clone());
-            label.insert(b.clone(), least);
-        }
-        if label == before {
-            break;
-        }
-    }
+    let label = least_reachable(pairs(&output).into_keys());
     let table = table(&output, "clusters");
     let ids = strings(&table, "id");
     let clusters: BTreeMap<String, String> = ids.iter().cloned().zip(strings(&table, "cluster_id")).collect();

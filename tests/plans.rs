@@ -15,18 +15,18 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use resemblance::engine::{Cluster, Engine, Local, Watch, session};
+use resemblance::engine::{Cluster, Engine, Local, RunControl, session};
 use resemblance::error::Result;
 use resemblance::job::Job;
-use resemblance::pipeline::{self, Existing};
+use resemblance::pipeline::{self, OnExisting};
 use resemblance::sink::manifest::File;
 use tempfile::tempdir;
 
+use crate::support::around::{Around, Call, Hook};
 use crate::support::*;
 
-/// Keeps the plans that it runs in this process, and has them made by another engine.
+/// Keeps the plans that another engine has made, and runs them in this process.
 struct Recording {
-    planner: Box<dyn Engine>,
     local: Local,
     show: Show,
     plans: Mutex<BTreeMap<String, String>>,
@@ -36,34 +36,20 @@ struct Recording {
 type Show = fn(Arc<dyn ExecutionPlan>, &SessionConfig) -> String;
 
 #[async_trait]
-impl Engine for Recording {
-    fn session(&self) -> &SessionContext {
-        self.planner.session()
-    }
-
-    fn config(&self) -> SessionConfig {
-        self.planner.config()
-    }
-
-    fn partitions(&self, bytes: u64) -> usize {
+impl Hook for Recording {
+    fn partitions(&self, _: &dyn Engine, bytes: u64) -> usize {
         // A step that shuffles nothing has a partition for each thread.
         if bytes > 0 { 4 } else { 2 }
     }
 
-    fn bucket_bytes(&self) -> u64 {
-        self.planner.bucket_bytes()
+    fn runner<'a>(&'a self, _: &'a dyn Engine) -> &'a dyn Engine {
+        &self.local
     }
 
-    async fn run(
-        &self,
-        step: &str,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        watch: &Watch,
-    ) -> Result<Vec<File>> {
-        let text = (self.show)(Arc::clone(&plan), config);
-        self.plans.lock().unwrap().insert(step.to_owned(), text);
-        self.local.run(step, plan, config, watch).await
+    async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
+        let text = (self.show)(Arc::clone(&call.plan), call.config);
+        self.plans.lock().unwrap().insert(call.step.to_owned(), text);
+        call.run_on(engine).await
     }
 }
 
@@ -108,7 +94,7 @@ async fn cluster(job: &Job) -> Box<dyn Engine> {
     tokio::spawn(async move { axum::serve(listener, routes).await });
     let settings = job.engine.cluster.clone().unwrap();
     let cluster = resemblance::job::Cluster { scheduler, ..settings };
-    Box::new(Cluster::connect(&job.engine, &cluster, &Watch::nobody()).await.unwrap())
+    Box::new(Cluster::connect(&job.engine, &cluster, &RunControl::detached()).await.unwrap())
 }
 
 fn plans(name: &str, sets: &[&str]) {
@@ -129,9 +115,10 @@ fn compare(name: &str, sets: &[&str], engine: impl AsyncFn(&Job) -> Box<dyn Engi
     let plans = runtime.block_on(async {
         let planner = engine(&job).await;
         let local = Local::new(planner.session().clone());
-        let engine = Recording { planner, local, show, plans: Mutex::default() };
-        pipeline::run(&job, &engine, &Watch::nobody(), Existing::Keep).await.unwrap();
-        engine.plans.into_inner().unwrap()
+        let hook = Recording { local, show, plans: Mutex::default() };
+        let engine = Around { engine: planner, hook };
+        pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail).await.unwrap();
+        engine.hook.plans.into_inner().unwrap()
     });
     // Components are found in this process, from rows that it holds.
     let steps = pipeline::Step::of(&job).into_iter().filter(|step| *step != pipeline::Step::Components);

@@ -19,8 +19,8 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 #[test]
 fn a_runs_id_is_in_every_log_line_and_decides_nothing() {
-    let place = Place::new(60);
-    let first = place.run(&["--run-id", "nightly-2026.11_20", "--log-format", "json", "-vv", "--json"]);
+    let scene = Scene::new(60);
+    let first = scene.run(&["--run-id", "nightly-2026.11_20", "--log-format", "json", "-vv", "--json"]);
     assert_eq!(first.status.code(), Some(0));
     let lines = json_lines(&first.stderr);
     assert!(lines.len() > 10, "{}", text(&first.stderr));
@@ -31,12 +31,12 @@ fn a_runs_id_is_in_every_log_line_and_decides_nothing() {
     assert_eq!(record["run_id"], "nightly-2026.11_20");
     assert_eq!(record["exit_code"], 0);
 
-    let again = place.run(&["--run-id", "another", "--json"]);
+    let again = scene.run(&["--run-id", "another", "--json"]);
     let record: Value = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!((&record["run_id"], &record["already_finished"]), (&"another".into(), &true.into()));
 
     // Without an id each run has one of its own.
-    let ids = [place.run(&["--json"]), place.run(&["--json"])]
+    let ids = [scene.run(&["--json"]), scene.run(&["--json"])]
         .map(|run| serde_json::from_slice::<Value>(&run.stdout).unwrap()["run_id"].to_string());
     assert_eq!(ids[0].len(), 38);
     assert_ne!(ids[0], ids[1]);
@@ -44,47 +44,47 @@ fn a_runs_id_is_in_every_log_line_and_decides_nothing() {
 
 #[test]
 fn ids_that_no_label_takes_are_refused() {
-    let place = Place::new(20);
+    let scene = Scene::new(20);
     let long = "x".repeat(129);
     for wrong in ["", "a b", "scheduled__2026-11-20T00:00:00+00:00", "ä", "../x", &long] {
-        let run = place.run(&["--run-id", wrong]);
+        let run = scene.run(&["--run-id", wrong]);
         assert_eq!(run.status.code(), Some(2), "{wrong}");
         assert!(text(&run.stderr).contains("--run-id") && text(&run.stderr).contains("A-Z"), "{wrong}");
     }
-    assert_eq!(place.run(&["--run-id", &long[1..]]).status.code(), Some(0));
+    assert_eq!(scene.run(&["--run-id", &long[1..]]).status.code(), Some(0));
 }
 
 /// What an Airflow template or a shell variable leaves behind `--set`.
 #[test]
 fn dates_and_equals_signs_are_plain_values() {
-    let place = Place::new(20);
+    let scene = Scene::new(20);
     for (n, name) in
         ["2026-11-20", "2026-11-20T06:30:00Z", "06:30:00", "a=b=c", "dt=2026-11-20"].iter().enumerate()
     {
-        let folder = place.path(name);
+        let folder = scene.path(name);
         std::fs::create_dir(&folder).unwrap();
-        std::fs::copy(place.path("in.jsonl"), folder.join("part.jsonl")).unwrap();
+        std::fs::copy(scene.path("in.jsonl"), folder.join("part.jsonl")).unwrap();
         // Paths as they are given, relative to the folder that the run starts in.
         let sets =
             [format!("source.url={name}"), format!("name={name}"), format!("output.url=out{n}/day={name}/")];
-        let mut run = place.command();
-        run.current_dir(place.folder.path()).args(sets.iter().flat_map(|set| ["--set", set])).arg("--json");
+        let mut run = scene.command();
+        run.current_dir(scene.folder.path()).args(sets.iter().flat_map(|set| ["--set", set])).arg("--json");
         let run = run.output().unwrap();
         assert_eq!(run.status.code(), Some(0), "{name}: {}", text(&run.stderr));
         let record: Value = serde_json::from_slice(&run.stdout).unwrap();
         assert_eq!(record["name"], *name);
         assert_eq!(record["manifest"]["inputs"].as_array().unwrap().len(), 1);
-        assert!(place.path(&format!("out{n}/day={name}/manifest.json")).exists(), "{name}");
+        assert!(scene.path(&format!("out{n}/day={name}/manifest.json")).exists(), "{name}");
     }
     // What a date cannot be is still refused by its key.
-    let run = place.run(&["--set", "score.threshold=2026-11-20"]);
+    let run = scene.run(&["--set", "score.threshold=2026-11-20"]);
     assert_eq!(run.status.code(), Some(2));
     assert!(text(&run.stderr).contains("score.threshold"), "{}", text(&run.stderr));
 }
 
 #[test]
 fn errors_are_json_lines_too_with_kind_and_exit_code() {
-    let place = Place::new(20);
+    let scene = Scene::new(20);
     let cases: &[(&[&str], i32, &str)] = &[
         (&["--set", "shingle.sise=3"], 2, "job"),
         (&["--set", "source.url=no/such/file.jsonl"], 3, "input"),
@@ -95,7 +95,7 @@ fn errors_are_json_lines_too_with_kind_and_exit_code() {
         (&["-q", "--set", "source.text=body"], 2, "job"),
     ];
     for (arguments, code, kind) in cases {
-        let mut run = place.command();
+        let mut run = scene.command();
         let run = run
             .args(*arguments)
             .args(["--log-format", "json"])
@@ -122,24 +122,24 @@ fn errors_are_json_lines_too_with_kind_and_exit_code() {
 
 #[test]
 fn the_record_is_a_file_of_a_good_run() {
-    let place = Place::new(60);
-    let file = place.path("record.json");
+    let scene = Scene::new(60);
+    let file = scene.path("record.json");
     std::fs::write(&file, "of the run before").unwrap();
-    let run = place.run(&["--record", file.to_str().unwrap(), "--json"]);
+    let run = scene.run(&["--record", file.to_str().unwrap(), "--json"]);
     assert_eq!(run.status.code(), Some(0));
     assert_eq!(std::fs::read(&file).unwrap(), run.stdout);
     let record: Value = serde_json::from_slice(&run.stdout).unwrap();
     assert_eq!((&record["name"], &record["manifest"]["counts"]["documents"]), (&"job".into(), &60.into()));
     assert!(record["seconds"].as_f64().unwrap() > 0.0);
-    place.nothing_half_written();
+    scene.nothing_half_written();
 }
 
 #[test]
 fn the_record_is_a_file_of_a_failed_run() {
-    let place = Place::new(20);
-    let file = place.path("record.json");
+    let scene = Scene::new(20);
+    let file = scene.path("record.json");
     let record = |arguments: &[&str]| -> (Output, Value) {
-        let run = place.run(&[&["--record", file.to_str().unwrap(), "--run-id", "r1"], arguments].concat());
+        let run = scene.run(&[&["--record", file.to_str().unwrap(), "--run-id", "r1"], arguments].concat());
         let record = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
         (run, record)
     };
@@ -157,9 +157,9 @@ fn the_record_is_a_file_of_a_failed_run() {
     assert_eq!(run.status.code(), Some(2));
     assert_eq!((&said["name"], &said["kind"]), (&"job".into(), &"job".into()));
 
-    // Ids that come twice are found after the first stage.
-    let lines = std::fs::read_to_string(place.path("in.jsonl")).unwrap();
-    std::fs::write(place.path("in.jsonl"), format!("{lines}\n{lines}")).unwrap();
+    // Ids that come twice are found after the first step.
+    let lines = std::fs::read_to_string(scene.path("in.jsonl")).unwrap();
+    std::fs::write(scene.path("in.jsonl"), format!("{lines}\n{lines}")).unwrap();
     let (_, said) = record(&[]);
     assert_eq!(said["kind"], "input");
     assert_eq!(said["stages"][0]["name"], "sketches");
@@ -168,11 +168,11 @@ fn the_record_is_a_file_of_a_failed_run() {
 
 #[test]
 fn no_record_and_no_line_holds_a_password_of_a_url() {
-    let place = Place::new(20);
-    let file = place.path("record.json");
+    let scene = Scene::new(20);
+    let file = scene.path("record.json");
     for url in ["s3://somebody:hush@bucket/in.jsonl", "nowhere://somebody:hush@host/in.jsonl?token=hush"] {
         let source = format!("source.url={url}");
-        let run = place.run(&["--record", file.to_str().unwrap(), "--log-format", "json", "--set", &source]);
+        let run = scene.run(&["--record", file.to_str().unwrap(), "--log-format", "json", "--set", &source]);
         assert_ne!(run.status.code(), Some(0));
         json_lines(&run.stderr);
         let record = std::fs::read_to_string(&file).unwrap();
@@ -184,18 +184,18 @@ fn no_record_and_no_line_holds_a_password_of_a_url() {
 #[cfg(unix)]
 #[test]
 fn an_interrupted_run_leaves_its_record_and_metrics() {
-    let place = Place::new(6_000);
-    let (file, metrics) = (place.path("record.json"), place.path("run.prom"));
+    let scene = Scene::new(6_000);
+    let (file, metrics) = (scene.path("record.json"), scene.path("run.prom"));
     let child = std::process::Command::new(assert_cmd::cargo::cargo_bin("resemblance"))
         .arg("run")
-        .arg(place.path("job.toml"))
+        .arg(scene.path("job.toml"))
         .args(["--record", file.to_str().unwrap(), "--metrics", metrics.to_str().unwrap()])
         .stdout(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // The first stage has begun when its folder is there.
-    wait_until(|| place.path("out").exists());
+    // The first step has begun when its folder is there.
+    wait_until(|| scene.path("out").exists());
     let killed =
         std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
@@ -209,26 +209,26 @@ fn an_interrupted_run_leaves_its_record_and_metrics() {
 
 #[test]
 fn files_that_cannot_be_written_are_refused_before_the_run() {
-    let place = Place::new(20);
+    let scene = Scene::new(20);
     for argument in ["--record", "--metrics"] {
-        for wrong in ["no/such/folder/file", place.folder.path().to_str().unwrap(), "", ".."] {
-            let run = place.run(&[argument, wrong]);
+        for wrong in ["no/such/folder/file", scene.folder.path().to_str().unwrap(), "", ".."] {
+            let run = scene.run(&[argument, wrong]);
             assert_eq!(run.status.code(), Some(2), "{argument} {wrong}");
             assert!(text(&run.stderr).contains(argument), "{}", text(&run.stderr));
         }
     }
-    assert!(!place.path("out").exists());
+    assert!(!scene.path("out").exists());
 }
 
 #[test]
 fn metrics_are_a_file_that_says_what_the_run_did() {
-    let place = Place::new(60);
-    let file = place.path("resemblance.prom");
+    let scene = Scene::new(60);
+    let file = scene.path("resemblance.prom");
     std::fs::write(&file, "of the run before").unwrap();
     let metrics = ["--metrics", file.to_str().unwrap(), "--run-id", "r1"];
-    assert_eq!(place.run(&metrics).status.code(), Some(0));
+    assert_eq!(scene.run(&metrics).status.code(), Some(0));
     let written = series(&std::fs::read_to_string(&file).unwrap());
-    let manifest = manifest(&place.path("out"));
+    let manifest = manifest(&scene.path("out"));
     let label = "{name=\"job\"}";
     for (name, count) in &manifest.counts {
         if name != "rejects" {
@@ -244,21 +244,21 @@ fn metrics_are_a_file_that_says_what_the_run_did() {
         written[&format!("resemblance_run_info{{name=\"job\",run_id=\"r1\",version=\"{version}\"}}")],
         1.0
     );
-    for stage in &manifest.stages {
-        let label = format!("{{name=\"job\",stage=\"{}\"}}", stage.name);
-        assert_eq!(written[&format!("resemblance_stage_rows{label}")], stage.rows as f64);
-        assert_eq!(written[&format!("resemblance_stage_seconds{label}")], stage.seconds);
+    for step in &manifest.steps {
+        let label = format!("{{name=\"job\",stage=\"{}\"}}", step.name);
+        assert_eq!(written[&format!("resemblance_stage_rows{label}")], step.rows as f64);
+        assert_eq!(written[&format!("resemblance_stage_seconds{label}")], step.seconds);
     }
-    place.nothing_half_written();
+    scene.nothing_half_written();
     // A collector is another user: the file is as readable as any new one.
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
         let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
-        assert_eq!(mode(&file), mode(&place.path("in.jsonl")));
+        assert_eq!(mode(&file), mode(&scene.path("in.jsonl")));
     }
 
-    let failed = place.run(&[&metrics[..], &["--set", "score.threshold=0.9"]].concat());
+    let failed = scene.run(&[&metrics[..], &["--set", "score.threshold=0.9"]].concat());
     assert_eq!(failed.status.code(), Some(2));
     let written = series(&std::fs::read_to_string(&file).unwrap());
     assert_eq!(written[&format!("resemblance_run_success{label}")], 0.0);
@@ -268,10 +268,10 @@ fn metrics_are_a_file_that_says_what_the_run_did() {
 
 #[test]
 fn metrics_are_pushed_to_a_gateway() {
-    let place = Place::new(60);
+    let scene = Scene::new(60);
     let gateway = Server::start(StatusCode::OK);
     let url = format!("http://somebody:secret@{}/metrics/job/nightly?token=secret", gateway.address);
-    let run = place.run(&["--metrics", &url]);
+    let run = scene.run(&["--metrics", &url]);
     assert_eq!(run.status.code(), Some(0));
     let asked = gateway.asked();
     assert_eq!(asked.len(), 1);
@@ -279,24 +279,24 @@ fn metrics_are_pushed_to_a_gateway() {
     assert!(asked[0].headers["content-type"].to_str().unwrap().starts_with("text/plain; version=0.0.4"));
     // somebody:secret
     assert_eq!(asked[0].headers["authorization"], "Basic c29tZWJvZHk6c2VjcmV0");
-    let pairs = pairs(&place.path("out")).len();
+    let pairs = pairs(&scene.path("out")).len();
     assert_eq!(series(&asked[0].body)["resemblance_pairs{name=\"job\"}"], pairs as f64);
 
-    let failed = place.run(&["--metrics", &url, "--set", "score.threshold=0.9"]);
+    let failed = scene.run(&["--metrics", &url, "--set", "score.threshold=0.9"]);
     assert_eq!(failed.status.code(), Some(2));
     assert_eq!(series(&gateway.asked()[1].body)["resemblance_run_success{name=\"job\"}"], 0.0);
 }
 
 #[test]
 fn a_push_that_fails_is_a_warning() {
-    let place = Place::new(60);
+    let scene = Scene::new(60);
     let unwilling = Server::start(StatusCode::INTERNAL_SERVER_ERROR);
     // Takes connections and says nothing on them.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for address in [unwilling.address, silent.local_addr().unwrap(), nobody] {
         let url = format!("http://somebody:secret@{address}/metrics/job/nightly?token=secret");
-        let run = place.run(&["--metrics", &url, "--log-format", "json"]);
+        let run = scene.run(&["--metrics", &url, "--log-format", "json"]);
         assert_eq!(run.status.code(), Some(0), "{}", text(&run.stderr));
         let lines = json_lines(&run.stderr);
         let last = lines.last().unwrap();
@@ -304,7 +304,7 @@ fn a_push_that_fails_is_a_warning() {
         assert!(last["fields"]["message"].as_str().unwrap().contains("takes no metrics"), "{last}");
         assert!(!text(&run.stderr).contains("secret"), "{last}");
     }
-    let run = place.run(&["--metrics", "ftp://somebody:secret@host/metrics"]);
+    let run = scene.run(&["--metrics", "ftp://somebody:secret@host/metrics"]);
     assert_eq!(run.status.code(), Some(2));
     assert!(text(&run.stderr).contains("http://host:9091") && !text(&run.stderr).contains("secret"));
 }
@@ -344,12 +344,12 @@ fn health_is_an_exit_code() {
 }
 
 /// A folder with a job over JSON lines, one of which is too short to be compared.
-struct Place {
+struct Scene {
     folder: TempDir,
 }
 
-impl Place {
-    fn new(documents: usize) -> Place {
+impl Scene {
+    fn new(documents: usize) -> Scene {
         let folder = tempdir().unwrap();
         let mut documents = corpus(1, documents, 30);
         if documents.len() > 20 {
@@ -367,7 +367,7 @@ impl Place {
             folder.path().join("out"),
         );
         std::fs::write(folder.path().join("job.toml"), job).unwrap();
-        Place { folder }
+        Scene { folder }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -47,13 +47,13 @@ impl From<Output> for Ended {
 
 impl Ended {
     /// The standard output of a command that ended well.
-    fn well(self) -> String {
+    fn success(self) -> String {
         assert_eq!(self.code, Some(0), "{}{}", self.stdout, self.said);
         self.stdout
     }
 
     /// What a command said that ended with `code`.
-    fn badly(self, code: i32) -> String {
+    fn failure(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.said);
         self.said
     }
@@ -98,7 +98,7 @@ fn run_to(variables: &[(String, String)], job: &FsPath, output: &str, more: &[&s
 
 /// The record that `run --json` prints.
 fn record(ended: Ended) -> serde_json::Value {
-    serde_json::from_str(&ended.well()).unwrap()
+    serde_json::from_str(&ended.success()).unwrap()
 }
 
 /// A session that knows the server's bucket.
@@ -122,7 +122,7 @@ impl Format {
         let (input, output) = (folder.join("in"), folder.join("out"));
         self.write(&input);
         let job = job_file(folder, &self.source(input.to_str().unwrap()));
-        run_to(&[], &job, output.to_str().unwrap(), &[]).well();
+        run_to(&[], &job, output.to_str().unwrap(), &[]).success();
         output
     }
 

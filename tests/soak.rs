@@ -67,7 +67,7 @@ fn soak_random_faults() {
     let mut scene = Scene::new(Cluster::start(), 6_000, &["lsh.hot_bucket=16"]);
     let driver = scene.run("undisturbed", &[]);
     scene.survives(driver, "undisturbed");
-    let steps = manifest(&scene.output("undisturbed")).stages.len();
+    let steps = manifest(&scene.output("undisturbed")).steps.len();
     let mut all = Happened::default();
     for round in 0..rounds {
         let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(round));

@@ -1,5 +1,6 @@
 //! What the tests share: corpora, runs in this process and as commands, tables read back.
 
+pub mod around;
 pub mod cluster;
 pub mod formats;
 pub mod garage;
@@ -8,6 +9,7 @@ pub mod refusing;
 pub mod rows;
 pub mod s3;
 pub mod stopping;
+pub mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -20,9 +22,9 @@ use datafusion::arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_in
 use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use resemblance::engine::{Local, Watch, session};
+use resemblance::engine::{Local, RunControl, session};
 use resemblance::job::{self, Job};
-use resemblance::pipeline::{self, Existing, Outcome};
+use resemblance::pipeline::{self, OnExisting, Outcome};
 use resemblance::sink::manifest::Run;
 
 /// A document of a test corpus.
@@ -164,7 +166,7 @@ pub fn run_with(
         let state =
             datafusion::execution::SessionStateBuilder::new_from_existing(state).with_config(config).build();
         let engine = Local::new(datafusion::prelude::SessionContext::new_with_state(state));
-        pipeline::run(job, &engine, &Watch::nobody(), Existing::Keep).await
+        pipeline::run(job, &engine, &RunControl::detached(), OnExisting::Fail).await
     })
 }
 

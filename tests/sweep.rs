@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use predicates::prelude::*;
-use resemblance::engine::{Watch, session};
+use resemblance::engine::{RunControl, session};
 use resemblance::job::Job;
 use resemblance::query::sweep::{Grid, Sweep, sweep};
 use tempfile::tempdir;
@@ -23,7 +23,7 @@ fn swept(job: &Job, thresholds: &[f64], sizes: &[usize], documents: &[usize]) ->
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let session = session::session(&job.engine).unwrap();
-        sweep(&session, job, &grid, &Watch::nobody()).await.unwrap()
+        sweep(&session, job, &grid, &RunControl::detached()).await.unwrap()
     })
 }
 

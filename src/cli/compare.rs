@@ -1,4 +1,4 @@
-//! `resemblance compare`: three ways to the same pairs, and which is fast when.
+//! `resemblance compare`: three methods for the same pairs, and which is fast when.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -10,11 +10,11 @@ use crate::error::{Error, Result};
 use crate::query::compare::{Comparison, compare};
 use crate::report;
 
-/// Time three ways to the same pairs on growing samples
+/// Time three methods for the same pairs on growing samples
 ///
 /// Exact Jaccard of all pairs, signature agreement of all pairs, and LSH (scored as the job says), each on the first
 /// documents of the job's source. Samples and what is made of them are held in memory. A total is the time from texts to
-/// pairs: shingle sets, signatures where the way needs them, and the search. Reading the source is not counted. Nothing
+/// pairs: shingle sets, signatures where the method needs them, and the search. Reading the source is not counted. Nothing
 /// is written to the job's output.
 #[derive(clap::Args)]
 pub(super) struct Compare {
@@ -44,8 +44,8 @@ impl Compare {
     pub(super) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job.load()?;
         measure::make_folder(self.plots.as_deref())?;
-        let comparison = measure::run(&job, screen, async |session, watch| {
-            compare(session, &job, &self.documents, self.repeat, watch).await
+        let comparison = measure::run(&job, screen, async |session, control| {
+            compare(session, &job, &self.documents, self.repeat, control).await
         })?;
         let written = match &self.plots {
             Some(folder) => {

@@ -8,7 +8,7 @@ use crate::engine::cluster::executor::{self, Settings};
 use crate::error::{Error, Result};
 
 /// Bytes for each task at least: with less, a sort has no room for the buffers that it cannot do without.
-const LEAST_MEMORY: u64 = 64 << 20;
+const MIN_MEMORY: u64 = 64 << 20;
 
 /// Run an executor of a cluster: it asks a scheduler for tasks; SIGTERM lets it end those that it has
 #[derive(clap::Args)]
@@ -50,7 +50,7 @@ impl Executor {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             given => given,
         };
-        if self.memory / (vcores as u64) < LEAST_MEMORY {
+        if self.memory / (vcores as u64) < MIN_MEMORY {
             return Err(Error::job(format!(
                 "--memory is {} bytes for --vcores {vcores}: expected 64MiB or more for each",
                 self.memory

@@ -13,7 +13,7 @@ use crate::engine::spills::{self, SpillFolder};
 use crate::error::{Error, Result};
 use crate::job::{self, Job, MAX_SHINGLE_SIZE, file};
 use crate::local_path;
-use crate::pipeline::Existing;
+use crate::pipeline::OnExisting;
 use crate::query::rows;
 
 #[derive(clap::Args)]
@@ -119,7 +119,7 @@ impl Find {
         let folder = apart(&self.paths, temporary_folders())?;
         let mut job = self.job(&folder.path().join("out").to_string_lossy())?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
-        let (outcome, pairs) = run_job(&job, screen.progress(), Existing::Keep, None)?;
+        let (outcome, pairs) = run_job(&job, screen.progress(), OnExisting::Fail, None)?;
         screen.clear();
         if self.json {
             return print::result(&rows::json_lines(&pairs)?);

@@ -87,13 +87,13 @@ impl Generate {
         let steps = 1 + usize::from(self.truth.is_some());
         let timed = |name: &str, number: usize, write: &dyn Fn() -> Result<Written>| {
             let start = Instant::now();
-            progress.stage_begins(name, number, steps);
+            progress.step_begins(name, number, steps);
             let written = write()?;
-            progress.stage_ends(name, written.rows, start.elapsed().as_secs_f64(), false);
+            progress.step_ends(name, written.rows, start.elapsed().as_secs_f64(), false);
             Ok::<_, Error>(written)
         };
         let rows = AtomicU64::new(0);
-        let advanced = |more| progress.stage_advances(0, rows.fetch_add(more, Ordering::Relaxed) + more);
+        let advanced = |more| progress.step_advances(0, rows.fetch_add(more, Ordering::Relaxed) + more);
         let files = self.files.get();
         let written = timed("documents", 1, &|| {
             write::documents(&corpus, &self.out, files, self.overwrite, &advanced)

@@ -6,7 +6,7 @@ use datafusion::prelude::SessionContext;
 
 use super::progress::Screen;
 use super::work::Work;
-use crate::engine::{Watch, session};
+use crate::engine::{RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
 use crate::report::{self, Chart, Page};
@@ -15,15 +15,15 @@ use crate::report::{self, Chart, Page};
 pub(super) fn run<T>(
     job: &Job,
     screen: &Screen,
-    work: impl AsyncFnOnce(&SessionContext, &Watch) -> Result<T>,
+    work: impl AsyncFnOnce(&SessionContext, &RunControl) -> Result<T>,
 ) -> Result<T> {
     let threads = Work::begin(&job.engine)?;
     let session = session::session(&job.engine)?;
-    let watch = Watch { stop: threads.stop.clone(), progress: screen.progress() };
+    let control = RunControl { stop: threads.stop.clone(), progress: screen.progress() };
     let result = threads.block_on(async {
         tokio::select! {
             biased;
-            result = work(&session, &watch) => result,
+            result = work(&session, &control) => result,
             () = threads.stop.cancelled() => Err(Error::new(Kind::Interrupted, "stopped; nothing was written")),
         }
     });

@@ -107,7 +107,7 @@ impl Write for Screen {
 
 struct Bar {
     bar: ProgressBar,
-    /// What a cluster says of the running stage's tasks, or of what it lost; empty on one machine.
+    /// What a cluster says of the running step's tasks, or of what it lost; empty on one machine.
     tasks: Mutex<String>,
 }
 
@@ -118,15 +118,15 @@ impl Bar {
 }
 
 impl Progress for Bar {
-    fn stage_begins(&self, name: &str, number: usize, stages: usize) {
+    fn step_begins(&self, name: &str, number: usize, steps: usize) {
         self.bar.enable_steady_tick(Duration::from_millis(120));
-        self.bar.set_prefix(format!("[{number}/{stages}] {name}"));
+        self.bar.set_prefix(format!("[{number}/{steps}] {name}"));
         self.bar.set_message("");
         self.set_tasks(String::new());
         self.bar.tick();
     }
 
-    fn stage_advances(&self, rows_in: u64, rows_out: u64) {
+    fn step_advances(&self, rows_in: u64, rows_out: u64) {
         // What is read first is files, not rows; and most steps write only when they have read all.
         let (read, written) = (print::count(rows_in), print::count(rows_out));
         let rows = match (rows_in > rows_out, rows_out > 0) {
@@ -138,15 +138,17 @@ impl Progress for Bar {
         self.bar.set_message(format!("{tasks}{rows}"));
     }
 
-    fn tasks(&self, done: usize, begun: usize, stages_done: usize, stages: usize) {
-        self.set_tasks(format!("{stages_done} of {stages} stages, {done} of {begun} tasks begun, "));
+    fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
+        self.set_tasks(format!(
+            "{query_stages_done} of {query_stages} query stages, {done} of {begun} tasks begun, "
+        ));
     }
 
     fn recovering(&self, why: &str) {
         self.bar.set_message(format!("recovering: {}", visible(why)));
     }
 
-    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+    fn step_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
         let seconds = (seconds * 1e3).round() / 1e3;
         match reused {
             true => tracing::info!(step = name, rows, "taken over from an earlier run"),

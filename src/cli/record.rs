@@ -1,4 +1,4 @@
-//! The record of a run: what it was called, how it ended, and what its stages took.
+//! The record of a run: what it was called, how it ended, and what its steps took.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::error::{Error, Result};
 use crate::pipeline::Outcome;
 use crate::query::rows;
 use crate::report::metrics::{Measured, metrics};
-use crate::sink::manifest::StageTime;
+use crate::sink::manifest::StepTime;
 
-/// A run from its beginning on: passes its progress on, and remembers the stages.
+/// A run from its beginning on: passes its progress on, and remembers the steps.
 pub(super) struct Recorder {
     began: Instant,
     shown: Arc<dyn Progress>,
-    stages: Mutex<Vec<StageTime>>,
+    steps: Mutex<Vec<StepTime>>,
     recoveries: AtomicU64,
 }
 
@@ -31,31 +31,31 @@ impl Recorder {
         Arc::new(Self {
             began: Instant::now(),
             shown,
-            stages: Mutex::default(),
+            steps: Mutex::default(),
             recoveries: AtomicU64::new(0),
         })
     }
 
     /// The run `id` of the job `name` ends now.
     pub(super) fn end<'a>(&self, name: &'a str, id: &'a str) -> Ended<'a> {
-        let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = self.began.elapsed().as_secs_f64();
         let recoveries = self.recoveries.load(Ordering::Relaxed);
-        Ended { name, id, seconds, at: now(), stages, recoveries }
+        Ended { name, id, seconds, at: now(), steps, recoveries }
     }
 }
 
 impl Progress for Recorder {
-    fn stage_begins(&self, name: &str, number: usize, stages: usize) {
-        self.shown.stage_begins(name, number, stages);
+    fn step_begins(&self, name: &str, number: usize, steps: usize) {
+        self.shown.step_begins(name, number, steps);
     }
 
-    fn stage_advances(&self, rows_in: u64, rows_out: u64) {
-        self.shown.stage_advances(rows_in, rows_out);
+    fn step_advances(&self, rows_in: u64, rows_out: u64) {
+        self.shown.step_advances(rows_in, rows_out);
     }
 
-    fn tasks(&self, done: usize, begun: usize, stages_done: usize, stages: usize) {
-        self.shown.tasks(done, begun, stages_done, stages);
+    fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
+        self.shown.tasks(done, begun, query_stages_done, query_stages);
     }
 
     fn recovering(&self, why: &str) {
@@ -63,10 +63,10 @@ impl Progress for Recorder {
         self.shown.recovering(why);
     }
 
-    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
-        let stage = StageTime { name: name.to_owned(), seconds, rows };
-        self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
-        self.shown.stage_ends(name, rows, seconds, reused);
+    fn step_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+        let step = StepTime { name: name.to_owned(), seconds, rows };
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(step);
+        self.shown.step_ends(name, rows, seconds, reused);
     }
 }
 
@@ -83,14 +83,14 @@ pub(super) struct Ended<'a> {
     seconds: f64,
     /// Seconds since 1970.
     at: f64,
-    stages: Vec<StageTime>,
-    /// Times that a cluster lost finished work, or that a stage was submitted anew.
+    steps: Vec<StepTime>,
+    /// Times that a cluster lost finished work, or that a step was submitted anew.
     recoveries: u64,
 }
 
 impl Ended<'_> {
     /// The record of a run that ended well, as JSON.
-    pub(super) fn well(&self, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
+    pub(super) fn success(&self, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         let lines = rows::json_lines(pairs)?;
         let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
         Ok(self.record(
@@ -105,14 +105,14 @@ impl Ended<'_> {
     }
 
     /// The record of a run that `error` ended, as JSON: how far it came, in place of a manifest.
-    pub(super) fn badly(&self, error: &Error) -> String {
+    pub(super) fn failure(&self, error: &Error) -> String {
         self.record(
             error.kind().exit_code(),
             json!({
                 "error": masked(&error.to_string()),
                 "causes": causes(error).iter().map(|cause| masked(cause)).collect::<Vec<_>>(),
                 "kind": error.kind().name(),
-                "stages": self.stages,
+                "stages": self.steps,
             }),
         )
     }
@@ -141,7 +141,7 @@ impl Ended<'_> {
             seconds: self.seconds,
             ended: self.at,
             outcome: how.ok(),
-            stages: &self.stages,
+            steps: &self.steps,
             recoveries: self.recoveries,
         })
     }

@@ -8,10 +8,10 @@ use super::progress::Screen;
 use super::record::{self, Recorder};
 use super::work::Work;
 use super::{JobArguments, arguments, panics, print, sentences};
-use crate::engine::{self, Progress, Watch};
+use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::pipeline::{self, Existing, Outcome};
+use crate::pipeline::{self, OnExisting, Outcome};
 use crate::query::{Finished, rows};
 
 #[derive(clap::Args)]
@@ -57,7 +57,7 @@ impl Run {
     fn run_with(
         &self,
         screen: &Screen,
-        run: impl FnOnce(&Job, Arc<dyn Progress>, Existing) -> Result<(Outcome, Pairs)>,
+        run: impl FnOnce(&Job, Arc<dyn Progress>, OnExisting) -> Result<(Outcome, Pairs)>,
     ) -> Result<()> {
         let file = self.record.as_deref().map(|file| record::writable("--record", file)).transpose()?;
         let metrics = self.metrics.as_deref().map(Destination::parse).transpose()?;
@@ -67,7 +67,7 @@ impl Run {
             Ok(job) => job.name.clone(),
             Err(_) => self.job.stem(),
         };
-        let existing = if self.overwrite { Existing::Overwrite } else { Existing::Keep };
+        let existing = if self.overwrite { OnExisting::Overwrite } else { OnExisting::Fail };
         let ran = panics::caught(|| {
             let job = job?;
             let progress: Arc<dyn Progress> = Arc::<Recorder>::clone(&recorder);
@@ -78,7 +78,7 @@ impl Run {
         let ended = recorder.end(&name, &self.run_id);
         let ran = panics::caught(|| {
             let (job, outcome, pairs) = ran?;
-            let record = ended.well(&outcome, &pairs)?;
+            let record = ended.success(&outcome, &pairs)?;
             match self.json {
                 true => print::result(&record)?,
                 false => print::result(&as_text(&job, &outcome, &pairs)?)?,
@@ -95,7 +95,7 @@ impl Run {
             (Ok((_, record)), Some(file)) => record::write(&file, &record),
             (Ok(_), None) => Ok(()),
             (Err(e), file) => {
-                warn_of(file.map_or(Ok(()), |file| record::write(&file, &ended.badly(&e))));
+                warn_of(file.map_or(Ok(()), |file| record::write(&file, &ended.failure(&e))));
                 Err(e)
             }
         }
@@ -116,15 +116,15 @@ pub(super) type Pairs = Vec<datafusion::arrow::array::RecordBatch>;
 pub(super) fn run_job(
     job: &Job,
     progress: Arc<dyn Progress>,
-    existing: Existing,
+    existing: OnExisting,
     top: Option<usize>,
 ) -> Result<(Outcome, Pairs)> {
     let work = Work::begin(&job.engine)?;
     let stop = &work.stop;
     let steps = async {
-        let watch = Watch { stop: stop.clone(), progress };
-        let engine = engine::open(&job.engine, &watch).await?;
-        let outcome = pipeline::run(job, engine.as_ref(), &watch, existing).await?;
+        let control = RunControl { stop: stop.clone(), progress };
+        let engine = engine::open(&job.engine, &control).await?;
+        let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
         let finished = Finished::open(engine.session(), &job.output.url).await?;
         let pairs = finished.top_pairs(top).await?.collect().await?;
         Ok((outcome, pairs))
@@ -208,7 +208,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         noun("clusters", "cluster"),
         number("clustered_documents")
     );
-    let seconds: f64 = manifest.stages.iter().map(|s| s.seconds).sum();
+    let seconds: f64 = manifest.steps.iter().map(|s| s.seconds).sum();
     let _ = writeln!(text, "{seconds:>12.2} seconds");
     let cells = rows::cells(pairs)?;
     if !cells.is_empty() {

@@ -16,7 +16,7 @@ use crate::query::side_by_side::{Mark, View, side_by_side};
 use crate::query::texts::texts;
 
 /// Lines of a pair that are printed.
-const MOST_LINES: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// A pair by its ids, and its similarity.
 type Pair = (String, String, f64);
@@ -40,10 +40,10 @@ pub(super) fn shown(job: &Job, pairs: &[RecordBatch], most: usize) -> Result<Str
     for (a, b, jaccard) in &pairs {
         let layout = side_by_side([a, b], [text(a)?, text(b)?], view);
         let _ = writeln!(shown, "\njaccard {jaccard:.6}");
-        for line in layout.lines.iter().take(MOST_LINES) {
+        for line in layout.lines.iter().take(MAX_LINES) {
             let _ = writeln!(shown, "{line}");
         }
-        let left_out = layout.lines.len().saturating_sub(MOST_LINES);
+        let left_out = layout.lines.len().saturating_sub(MAX_LINES);
         if left_out > 0 {
             let more = if layout.whole { "more lines" } else { "more lines and what follows them" };
             let _ = writeln!(shown, "({} {more} are left out)", print::count(left_out as u64));

@@ -70,7 +70,7 @@ impl Sweep {
             repeat: self.repeat,
         };
         let found =
-            measure::run(&job, screen, async |session, watch| sweep(session, &job, &grid, watch).await)?;
+            measure::run(&job, screen, async |session, control| sweep(session, &job, &grid, control).await)?;
         let written = match &self.plots {
             Some(folder) => {
                 let page = report::sweep::page(&found);

@@ -143,9 +143,7 @@ fn slots_for(room: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
-
-    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     use super::*;
 
@@ -164,36 +162,6 @@ mod tests {
         assert_eq!(roots(&[(9, 4), (4, 7), (1, 2)]), [(1, 1), (2, 1), (4, 4), (7, 4), (9, 4)].into());
         assert_eq!(roots(&[]), BTreeMap::new());
         assert_eq!(roots(&[(u64::MAX, 0), (5, 5)]), [(0, 0), (u64::MAX, 0), (5, 5)].into());
-    }
-
-    /// The reach of each node, by walking.
-    fn flooded(edges: &[(u64, u64)]) -> BTreeMap<u64, u64> {
-        let mut neighbours: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
-        for &(a, b) in edges {
-            neighbours.entry(a).or_default().insert(b);
-            neighbours.entry(b).or_default().insert(a);
-        }
-        let mut roots = BTreeMap::new();
-        // The least node that has no root yet is the least of its component.
-        for &root in neighbours.keys() {
-            if roots.contains_key(&root) {
-                continue;
-            }
-            let mut next = vec![root];
-            while let Some(node) = next.pop() {
-                if roots.insert(node, root).is_none() {
-                    next.extend(&neighbours[&node]);
-                }
-            }
-        }
-        roots
-    }
-
-    proptest! {
-        #[test]
-        fn union_find_is_a_flood_fill(edges in prop::collection::vec((0_u64..200, 0_u64..200), 0..300)) {
-            prop_assert_eq!(roots(&edges), flooded(&edges));
-        }
     }
 
     /// What is foretold before growth is what is taken after it, and the doc comment's figures hold.

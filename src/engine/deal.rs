@@ -9,18 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::internal_err;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    Partitioning, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use futures::{StreamExt, stream};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
 /// `plan` with our node in place of the engine's where that deals batches out in turn. Of the partitions that it reads, at most
 /// `tasks` are open at once.
@@ -28,8 +25,9 @@ pub(super) fn deal(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn
     plan.transform_up(|node| {
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
         match engines.partitioning() {
-            Partitioning::RoundRobinBatch(count) if !engines.preserve_order() => {
-                Ok(Transformed::yes(Arc::new(DealExec::new(Arc::clone(engines.input()), *count, tasks))))
+            Partitioning::RoundRobinBatch(partitions) if !engines.preserve_order() => {
+                let deal = Deal { partitions: *partitions, tasks };
+                Ok(Transformed::yes(OperatorExec::plan(deal, vec![Arc::clone(engines.input())])?))
             }
             _ => Ok(Transformed::no(node)),
         }
@@ -38,45 +36,72 @@ pub(super) fn deal(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn
 }
 
 /// Gives each batch of any input partition to whichever output partition asks first.
-#[derive(Debug)]
-struct DealExec {
-    input: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
+#[derive(Debug, Clone)]
+struct Deal {
+    /// Output partitions.
+    partitions: usize,
+    /// Input partitions that are open at once, at most.
     tasks: usize,
-    table: Mutex<Table>,
 }
 
 /// What the output partitions share.
-#[derive(Debug)]
-struct Table {
-    batches: Option<Arc<Batches>>,
-    /// Output partitions that were not asked for yet.
-    seats: usize,
+#[derive(Debug, Default)]
+pub struct DealState {
+    batches: Option<Arc<Dealt>>,
+    /// Output partitions that were asked for.
+    asked: usize,
 }
 
 /// The batches of all input partitions. Dropped, it ends their reading.
 #[derive(Debug)]
-struct Batches {
+struct Dealt {
     batches: tokio::sync::Mutex<Receiver<Result<RecordBatch>>>,
     _reader: SpawnedTask<()>,
 }
 
-impl DealExec {
-    fn new(input: Arc<dyn ExecutionPlan>, count: usize, tasks: usize) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(input.schema()),
-            Partitioning::UnknownPartitioning(count),
-            input.pipeline_behavior(),
-            input.boundedness(),
-        );
-        let table = Mutex::new(Table { batches: None, seats: count });
-        Self { input, properties: Arc::new(properties), tasks, table }
+impl fmt::Display for Deal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "partitions={}", self.partitions)
+    }
+}
+
+impl Description for Deal {
+    const NAME: &'static str = "DealExec";
+    const COUNTS_ROWS: bool = false;
+
+    type Shared = Mutex<DealState>;
+
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        let input = only_input(Self::NAME, inputs)?;
+        Ok(Shape::of_partitions(self.partitions, input.schema(), input, vec![Requirement::none()]))
     }
 
-    fn read(&self, context: &Arc<TaskContext>) -> Batches {
+    fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
+        let mut state = task.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.asked == self.partitions {
+            return internal_err!("batches were dealt to all partitions already");
+        }
+        let dealt = match state.batches.take() {
+            Some(dealt) => dealt,
+            None => Arc::new(self.read(only_input(Self::NAME, task.inputs)?, &task.context)),
+        };
+        state.asked += 1;
+        // The last one to ask takes the node's own share: the reading ends with the streams.
+        state.batches = (state.asked < self.partitions).then(|| Arc::clone(&dealt));
+        let batches = stream::unfold(dealt, |dealt| async move {
+            let next = dealt.batches.lock().await.recv().await?;
+            Some((next, dealt))
+        });
+        Ok(batches.boxed())
+    }
+}
+
+impl Deal {
+    fn read(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Dealt {
         // One batch for whoever asks next; the others wait where they are made.
         let (sender, receiver) = channel(1);
-        let (input, context) = (Arc::clone(&self.input), Arc::clone(context));
+        let partitions = stream::iter(0..input.output_partitioning().partition_count());
+        let (input, context) = (Arc::clone(input), Arc::clone(context));
         let read = move |partition| {
             let (rows, sender) = (input.execute(partition, Arc::clone(&context)), sender.clone());
             async move {
@@ -86,10 +111,9 @@ impl DealExec {
                 }
             }
         };
-        let partitions = stream::iter(0..self.input.output_partitioning().partition_count());
         // A partition that is open holds what its reader has fetched: a row group of Parquet, for instance.
         let reader = SpawnedTask::spawn(partitions.for_each_concurrent(self.tasks.max(1), read));
-        Batches { batches: tokio::sync::Mutex::new(receiver), _reader: reader }
+        Dealt { batches: tokio::sync::Mutex::new(receiver), _reader: reader }
     }
 }
 
@@ -111,70 +135,6 @@ async fn send(mut input: SendableRecordBatchStream, sender: Sender<Result<Record
     }
 }
 
-impl DisplayAs for DealExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "DealExec: partitions={}", self.properties.partitioning.partition_count())
-    }
-}
-
-impl ExecutionPlan for DealExec {
-    fn name(&self) -> &'static str {
-        "DealExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (Some(input), true) = (children.pop(), children.is_empty()) else {
-            return internal_err!("DealExec has one input");
-        };
-        Ok(Arc::new(Self::new(input, self.properties.partitioning.partition_count(), self.tasks)))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, _partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(seats) = table.seats.checked_sub(1) else {
-            return internal_err!("batches were dealt to all partitions already");
-        };
-        let batches = match table.batches.take() {
-            Some(batches) => batches,
-            None => Arc::new(self.read(&context)),
-        };
-        table.seats = seats;
-        // The last one to ask takes the node's own share: the reading ends with the streams.
-        table.batches = (seats > 0).then(|| Arc::clone(&batches));
-        let dealt = stream::unfold(batches, |batches| async move {
-            let next = batches.batches.lock().await.recv().await?;
-            Some((next, batches))
-        });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), dealt)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -184,6 +144,7 @@ mod tests {
     use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
     use datafusion::catalog::memory::MemorySourceConfig;
     use datafusion::physical_plan::collect_partitioned;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 
     use super::*;
@@ -253,8 +214,8 @@ mod tests {
         let partitions = (0..12).map(|_| partition()).collect();
         let input =
             StreamingTableExec::try_new(Arc::clone(&schema), partitions, None, [], false, None).unwrap();
-        let dealt =
-            collect_partitioned(Arc::new(DealExec::new(Arc::new(input), 20, 3)), Arc::default()).await;
+        let plan = OperatorExec::plan(Deal { partitions: 20, tasks: 3 }, vec![Arc::new(input)]).unwrap();
+        let dealt = collect_partitioned(plan, Arc::default()).await;
         assert_eq!(dealt.unwrap().iter().flatten().count(), 36);
         assert_eq!((most.load(Ordering::SeqCst), open.load(Ordering::SeqCst)), (3, 0));
     }
@@ -277,7 +238,7 @@ mod tests {
         let numbers = Arc::new(UInt64Array::from(vec![7]));
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).unwrap();
         let input = MemorySourceConfig::try_new_exec(&[vec![batch; 20]], schema, None).unwrap();
-        let plan = DealExec::new(input, 2, 1);
+        let plan = OperatorExec::plan(Deal { partitions: 2, tasks: 1 }, vec![input]).unwrap();
         let first: Vec<_> = plan.execute(0, Arc::default()).unwrap().collect().await;
         let second: Vec<_> = plan.execute(1, Arc::default()).unwrap().collect().await;
         assert_eq!((first.len(), second.len()), (20, 0));

@@ -1,44 +1,32 @@
 //! The exchange of one machine: rows go to buckets by the hash of their key, and a bucket is read when its turn comes.
 //!
 //! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster the same
-//! plan has a stage of as many partitions in its place. The engine's own node runs all partitions above it at once and
+//! plan has a query stage of as many partitions in its place. The engine's own node runs all partitions above it at once and
 //! each of them holds something; here the rows wait, in memory while the pool has room and else on disk, so that there may
 //! be as many buckets as the data needs and no more of them are open than there are threads.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet, SpillMetrics, Time};
+use datafusion::physical_plan::metrics::{SpillMetrics, Time};
 use datafusion::physical_plan::repartition::{BatchPartitioner, RepartitionExec};
-use datafusion::physical_plan::spill::spill_pool::{SpillPoolSink, spsc_channel};
-use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    Partitioning, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties};
 use futures::future::{BoxFuture, Shared};
-use futures::stream::BoxStream;
-use futures::{FutureExt, Stream, StreamExt, TryFutureExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
+
+use super::buckets::{BucketStore, Gathered};
+use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
 /// Rows, and bytes, that are gathered before they are divided into buckets: many buckets would else get a row or two of
 /// each batch, and a batch costs more than a row.
 const GATHERED_ROWS: usize = 1 << 16;
 const GATHERED_BYTES: usize = 4 << 20;
-
-/// Rows, and bytes, of the batches that are read from a bucket.
-const READ_ROWS: usize = 8_192;
-const READ_BYTES: usize = 1 << 20;
 
 /// `plan` with our node in place of the engine's where that divides rows by a key. At most `tasks` partitions of what is
 /// below it run at once.
@@ -47,12 +35,8 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
         match engines.partitioning() {
             Partitioning::Hash(..) => {
-                let (input, properties) = (engines.input(), engines.properties());
-                Ok(Transformed::yes(Arc::new(ExchangeExec::new(
-                    Arc::clone(input),
-                    Arc::clone(properties),
-                    tasks,
-                ))))
+                let exchange = Exchange { properties: Arc::clone(engines.properties()), tasks };
+                Ok(Transformed::yes(OperatorExec::plan(exchange, vec![Arc::clone(engines.input())])?))
             }
             _ => Ok(Transformed::no(node)),
         }
@@ -61,23 +45,14 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
 }
 
 /// Divides the rows of its input into buckets by the hash of expressions. Each partition that comes out is a bucket.
-#[derive(Debug)]
-struct ExchangeExec {
-    input: Arc<dyn ExecutionPlan>,
-    /// Those of the engine's node: the same rows in the same partitions.
+#[derive(Debug, Clone)]
+struct Exchange {
+    /// What the engine's node says of itself: the same rows come out in the same partitions.
     properties: Arc<PlanProperties>,
     tasks: usize,
-    /// Of this run of the plan.
-    buckets: Mutex<Option<Arc<Buckets>>>,
-    metrics: ExecutionPlanMetricsSet,
 }
 
-impl ExchangeExec {
-    fn new(input: Arc<dyn ExecutionPlan>, properties: Arc<PlanProperties>, tasks: usize) -> Self {
-        let (buckets, metrics) = (Mutex::new(None), ExecutionPlanMetricsSet::new());
-        Self { input, properties, tasks, buckets, metrics }
-    }
-
+impl Exchange {
     fn key(&self) -> Result<(&[Arc<dyn PhysicalExpr>], usize)> {
         match &self.properties.partitioning {
             Partitioning::Hash(key, count) => Ok((key, *count)),
@@ -85,91 +60,48 @@ impl ExchangeExec {
         }
     }
 
-    fn buckets(&self, context: &Arc<TaskContext>) -> Result<Arc<Buckets>> {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+    fn buckets(&self, task: &Task<'_, Mutex<Option<Arc<Buckets>>>>) -> Result<Arc<Buckets>> {
+        let mut buckets = task.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(buckets) = buckets.as_ref() {
             return Ok(Arc::clone(buckets));
         }
         let (key, count) = self.key()?;
-        let spills = SpillManager::new(
-            context.runtime_env(),
-            SpillMetrics::new(&self.metrics, 0),
-            self.input.schema(),
-        );
-        let held = MemoryConsumer::new("Exchange").with_can_spill(true).register(context.memory_pool());
-        let fill = Fill {
-            input: Arc::clone(&self.input),
-            key: key.to_vec(),
-            count,
-            tasks: self.tasks,
-            context: Arc::clone(context),
-        };
-        let store = Store {
-            spills: Arc::new(spills),
-            inner: Mutex::new(Inner { buckets: (0..count).map(|_| Bucket::default()).collect(), held }),
-        };
+        let input = Arc::clone(only_input(Self::NAME, task.inputs)?);
+        let spills = SpillMetrics::new(task.metrics, 0);
+        let store = BucketStore::new(count, input.schema(), spills, &task.context);
+        let (key, tasks, context) = (key.to_vec(), self.tasks, Arc::clone(&task.context));
+        let fill = Fill { input, key, count, tasks, context };
         let made = Arc::new(Buckets { store: Arc::new(store), filled: OnceLock::new(), fill });
         *buckets = Some(Arc::clone(&made));
         Ok(made)
     }
 }
 
-impl DisplayAs for ExchangeExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "ExchangeExec: {}", self.properties.partitioning)
+impl fmt::Display for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.properties.partitioning.fmt(f)
     }
 }
 
-impl ExecutionPlan for ExchangeExec {
-    fn name(&self) -> &'static str {
-        "ExchangeExec"
+impl Description for Exchange {
+    const NAME: &'static str = "ExchangeExec";
+    const COUNTS_ROWS: bool = false;
+
+    /// The buckets of this run of the plan.
+    type Shared = Mutex<Option<Arc<Buckets>>>;
+
+    fn shape(&self, _: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        Ok(Shape::new(Arc::clone(&self.properties), vec![Requirement::none()]))
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (Some(input), true) = (children.pop(), children.is_empty()) else {
-            return internal_err!("ExchangeExec has one input");
-        };
-        Ok(Arc::new(Self::new(input, Arc::clone(&self.properties), self.tasks)))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let (buckets, schema) = (self.buckets(&context)?, self.schema());
+    fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
+        let buckets = self.buckets(&task)?;
+        let Task { partition, schema, .. } = task;
         let read = async move {
             buckets.filled().await?;
             buckets.store.read(partition, &schema)
         };
-        let batches = stream::once(read).try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
+        Ok(stream::once(read).try_flatten().boxed())
     }
 }
 
@@ -188,8 +120,8 @@ type Filled = Shared<BoxFuture<'static, Result<(), Arc<DataFusionError>>>>;
 
 /// The buckets, and the work that fills them, which begins when the first of them is read.
 #[derive(Debug)]
-struct Buckets {
-    store: Arc<Store>,
+pub struct Buckets {
+    store: Arc<BucketStore>,
     fill: Fill,
     filled: OnceLock<Filled>,
 }
@@ -204,7 +136,7 @@ impl Buckets {
 
 impl Fill {
     /// The work, which spawns a task for each partition of the input.
-    fn start(self, store: Arc<Store>) -> Filled {
+    fn start(self, store: Arc<BucketStore>) -> Filled {
         let Self { input, key, count, tasks, context } = self;
         let (partitions, closed) = (input.output_partitioning().partition_count(), Arc::clone(&store));
         let divide = move |partition| {
@@ -232,7 +164,7 @@ async fn divide(
     mut rows: SendableRecordBatchStream,
     key: Vec<Arc<dyn PhysicalExpr>>,
     count: usize,
-    store: &Store,
+    store: &BucketStore,
 ) -> Result<()> {
     let mut partitioner = BatchPartitioner::new_hash_partitioner(key, count, Time::new())?;
     let mut gathered = Gathered::default();
@@ -248,157 +180,11 @@ async fn divide(
     store.add(partitioner.partition_iter(rest)?)
 }
 
-/// Batches that become one.
-#[derive(Default)]
-struct Gathered {
-    batches: Vec<RecordBatch>,
-    rows: usize,
-    bytes: usize,
-}
-
-impl Gathered {
-    fn push(&mut self, batch: RecordBatch) {
-        self.rows += batch.num_rows();
-        self.bytes += get_record_batch_memory_size(&batch);
-        self.batches.push(batch);
-    }
-
-    fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
-        let Self { batches, .. } = std::mem::take(self);
-        Ok(concat_batches(schema, &batches)?)
-    }
-}
-
-/// The rows of all buckets.
-#[derive(Debug)]
-struct Store {
-    spills: Arc<SpillManager>,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    buckets: Vec<Bucket>,
-    /// For what the buckets hold in memory.
-    held: MemoryReservation,
-}
-
-impl Store {
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds rows to their buckets. Where the pool has no room for them, all that is in memory goes to disk first.
-    fn add(&self, parts: impl Iterator<Item = Result<(usize, RecordBatch)>>) -> Result<()> {
-        let parts = parts.collect::<Result<Vec<_>>>()?;
-        let bytes = parts.iter().map(|(_, part)| get_record_batch_memory_size(part)).sum();
-        let mut inner = self.inner();
-        let mut fits = inner.held.try_grow(bytes).is_ok();
-        if !fits {
-            for bucket in &mut inner.buckets {
-                bucket.spill(&self.spills)?;
-            }
-            inner.held.free();
-            fits = inner.held.try_grow(bytes).is_ok();
-        }
-        for (bucket, part) in parts {
-            let Some(bucket) = inner.buckets.get_mut(bucket) else {
-                return internal_err!("there is no bucket {bucket}");
-            };
-            bucket.memory.push(part);
-            if !fits {
-                bucket.spill(&self.spills)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// No more rows come: what is on disk can be read to its end.
-    fn close(&self) {
-        self.inner().buckets.iter_mut().for_each(|bucket| bucket.sink = None);
-    }
-
-    /// The rows of a bucket, which is empty then.
-    fn read(&self, bucket: usize, schema: &SchemaRef) -> Result<SendableRecordBatchStream> {
-        let mut inner = self.inner();
-        let Some(Bucket { disk, memory, .. }) = inner.buckets.get_mut(bucket).map(std::mem::take) else {
-            return internal_err!("there is no bucket {bucket}");
-        };
-        let bytes = memory.iter().map(get_record_batch_memory_size).sum();
-        let held = inner.held.split(bytes);
-        let rest = stream::iter(memory).map(move |batch| {
-            // From here on it is the reader's.
-            held.shrink(get_record_batch_memory_size(&batch).min(held.size()));
-            Ok(batch)
-        });
-        let disk = disk.map_or_else(|| stream::empty().boxed(), StreamExt::boxed);
-        let batches = gather(disk.chain(rest).boxed(), Arc::clone(schema));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches)))
-    }
-}
-
-/// The same rows in fewer batches.
-fn gather(
-    batches: BoxStream<'static, Result<RecordBatch>>,
-    schema: SchemaRef,
-) -> impl Stream<Item = Result<RecordBatch>> {
-    stream::try_unfold(batches, move |mut batches| {
-        let schema = Arc::clone(&schema);
-        async move {
-            let mut gathered = Gathered::default();
-            while gathered.rows < READ_ROWS && gathered.bytes < READ_BYTES {
-                match batches.next().await.transpose()? {
-                    Some(batch) => gathered.push(batch),
-                    None if gathered.rows == 0 => return Ok(None),
-                    None => break,
-                }
-            }
-            Ok(Some((gathered.take(&schema)?, batches)))
-        }
-    })
-}
-
-/// The rows of a bucket: first those on disk, then those in memory.
-#[derive(Default)]
-struct Bucket {
-    sink: Option<SpillPoolSink>,
-    disk: Option<SendableRecordBatchStream>,
-    memory: Vec<RecordBatch>,
-}
-
-impl fmt::Debug for Bucket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Bucket")
-            .field("spilled", &self.disk.is_some())
-            .field("batches", &self.memory.len())
-            .finish_non_exhaustive()
-    }
-}
-
-impl Bucket {
-    /// Writes what is in memory to disk.
-    fn spill(&mut self, spills: &Arc<SpillManager>) -> Result<()> {
-        if self.memory.is_empty() {
-            return Ok(());
-        }
-        let batch = concat_batches(spills.schema(), &std::mem::take(&mut self.memory))?;
-        if self.disk.is_none() {
-            // One file: it is read once and then goes as a whole.
-            let (sink, disk) = spsc_channel(usize::MAX, Arc::clone(spills));
-            (self.sink, self.disk) = (Some(sink), Some(disk));
-        }
-        match &self.sink {
-            Some(sink) => sink.push_batch(&batch),
-            None => internal_err!("rows came to a bucket that is closed"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use datafusion::arrow::array::{AsArray, UInt64Array};
+    use datafusion::arrow::array::{AsArray, RecordBatch, UInt64Array};
     use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
     use datafusion::datasource::MemTable;
     use datafusion::execution::memory_pool::FairSpillPool;

@@ -15,12 +15,12 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::deal::deal;
 use super::exchange::exchange;
-use super::{BUCKET_SHARE, Engine, Watch};
+use super::{BUCKET_SHARE, Engine, RunControl};
 use crate::error::{Error, Result};
 use crate::sink::manifest::File;
 
 /// How often progress is read off the running plan.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Runs plans in this process.
 pub struct Local {
@@ -52,28 +52,28 @@ impl Engine for Local {
         _step: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
-        watch: &Watch,
+        control: &RunControl,
     ) -> Result<Vec<File>> {
         let plan = exchange(deal(plan, self.tasks)?, self.tasks)?;
         let mut state = self.session.state();
         *state.config_mut() = config.clone();
         let mut written = run_partitions(&plan, self.tasks, &state.task_ctx());
         let mut files = Vec::new();
-        let mut glance = tokio::time::interval(GLANCE);
+        let mut poll = tokio::time::interval(POLL_INTERVAL);
         loop {
             tokio::select! {
                 biased;
                 // Dropping the stream stops every task of the plan.
-                () = watch.stop.cancelled() => return Err(Error::interrupted()),
+                () = control.stop.cancelled() => return Err(Error::interrupted()),
                 batches = written.try_next() => match batches? {
                     Some(batches) => for batch in &batches {
                         files.extend(File::read_rows(batch)?);
                     },
                     None => break,
                 },
-                _ = glance.tick() => {
+                _ = poll.tick() => {
                     let (rows_in, rows_out) = rows_so_far(&plan);
-                    watch.progress.stage_advances(rows_in, rows_out);
+                    control.progress.step_advances(rows_in, rows_out);
                 }
             }
         }

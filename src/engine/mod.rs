@@ -1,8 +1,9 @@
 //! The one session, and the seam behind which a plan runs: here, or on a cluster.
 //!
-//! A stage's plan is made by this session, ends in the writer node of [`crate::sink::write`] and is handed to an
+//! A step's plan is made by this session, ends in the writer node of [`crate::sink::write`] and is handed to an
 //! [`Engine`], which gives back one row for each file that the plan wrote.
 
+mod buckets;
 pub mod cluster;
 mod deal;
 mod exchange;
@@ -46,7 +47,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// When there is nothing, also after a time.
-    async fn prepare(&self, _watch: &Watch) -> Result<()> {
+    async fn prepare(&self, _control: &RunControl) -> Result<()> {
         Ok(())
     }
 
@@ -94,13 +95,13 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// What the plan's operators say, [`crate::error::Kind::Memory`] when a task had too little of it, or
-    /// [`crate::error::Kind::Interrupted`] when `watch` was told to stop.
+    /// [`crate::error::Kind::Interrupted`] when `control` was told to stop.
     async fn run(
         &self,
         step: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
-        watch: &Watch,
+        control: &RunControl,
     ) -> Result<Vec<File>>;
 }
 
@@ -108,52 +109,53 @@ pub trait Engine: Send + Sync {
 ///
 /// # Errors
 /// When the folder for spills cannot be made, or no cluster answers.
-pub async fn open(engine: &job::Engine, watch: &Watch) -> Result<Box<dyn Engine>> {
+pub async fn open(engine: &job::Engine, control: &RunControl) -> Result<Box<dyn Engine>> {
     Ok(match &engine.cluster {
         None => Box::new(Local::new(session::session(engine)?)),
-        Some(cluster) => Box::new(Cluster::connect(engine, cluster, watch).await?),
+        Some(cluster) => Box::new(Cluster::connect(engine, cluster, control).await?),
     })
 }
 
-/// A run's lifeline: a way to stop it, and somebody who is told how far it is.
+/// What controls a run from outside: a way to stop it, and somebody who is told how far it is.
 #[derive(Clone)]
-pub struct Watch {
+pub struct RunControl {
     /// Stops the run when it is cancelled.
     pub stop: CancellationToken,
     /// Is told how far the run is.
     pub progress: Arc<dyn Progress>,
 }
 
-impl Watch {
-    /// Nobody watches and nobody stops it.
-    pub fn nobody() -> Self {
+impl RunControl {
+    /// Nobody stops the run, and nobody is told how far it is.
+    pub fn detached() -> Self {
         Self { stop: CancellationToken::new(), progress: Arc::new(Silent) }
     }
 }
 
 /// Is told how far a run is. Called often: an implementation must not block.
 pub trait Progress: Send + Sync {
-    /// A stage begins: its place among `stages`, from 1.
-    fn stage_begins(&self, name: &str, number: usize, stages: usize);
+    /// A step begins: its place among `steps`, from 1.
+    fn step_begins(&self, name: &str, number: usize, steps: usize);
 
-    /// The running stage has read `rows_in` rows and written `rows_out` so far.
-    fn stage_advances(&self, rows_in: u64, rows_out: u64);
+    /// The running step has read `rows_in` rows and written `rows_out` so far.
+    fn step_advances(&self, rows_in: u64, rows_out: u64);
 
-    /// Of the running stage's tasks that a cluster has begun, this many are done, in `stages_done` of its `stages`.
-    fn tasks(&self, _done: usize, _begun: usize, _stages_done: usize, _stages: usize) {}
+    /// Of the running step's tasks that a cluster has begun, this many are done, in `query_stages_done` of its
+    /// `query_stages`.
+    fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
-    /// The running stage is done again, in part or whole: the cluster lost a part of it, or it ran out of memory.
+    /// The running step is done again, in part or whole: the cluster lost a part of it, or it ran out of memory.
     fn recovering(&self, _why: &str) {}
 
-    /// A stage ended, or was found finished by an earlier run (`reused`).
-    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool);
+    /// A step ended, or was found finished by an earlier run (`reused`).
+    fn step_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool);
 }
 
 /// Progress that nobody looks at.
 pub struct Silent;
 
 impl Progress for Silent {
-    fn stage_begins(&self, _name: &str, _number: usize, _stages: usize) {}
-    fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
-    fn stage_ends(&self, _name: &str, _rows: u64, _seconds: f64, _reused: bool) {}
+    fn step_begins(&self, _name: &str, _number: usize, _steps: usize) {}
+    fn step_advances(&self, _rows_in: u64, _rows_out: u64) {}
+    fn step_ends(&self, _name: &str, _rows: u64, _seconds: f64, _reused: bool) {}
 }

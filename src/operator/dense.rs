@@ -9,22 +9,16 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{RecordBatch, UInt32Array, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::cast::{as_uint32_array, as_uint64_array};
-use datafusion::common::{Result, internal_err, plan_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::common::{Result, plan_err};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{
-    LexRequirement, OrderingRequirements, PhysicalExpr, PhysicalSortRequirement,
-};
-use datafusion::physical_plan::{Distribution, ExecutionPlan};
-use futures::StreamExt;
+use datafusion::physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
 
-use super::bucket_pairs::{self, Found};
-use super::exec::{Batches, Requirement, Work};
-use super::node::Operator;
+use super::bucket_reader::{Bucket, PAIRS_AT_ONCE, pairs_of_buckets};
+use super::pair_builder::{PairBuilder, schema};
+use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::udf::jaccard::least_shared;
 
 /// A document that no leader was found for, and that may lead itself.
@@ -34,7 +28,8 @@ pub const TRIED: u32 = 1;
 /// A document with a pair: it has a leader, or is one.
 pub const SETTLED: u32 = 2;
 
-/// What is made of the dense buckets.
+/// What is made of the dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32),
+/// partitioned and sorted by token -> (a, b) as [`super::bucket_pairs::schema`] has it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Pass {
     /// The least similarity of a pair.
@@ -46,7 +41,7 @@ pub struct Pass {
 }
 
 /// Which pairs of a dense bucket are made. Of all, those whose similarity can reach the threshold as far as the bucket
-/// tells: see [`super::bucket_pairs::Meeting::Reaching`].
+/// tells: see [`super::bucket_pairs::PairRule::MinJaccard`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DensePairs {
     /// Each leader of this round, from 1, with each other document that has no leader, in the first [`LINKING_ROUNDS`] also
@@ -77,14 +72,9 @@ impl Pass {
     }
 }
 
-/// (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32), partitioned and sorted by token -> (a, b) as
-/// [`super::bucket_pairs::schema`] has it.
-#[derive(Debug)]
-pub(super) struct Dense(pub(super) Pass);
-
-impl fmt::Display for Dense {
+impl fmt::Display for Pass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Pass { threshold, dense, pairs } = self.0;
+        let Pass { threshold, dense, pairs } = self;
         write!(f, "jaccard >= {threshold}, buckets of more than {dense}, ")?;
         match pairs {
             DensePairs::OfLeaders { round } => write!(f, "leaders of round {round}"),
@@ -93,57 +83,25 @@ impl fmt::Display for Dense {
     }
 }
 
-impl Work for Dense {
+impl Description for Pass {
     const NAME: &'static str = "DenseExec";
 
-    fn schema(&self) -> SchemaRef {
-        bucket_pairs::schema()
-    }
+    type Shared = ();
 
-    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         use DataType::{UInt32, UInt64};
-        let [input] = inputs else {
-            return internal_err!("pairs of dense buckets are made of one input, not of {}", inputs.len());
-        };
-        let schema = input.schema();
-        let types: Vec<_> = schema.fields().iter().map(|f| f.data_type().clone()).collect();
+        let columns = only_input(Self::NAME, inputs)?.schema();
+        let types: Vec<_> = columns.fields().iter().map(|f| f.data_type().clone()).collect();
         let expected = [UInt64, UInt64, UInt32, UInt32, UInt32];
         if types != expected {
             return plan_err!("pairs of dense buckets are made of columns of {expected:?}, not of {types:?}");
         }
-        let token: Arc<dyn PhysicalExpr> = Arc::new(Column::new(schema.field(0).name(), 0));
-        let sorted = PhysicalSortRequirement::new(Arc::clone(&token), None);
-        let ordering = LexRequirement::new([sorted]).map(OrderingRequirements::new);
-        Ok(vec![Requirement { distribution: Distribution::KeyPartitioned(vec![token]), ordering }])
+        let token = Arc::new(Column::new(columns.field(0).name(), 0));
+        Shape::over(inputs, schema(), vec![Requirement::sorted_by(token)])
     }
 
-    fn start(
-        self: Arc<Self>,
-        inputs: &[Arc<dyn ExecutionPlan>],
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<Batches> {
-        let [input] = inputs else { return internal_err!("pairs of dense buckets have one input") };
-        let reader = Reader {
-            input: input.execute(partition, Arc::clone(&context))?,
-            rows: None,
-            row: 0,
-            bucket: Bucket::new(self.0),
-            held: MemoryConsumer::new("Dense").register(context.memory_pool()),
-            batch_size: context.session_config().batch_size(),
-        };
-        let batches = futures::stream::try_unfold(reader, async |mut reader| {
-            Ok(reader.next_batch().await?.map(|batch| (batch, reader)))
-        });
-        Ok(batches.boxed())
-    }
-
-    fn fresh(&self) -> Self {
-        Self(self.0)
-    }
-
-    fn operator(&self) -> Operator {
-        Operator::Dense(self.0)
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
+        Ok(pairs_of_buckets(task.rows_of(0)?, DenseBucket::new(*self), "Dense", &task.context))
     }
 }
 
@@ -169,9 +127,8 @@ impl Member {
 
 /// The bucket being read, and how far its pairs have been written.
 #[derive(Debug)]
-struct Bucket {
+struct DenseBucket {
     pass: Pass,
-    token: u64,
     members: Vec<Member>,
     /// The members that are compared with others, by their places.
     firsts: Vec<usize>,
@@ -182,29 +139,32 @@ struct Bucket {
     seconds: Range<usize>,
 }
 
-/// Pairs that are looked at before other tasks are let in.
-const STRETCH: usize = 1 << 20;
-
-impl Bucket {
+impl DenseBucket {
     fn new(pass: Pass) -> Self {
-        Self {
-            pass,
-            token: 0,
-            members: Vec::new(),
-            firsts: Vec::new(),
-            first: 0,
-            second: None,
-            seconds: 0..0,
-        }
+        Self { pass, members: Vec::new(), firsts: Vec::new(), first: 0, second: None, seconds: 0..0 }
+    }
+}
+
+impl Bucket for DenseBucket {
+    type Columns = Columns;
+
+    fn columns(batch: &RecordBatch) -> Result<Columns> {
+        let number = |at: usize| -> Result<UInt32Array> { Ok(as_uint32_array(batch.column(at))?.clone()) };
+        Ok(Columns {
+            docs: as_uint64_array(batch.column(1))?.clone(),
+            numbers: [number(2)?, number(3)?, number(4)?],
+        })
     }
 
-    fn restart(&mut self, token: u64) {
-        self.token = token;
+    fn restart(&mut self, _same: bool) {
         self.members.clear();
         self.firsts.clear();
     }
 
-    /// Decides who is compared with whom. Call when all members are there.
+    fn push(&mut self, columns: &Columns, row: usize) {
+        self.members.push(columns.member(row));
+    }
+
     fn close(&mut self) {
         (self.first, self.second) = (0, None);
         self.firsts.clear();
@@ -240,30 +200,29 @@ impl Bucket {
         self.first >= self.firsts.len()
     }
 
-    /// Writes pairs until there is no more room, or for a while.
-    fn write(&mut self, found: &mut Found) {
-        let mut left = STRETCH;
+    fn write(&mut self, pairs: &mut PairBuilder) {
+        let mut left = PAIRS_AT_ONCE;
         while let Some(&first) = self.firsts.get(self.first) {
             let Some(x) = self.members.get(first) else { return };
             let of_rest = self.pass.pairs == DensePairs::OfTheRest;
             let mut second = match self.second {
                 Some(second) => second,
-                None if found.is_full() => return,
+                None if pairs.is_full() => return,
                 // Of two documents of the rest, the earlier one has written the pair.
                 None if of_rest => first + 1,
                 None => {
-                    found.push_alone(x.doc);
+                    pairs.push_alone(x.doc);
                     self.seconds.start
                 }
             };
             while let Some(y) = self.members.get(second).filter(|_| second < self.seconds.end) {
-                if found.is_full() || left == 0 {
+                if pairs.is_full() || left == 0 {
                     self.second = Some(second);
                     return;
                 }
                 left -= 1;
                 if second != first && x.may_reach(y, self.pass.threshold) {
-                    found.push(x.doc, y.doc);
+                    pairs.push(x.doc, y.doc);
                 }
                 second += 1;
             }
@@ -271,83 +230,22 @@ impl Bucket {
             self.second = None;
         }
     }
+
+    fn memory(&self) -> usize {
+        self.members.capacity() * size_of::<Member>()
+    }
 }
 
-/// Rows of the input.
-struct Rows {
-    tokens: UInt64Array,
+/// What the rows of a batch say of their documents.
+struct Columns {
     docs: UInt64Array,
     /// Sizes, positions and states.
     numbers: [UInt32Array; 3],
 }
 
-impl Rows {
-    fn try_new(batch: &RecordBatch) -> Result<Self> {
-        let number = |at: usize| {
-            Ok::<_, datafusion::common::DataFusionError>(as_uint32_array(batch.column(at))?.clone())
-        };
-        Ok(Self {
-            tokens: as_uint64_array(batch.column(0))?.clone(),
-            docs: as_uint64_array(batch.column(1))?.clone(),
-            numbers: [number(2)?, number(3)?, number(4)?],
-        })
-    }
-
+impl Columns {
     fn member(&self, row: usize) -> Member {
         let [size, position, state] = self.numbers.each_ref().map(|numbers| numbers.value(row));
         Member { doc: self.docs.value(row), size, position, state }
-    }
-}
-
-struct Reader {
-    input: SendableRecordBatchStream,
-    rows: Option<Rows>,
-    row: usize,
-    bucket: Bucket,
-    held: MemoryReservation,
-    batch_size: usize,
-}
-
-impl Reader {
-    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let mut found = Found::new(self.batch_size);
-        loop {
-            self.bucket.write(&mut found);
-            if found.is_full() || self.bucket.is_written() && !self.read_bucket().await? {
-                return found.finish();
-            }
-            tokio::task::consume_budget().await;
-        }
-    }
-
-    /// Reads a bucket; false at the end of the input.
-    async fn read_bucket(&mut self) -> Result<bool> {
-        let mut started = false;
-        loop {
-            if let Some(rows) = &self.rows {
-                while self.row < rows.tokens.len() {
-                    let token = rows.tokens.value(self.row);
-                    if !started {
-                        self.bucket.restart(token);
-                        started = true;
-                    } else if token != self.bucket.token {
-                        self.bucket.close();
-                        return Ok(true);
-                    }
-                    self.bucket.members.push(rows.member(self.row));
-                    self.row += 1;
-                }
-                self.held.try_resize(self.bucket.members.capacity() * size_of::<Member>())?;
-            }
-            let batch = self.input.next().await.transpose()?;
-            self.rows = batch.as_ref().map(Rows::try_new).transpose()?;
-            self.row = 0;
-            if self.rows.is_none() {
-                if started {
-                    self.bucket.close();
-                }
-                return Ok(started);
-            }
-        }
     }
 }

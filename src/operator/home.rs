@@ -16,9 +16,9 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::exec::Batches;
 use super::scorer::{Scorer, Scores};
 use super::sketches::{Sketches, docs};
+use crate::plan::Batches;
 
 /// Segments of the keys of a home that is too large.
 const SEGMENTS: usize = 16;

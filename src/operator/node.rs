@@ -17,32 +17,24 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use datafusion::prelude::DataFrame;
 use serde::{Deserialize, Serialize};
 
-use super::bucket_pairs::{BucketPairs, Meeting};
-use super::dense::{Dense, Pass};
-use super::exec::{Exec, Work};
+use super::bucket_pairs::PairRule;
+use super::dense::Pass;
 use super::prefixes::Prefixes;
-use super::score::{Score, Scoring};
+use super::score::Scoring;
 use super::token_counts::TokenCounts;
+use crate::plan::{Description, OperatorExec};
 
 /// Which operator a node stands for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Operator {
     /// Over one input (bucket, doc, ..): see [`super::bucket_pairs`].
-    BucketPairs(Meeting),
+    BucketPairs(PairRule),
     /// Over one input (token, doc, size, position, state): see [`super::dense`].
     Dense(Pass),
     /// Over one input (tokens): see [`super::token_counts`].
-    TokenCounts {
-        /// The counters are `2^bits`.
-        bits: u32,
-    },
+    TokenCounts(TokenCounts),
     /// Over two inputs, counters and documents: see [`super::prefixes`].
-    Prefixes {
-        /// The counters are `2^bits`.
-        bits: u32,
-        /// The least Jaccard similarity.
-        threshold: f64,
-    },
+    Prefixes(Prefixes),
     /// Over two inputs, sketches and probes: see [`super::score`].
     Score(Scoring),
 }
@@ -52,8 +44,8 @@ impl Operator {
         match self {
             Operator::BucketPairs(_) => "BucketPairs",
             Operator::Dense(_) => "Dense",
-            Operator::TokenCounts { .. } => "TokenCounts",
-            Operator::Prefixes { .. } => "Prefixes",
+            Operator::TokenCounts(_) => "TokenCounts",
+            Operator::Prefixes(_) => "Prefixes",
             Operator::Score(_) => "Score",
         }
     }
@@ -61,22 +53,22 @@ impl Operator {
     fn schema(&self) -> SchemaRef {
         match self {
             Operator::BucketPairs(_) | Operator::Dense(_) => super::bucket_pairs::schema(),
-            Operator::TokenCounts { .. } => super::token_counts::schema(),
-            Operator::Prefixes { .. } => super::prefixes::schema(),
+            Operator::TokenCounts(_) => super::token_counts::schema(),
+            Operator::Prefixes(_) => super::prefixes::schema(),
             Operator::Score(_) => super::score::schema(),
         }
     }
 
     /// The operator that a node of a physical plan is; none where it is none of ours.
     pub fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
-        fn work<W: Work>(plan: &dyn ExecutionPlan) -> Option<Operator> {
-            plan.downcast_ref::<Exec<W>>().map(Exec::operator)
+        fn described<D: Description>(plan: &dyn ExecutionPlan) -> Option<D> {
+            OperatorExec::described(plan).cloned()
         }
-        work::<BucketPairs>(plan)
-            .or_else(|| work::<Dense>(plan))
-            .or_else(|| work::<TokenCounts>(plan))
-            .or_else(|| work::<Prefixes>(plan))
-            .or_else(|| work::<Score>(plan))
+        None.or_else(|| described(plan).map(Operator::BucketPairs))
+            .or_else(|| described(plan).map(Operator::Dense))
+            .or_else(|| described(plan).map(Operator::TokenCounts))
+            .or_else(|| described(plan).map(Operator::Prefixes))
+            .or_else(|| described(plan).map(Operator::Score))
     }
 
     /// The physical operator.
@@ -84,15 +76,13 @@ impl Operator {
     /// # Errors
     /// When `inputs` are not what the operator takes.
     pub fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(match self {
-            Operator::BucketPairs(meeting) => Arc::new(Exec::try_new(BucketPairs(*meeting), inputs)?),
-            Operator::Dense(pass) => Arc::new(Exec::try_new(Dense(*pass), inputs)?),
-            Operator::TokenCounts { bits } => Arc::new(Exec::try_new(TokenCounts { bits: *bits }, inputs)?),
-            Operator::Prefixes { bits, threshold } => {
-                Arc::new(Exec::try_new(Prefixes::new(*bits, *threshold), inputs)?)
-            }
-            Operator::Score(scoring) => Arc::new(Exec::try_new(Score::new(scoring.clone()), inputs)?),
-        })
+        match self.clone() {
+            Operator::BucketPairs(rule) => OperatorExec::plan(rule, inputs),
+            Operator::Dense(pass) => OperatorExec::plan(pass, inputs),
+            Operator::TokenCounts(counts) => OperatorExec::plan(counts, inputs),
+            Operator::Prefixes(prefixes) => OperatorExec::plan(prefixes, inputs),
+            Operator::Score(scoring) => OperatorExec::plan(scoring, inputs),
+        }
     }
 }
 

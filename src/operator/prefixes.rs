@@ -19,10 +19,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
-use super::exec::{Batches, Requirement, Work};
-use super::node::Operator;
 use super::token_counts::Counts;
+use crate::plan::{Batches, Description, Requirement, Shape, Task};
 use crate::udf::jaccard::least_contained;
+use serde::{Deserialize, Serialize};
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
@@ -42,25 +42,25 @@ pub fn schema() -> SchemaRef {
 /// Counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of [`schema`].
 ///
 /// The counters are one partition and are read whole before the first document; the documents keep their partitions.
-#[derive(Debug)]
-pub(super) struct Prefixes {
-    bits: u32,
-    threshold: f64,
-    counts: OnceCell<Result<Arc<Held>, Arc<DataFusionError>>>,
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Prefixes {
+    /// The counters are `2^bits`.
+    pub bits: u32,
+    /// The least Jaccard similarity.
+    pub threshold: f64,
 }
 
+/// The counters that the tasks of a process share.
+type Shared = OnceCell<Result<Arc<Held>, Arc<DataFusionError>>>;
+
+/// Counters, and the memory that is reserved for them.
 #[derive(Debug)]
-struct Held {
+pub struct Held {
     counts: Counts,
     _held: MemoryReservation,
 }
 
 impl Prefixes {
-    /// Prefixes for Jaccard similarities of `threshold` or more, by `2^bits` counters.
-    pub(super) fn new(bits: u32, threshold: f64) -> Self {
-        Self { bits, threshold, counts: OnceCell::new() }
-    }
-
     async fn counts(&self, plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Arc<Held>> {
         let held = MemoryConsumer::new("Prefixes").register(context.memory_pool());
         held.try_grow(1 << self.bits)?;
@@ -79,46 +79,28 @@ impl fmt::Display for Prefixes {
     }
 }
 
-impl Work for Prefixes {
+impl Description for Prefixes {
     const NAME: &'static str = "PrefixesExec";
 
-    fn schema(&self) -> SchemaRef {
-        schema()
+    type Shared = Shared;
+
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        Shape::over(inputs, schema(), vec![Requirement::single_partition(), Requirement::none()])
     }
 
-    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
-        match inputs.len() {
-            2 => Ok(vec![Requirement::whole(), Requirement::none()]),
-            other => internal_err!("prefixes are made of counters and documents, not of {other} inputs"),
-        }
-    }
-
-    fn start(
-        self: Arc<Self>,
-        inputs: &[Arc<dyn ExecutionPlan>],
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<Batches> {
-        let [counters, documents] = inputs else { return internal_err!("prefixes have two inputs") };
-        let documents = documents.execute(partition, Arc::clone(&context))?;
-        let counters = Arc::clone(counters);
+    fn start(self: Arc<Self>, task: Task<'_, Shared>) -> Result<Batches> {
+        let [counters, _] = task.inputs else { return internal_err!("prefixes have two inputs") };
+        let (counters, documents) = (Arc::clone(counters), task.rows_of(1)?);
+        let (shared, context) = (Arc::clone(task.shared), task.context);
         let batches = futures::stream::once(async move {
             let read = async || self.counts(counters, context).await.map_err(Arc::new);
-            let held = self.counts.get_or_init(read).await.clone().map_err(DataFusionError::Shared)?;
+            let held = shared.get_or_init(read).await.clone().map_err(DataFusionError::Shared)?;
             let mut room = Vec::new();
             let prefixes =
                 documents.map(move |batch| prefixes_of(&batch?, &held.counts, self.threshold, &mut room));
             Ok::<_, DataFusionError>(prefixes)
         });
         Ok(batches.try_flatten().boxed())
-    }
-
-    fn fresh(&self) -> Self {
-        Self::new(self.bits, self.threshold)
-    }
-
-    fn operator(&self) -> Operator {
-        Operator::Prefixes { bits: self.bits, threshold: self.threshold }
     }
 }
 

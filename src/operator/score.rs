@@ -7,27 +7,28 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryConsumer;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_plan::{Distribution, ExecutionPlan};
+use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::all_pairs::{Segments, all_pairs};
-use super::exec::{Batches, Requirement, Work};
 use super::home::score_at_home;
-use super::node::Operator;
 use super::scorer::Scorer;
 pub use super::scorer::schema;
 use super::sketches::Sketches;
 use crate::job::{self, ScoreBy};
+use crate::plan::{Batches, Description, Requirement, Shape, Task};
 
-/// How pairs are probed and which of them are kept.
+/// How pairs are probed and which of them are kept: sketches and probes -> scored pairs.
+///
+/// Sketches are (home: UInt64, doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`) for candidates, spread over
+/// partitions by home like these. For all pairs they are (doc, shingles, signature) in one partition, which is read whole
+/// before the first probe; the probes keep their partitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Scoring {
     /// The threshold and what it is for.
@@ -71,94 +72,51 @@ impl fmt::Display for Scoring {
     }
 }
 
-type Built = Result<Arc<Sketches>, Arc<DataFusionError>>;
+/// For all pairs, the sketches that the tasks of a process share.
+type Shared = OnceCell<Result<Arc<Sketches>, Arc<DataFusionError>>>;
 
-/// Sketches and probes -> scored pairs.
-///
-/// Sketches are (home: UInt64, doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`) for candidates, spread over
-/// partitions by home like these. For all pairs they are (doc, shingles, signature) in one partition, which is read whole
-/// before the first probe; the probes keep their partitions.
-#[derive(Debug)]
-pub(super) struct Score {
-    scoring: Scoring,
-    /// For all pairs, the sketches that the tasks of a process share.
-    shared: OnceCell<Built>,
-}
-
-impl Score {
-    pub(super) fn new(scoring: Scoring) -> Self {
-        Self { scoring, shared: OnceCell::new() }
-    }
-
+impl Scoring {
     fn scorer(&self) -> Scorer {
-        let Scoring { score, bands, rows, .. } = self.scoring;
+        let Scoring { score, bands, rows, .. } = *self;
         Scorer { score, bands, rows }
     }
 }
 
-impl fmt::Display for Score {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.scoring.fmt(f)
-    }
-}
-
-impl Work for Score {
+impl Description for Scoring {
     const NAME: &'static str = "ScoreExec";
 
-    fn schema(&self) -> SchemaRef {
-        schema()
-    }
+    type Shared = Shared;
 
-    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
-        let [_, _] = inputs else {
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        let [sketches, probes] = inputs else {
             return internal_err!("scores are made of sketches and probes, not of {} inputs", inputs.len());
         };
-        match self.scoring.probe {
-            Probe::Candidates => {
-                let by_home = |input: &Arc<dyn ExecutionPlan>| {
-                    let home: Arc<dyn PhysicalExpr> =
-                        Arc::new(Column::new_with_schema("home", &input.schema())?);
-                    Ok(Requirement { distribution: Distribution::KeyPartitioned(vec![home]), ordering: None })
-                };
-                inputs.iter().map(by_home).collect()
-            }
-            Probe::All { .. } => Ok(vec![Requirement::whole(), Requirement::none()]),
-        }
-    }
-
-    fn co_partitioned(&self) -> bool {
-        self.scoring.probe == Probe::Candidates
-    }
-
-    fn start(
-        self: Arc<Self>,
-        inputs: &[Arc<dyn ExecutionPlan>],
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<Batches> {
-        let [sketches, probes] = inputs else { return internal_err!("scores have two inputs") };
-        let probes = probes.execute(partition, Arc::clone(&context))?;
-        let Probe::All { left, right, segments } = self.scoring.probe else {
-            let sketches = sketches.execute(partition, Arc::clone(&context))?;
-            return Ok(score_at_home(sketches, probes, self.scorer(), context));
+        let by_home = |input: &Arc<dyn ExecutionPlan>| -> Result<Requirement> {
+            Ok(Requirement::keyed(Arc::new(Column::new_with_schema("home", &input.schema())?)))
         };
-        let sketches = Arc::clone(sketches);
+        let requirements = match self.probe {
+            Probe::Candidates => vec![by_home(sketches)?, by_home(probes)?],
+            Probe::All { .. } => vec![Requirement::single_partition(), Requirement::none()],
+        };
+        let shape = Shape::over(inputs, schema(), requirements)?;
+        Ok(shape.co_partitioned(self.probe == Probe::Candidates))
+    }
+
+    fn start(self: Arc<Self>, task: Task<'_, Shared>) -> Result<Batches> {
+        let [sketches, _] = task.inputs else { return internal_err!("scores have two inputs") };
+        let probes = task.rows_of(1)?;
+        let Probe::All { left, right, segments } = self.probe else {
+            return Ok(score_at_home(task.rows_of(0)?, probes, self.scorer(), task.context));
+        };
+        let (sketches, shared, context) = (Arc::clone(sketches), Arc::clone(task.shared), task.context);
         let batch_size = context.session_config().batch_size();
         let batches = futures::stream::once(async move {
             let read = async || read_whole(sketches, context).await.map(Arc::new).map_err(Arc::new);
-            let sketches = self.shared.get_or_init(read).await.clone().map_err(DataFusionError::Shared)?;
+            let sketches = shared.get_or_init(read).await.clone().map_err(DataFusionError::Shared)?;
             let between = Segments { left, right, segments };
             Ok::<_, DataFusionError>(all_pairs(sketches, probes, between, self.scorer(), batch_size))
         });
         Ok(batches.try_flatten().boxed())
-    }
-
-    fn fresh(&self) -> Self {
-        Self::new(self.scoring.clone())
-    }
-
-    fn operator(&self) -> Operator {
-        Operator::Score(self.scoring.clone())
     }
 }
 

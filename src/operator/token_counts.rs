@@ -12,13 +12,13 @@ use datafusion::arrow::array::{ArrayRef, AsArray, BinaryBuilder, RecordBatch, UI
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::common::cast::{as_binary_array, as_uint64_array};
 use datafusion::common::{Result, internal_err};
-use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 
-use super::exec::{Batches, Requirement, Work};
-use super::node::Operator;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::{Batches, Description, Requirement, Shape, Task};
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
@@ -96,9 +96,10 @@ const ROW: usize = 1 << 16;
 const ROWS: usize = 16;
 
 /// (tokens: `List<UInt64>`, without repeats) -> the columns of [`schema`], counted over a partition.
-#[derive(Debug)]
-pub(super) struct TokenCounts {
-    pub(super) bits: u32,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenCounts {
+    /// The counters are `2^bits`.
+    pub bits: u32,
 }
 
 impl fmt::Display for TokenCounts {
@@ -107,29 +108,18 @@ impl fmt::Display for TokenCounts {
     }
 }
 
-impl Work for TokenCounts {
+impl Description for TokenCounts {
     const NAME: &'static str = "TokenCountsExec";
 
-    fn schema(&self) -> SchemaRef {
-        schema()
+    type Shared = ();
+
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        Shape::over(inputs, schema(), vec![Requirement::none()])
     }
 
-    fn requirements(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Vec<Requirement>> {
-        match inputs.len() {
-            1 => Ok(vec![Requirement::none()]),
-            other => internal_err!("tokens are counted in one input, not in {other}"),
-        }
-    }
-
-    fn start(
-        self: Arc<Self>,
-        inputs: &[Arc<dyn ExecutionPlan>],
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<Batches> {
-        let [input] = inputs else { return internal_err!("tokens are counted in one input") };
-        let held = MemoryConsumer::new("TokenCounts").register(context.memory_pool());
-        let mut input = input.execute(partition, context)?;
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
+        let held = MemoryConsumer::new("TokenCounts").register(task.context.memory_pool());
+        let mut input = task.rows_of(0)?;
         let batches = futures::stream::once(async move {
             held.try_grow(1 << self.bits)?;
             let mut counts = Counts::new(self.bits);
@@ -142,13 +132,5 @@ impl Work for TokenCounts {
             Ok::<_, datafusion::common::DataFusionError>(futures::stream::iter(counts.batches()))
         });
         Ok(batches.try_flatten().boxed())
-    }
-
-    fn fresh(&self) -> Self {
-        Self { bits: self.bits }
-    }
-
-    fn operator(&self) -> Operator {
-        Operator::TokenCounts { bits: self.bits }
     }
 }

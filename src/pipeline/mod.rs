@@ -23,7 +23,7 @@ mod walk;
 
 use std::sync::Arc;
 
-use crate::engine::{Engine, Watch};
+use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Kind, Result};
 use crate::job::{Job, fingerprint};
 use crate::sink::claim::{self, Claim};
@@ -31,7 +31,7 @@ use crate::sink::names::Attempt;
 use crate::sink::{Layout, attempt};
 use crate::{source, stage};
 use outcome::finished;
-pub use outcome::{Existing, Outcome};
+pub use outcome::{OnExisting, Outcome};
 use publish::publish;
 use replaced::Replaced;
 pub use step::Step;
@@ -45,9 +45,14 @@ use walk::Walk;
 /// the other. A finished output is replaced only when the new one is whole.
 ///
 /// # Errors
-/// By kind: the job does not fit its input, input or storage fail, the engine cannot go on, or `watch` stopped it.
+/// By kind: the job does not fit its input, input or storage fail, the engine cannot go on, or `control` stopped it.
 /// The output then is what it was, and what the finished steps wrote is used by the next run.
-pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existing) -> Result<Outcome> {
+pub async fn run(
+    job: &Job,
+    engine: &dyn Engine,
+    control: &RunControl,
+    existing: OnExisting,
+) -> Result<Outcome> {
     let session = engine.session();
     let output = Layout::open(session, &job.output.url)?;
     let attempt = Attempt::random();
@@ -58,7 +63,7 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
         let listed = source::list(session, &job.source).await?;
         overlap::refuse_files(&output, &listed)?;
         let fingerprint = fingerprint(job, &listed.inputs());
-        if existing == Existing::Keep
+        if existing == OnExisting::Fail
             && let Some(finished) = finished(&output, &fingerprint).await?
         {
             return Ok(finished);
@@ -75,7 +80,7 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
                     claim: &claim,
                     fingerprint: &fingerprint,
                 };
-                let ended = run.watched(watch, read).await;
+                let ended = run.watched(control, read).await;
                 if let Err(error) = claim.release().await {
                     tracing::warn!("this run's claim on {} could not be taken back: {error}", output.shown());
                 }
@@ -87,8 +92,8 @@ pub async fn run(job: &Job, engine: &dyn Engine, watch: &Watch, existing: Existi
             tracing::warn!("{holder} writes to {}: this run waits for its end", output.shown());
             waited_for = Some(holder);
         }
-        claim::wait(&output, &mut others, &watch.stop).await?;
-        if watch.stop.is_cancelled() {
+        claim::wait(&output, &mut others, &control.stop).await?;
+        if control.stop.is_cancelled() {
             return Err(Error::interrupted());
         }
     }
@@ -99,7 +104,7 @@ struct Run<'a> {
     job: &'a Job,
     listed: &'a source::Listed,
     engine: &'a dyn Engine,
-    existing: Existing,
+    existing: OnExisting,
     output: &'a Layout,
     claim: &'a Claim,
     fingerprint: &'a str,
@@ -107,9 +112,9 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Runs until it is done, is stopped, or loses the output.
-    async fn watched(&self, watch: &Watch, read: source::Documents) -> Result<Outcome> {
-        let stop = watch.stop.child_token();
-        let inner = Watch { stop: stop.clone(), progress: Arc::clone(&watch.progress) };
+    async fn watched(&self, control: &RunControl, read: source::Documents) -> Result<Outcome> {
+        let stop = control.stop.child_token();
+        let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };
         let lost = self.claim.lost();
         let ended = tokio::select! {
             ended = self.steps(&inner, read) => ended,
@@ -125,10 +130,10 @@ impl Run<'_> {
         }
     }
 
-    async fn steps(&self, watch: &Watch, read: source::Documents) -> Result<Outcome> {
+    async fn steps(&self, control: &RunControl, read: source::Documents) -> Result<Outcome> {
         let Self { job, listed, engine, existing, output, claim, fingerprint } = *self;
         // Somebody may have finished since it was looked at.
-        if existing == Existing::Keep
+        if existing == OnExisting::Fail
             && let Some(finished) = finished(output, fingerprint).await?
         {
             return Ok(finished);
@@ -148,7 +153,8 @@ impl Run<'_> {
             );
         }
         let key = replaced.key(fingerprint, existing);
-        let steps = Steps::new(engine, output, claim, watch, fingerprint, key, job).over(read.types.clone());
+        let steps =
+            Steps::new(engine, output, claim, control, fingerprint, key, job).over(read.types.clone());
         let documents = stage::documents::documents(read.frame)?;
         Walk::new(&steps, job, listed, documents).walk().await?;
         publish(steps, job, &read.inputs, replaced).await

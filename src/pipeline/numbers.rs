@@ -7,7 +7,7 @@ use datafusion::prelude::{DataFrame, cast, col};
 use crate::error::{Error, Result};
 
 /// Runs in a task of its own at once, so that small queries are planned side by side. Dropped, it ends.
-pub(super) fn apart<T: Send + 'static>(
+pub(super) fn spawn<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
     let task = SpawnedTask::spawn(work);

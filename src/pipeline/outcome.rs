@@ -18,9 +18,9 @@ pub struct Outcome {
 
 /// What to do about an output that holds something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Existing {
+pub enum OnExisting {
     /// Another job's result there is an error.
-    Keep,
+    Fail,
     /// It is replaced, once the new result is whole.
     Overwrite,
 }

@@ -7,14 +7,14 @@ use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::dense;
-use super::numbers::{apart, one_number, rows_of, utf8};
+use super::numbers::{one_number, rows_of, spawn, utf8};
 use super::outcome::{Outcome, finished};
 use super::replaced::Replaced;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
-use crate::sink::manifest::{Input, Run as Manifest, StageTime, Table};
+use crate::sink::manifest::{Input, Run as Manifest, StepTime, Table};
 use crate::sink::names::Attempt;
 use crate::sink::process::boot;
 use crate::sink::{Layout, attempt, check, garbage};
@@ -33,7 +33,7 @@ pub(super) async fn publish(
     let mut checks = Vec::with_capacity(tables.len());
     for &table in tables {
         let contract = schema::contract(table).over(steps.source(), job.output.keep);
-        checks.push(apart(check(contract, steps.stored(table)?, steps.rows(table))));
+        checks.push(spawn(check(contract, steps.stored(table)?, steps.rows(table))));
     }
     let left_out = stage::pairs::left_out(
         steps.table(WorkTable::Members)?,
@@ -41,11 +41,11 @@ pub(super) async fn publish(
         &job.output,
     )?;
     let (left_out, _, copies, clusters, rejects) = futures::try_join!(
-        apart(one_number(left_out)),
+        spawn(one_number(left_out)),
         futures::future::try_join_all(checks),
-        apart(rows_of(steps.table(WorkTable::Groups)?.filter(col("doc").not_eq(col("rep")))?)),
-        apart(rows_of(steps.table(schema::Table::Clusters)?.filter(col("representative"))?)),
-        apart(reasons(steps.table(schema::Table::Rejects)?)),
+        spawn(rows_of(steps.table(WorkTable::Groups)?.filter(col("doc").not_eq(col("rep")))?)),
+        spawn(rows_of(steps.table(schema::Table::Clusters)?.filter(col("representative"))?)),
+        spawn(reasons(steps.table(schema::Table::Rejects)?)),
     )?;
     for &table in tables {
         counts.insert(table.name().to_owned(), steps.rows(table));
@@ -98,9 +98,9 @@ pub(super) async fn publish(
         source: steps.source().clone(),
         counts,
         rejects,
-        stages: steps
+        steps: steps
             .times()
-            .map(|(name, rows, seconds)| StageTime { name: name.to_owned(), seconds, rows })
+            .map(|(name, rows, seconds)| StepTime { name: name.to_owned(), seconds, rows })
             .collect(),
         tables: tables
             .iter()

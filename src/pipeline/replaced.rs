@@ -4,7 +4,7 @@ use bytes::Bytes;
 use object_store::UpdateVersion;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::outcome::Existing;
+use super::outcome::OnExisting;
 use crate::error::Result;
 use crate::sink::Layout;
 use crate::sink::manifest::Run as Manifest;
@@ -42,12 +42,14 @@ impl Replaced {
 
     /// What tells the steps of this run from those of others: its fingerprint, and for a run that replaces also what it
     /// replaces. So `--overwrite` never takes over steps of the run whose result it replaces, and goes on from its own.
-    pub(super) fn key(&self, fingerprint: &str, existing: Existing) -> String {
+    pub(super) fn key(&self, fingerprint: &str, existing: OnExisting) -> String {
         let fingerprint = fingerprint.get(..16).unwrap_or(fingerprint);
         match (existing, &self.there) {
-            (Existing::Keep, _) => fingerprint.to_owned(),
-            (Existing::Overwrite, None) => format!("{fingerprint}-over-nothing"),
-            (Existing::Overwrite, Some((bytes, _))) => format!("{fingerprint}-over-{:016x}", xxh3_64(bytes)),
+            (OnExisting::Fail, _) => fingerprint.to_owned(),
+            (OnExisting::Overwrite, None) => format!("{fingerprint}-over-nothing"),
+            (OnExisting::Overwrite, Some((bytes, _))) => {
+                format!("{fingerprint}-over-{:016x}", xxh3_64(bytes))
+            }
         }
     }
 

@@ -12,13 +12,14 @@ use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 
 use super::step::Step;
 use super::tables::AnyTable;
-use crate::engine::{Engine, Local, Watch, session};
+use crate::engine::{Engine, Local, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
+use crate::plan::OperatorExec;
 use crate::schema::{SourceTypes, Table};
 use crate::sink::claim::Claim;
-use crate::sink::manifest::{File, Stage};
-use crate::sink::write::WriteExec;
+use crate::sink::manifest::{File, FinishedStep};
+use crate::sink::write::Write;
 use crate::sink::{Layout, check, read};
 
 /// The steps of a run, in order, and what those that are done have written.
@@ -26,7 +27,7 @@ pub(super) struct Steps<'a> {
     engine: &'a dyn Engine,
     output: &'a Layout,
     claim: &'a Claim,
-    watch: &'a Watch,
+    control: &'a RunControl,
     fingerprint: &'a str,
     /// What the names of its step manifests bear: the steps of a run that replaces a result are not those of the run that
     /// made it.
@@ -36,7 +37,7 @@ pub(super) struct Steps<'a> {
     source: SourceTypes,
     reached: Mutex<Reached>,
     /// Steps of an earlier attempt, each checked once.
-    earlier: Mutex<BTreeMap<String, Stage>>,
+    earlier: Mutex<BTreeMap<String, FinishedStep>>,
 }
 
 /// How far a run is.
@@ -48,7 +49,7 @@ struct Reached {
     /// Steps that an earlier run had finished.
     reused: usize,
     /// The steps that are done, by their place among those that have begun.
-    done: BTreeMap<usize, Stage>,
+    done: BTreeMap<usize, FinishedStep>,
 }
 
 impl<'a> Steps<'a> {
@@ -56,7 +57,7 @@ impl<'a> Steps<'a> {
         engine: &'a dyn Engine,
         output: &'a Layout,
         claim: &'a Claim,
-        watch: &'a Watch,
+        control: &'a RunControl,
         fingerprint: &'a str,
         key: String,
         job: &'a Job,
@@ -65,7 +66,7 @@ impl<'a> Steps<'a> {
             engine,
             output,
             claim,
-            watch,
+            control,
             fingerprint,
             key,
             job,
@@ -101,7 +102,7 @@ impl<'a> Steps<'a> {
     }
 
     pub(super) fn stopped(&self) -> bool {
-        self.watch.stop.is_cancelled()
+        self.control.stop.is_cancelled()
     }
 
     /// Steps that an earlier run had finished.
@@ -112,7 +113,10 @@ impl<'a> Steps<'a> {
     /// (name, rows, seconds) of every step so far.
     pub(super) fn times(&self) -> impl Iterator<Item = (String, u64, f64)> {
         let reached = self.reached();
-        let times = reached.done.values().map(|stage| (stage.stage.clone(), rows_of(stage), stage.seconds));
+        let times = reached
+            .done
+            .values()
+            .map(|finished| (finished.step.clone(), rows_of(finished), finished.seconds));
         times.collect::<Vec<_>>().into_iter()
     }
 
@@ -132,7 +136,7 @@ impl<'a> Steps<'a> {
     /// Whether this run has come past the step.
     pub(super) fn is_taken(&self, step: Step) -> bool {
         let name = step.name();
-        self.reached().done.values().any(|done| done.stage == name)
+        self.reached().done.values().any(|done| done.step == name)
     }
 
     /// Whether an earlier run finished the step, so that what only it needs can be left undone.
@@ -141,22 +145,24 @@ impl<'a> Steps<'a> {
     }
 
     /// The step as an earlier attempt finished it; none where it has to be done, also since what it wrote is damaged.
-    async fn find(&self, step: Step) -> Result<Option<Stage>> {
+    async fn find(&self, step: Step) -> Result<Option<FinishedStep>> {
         let name = step.name();
-        if let Some(stage) = self.earlier().get(name.as_ref()) {
-            return Ok(Some(stage.clone()));
+        if let Some(finished) = self.earlier().get(name.as_ref()) {
+            return Ok(Some(finished.clone()));
         }
         let inside = Layout::step(&name, &self.key);
-        let damage = match self.output.read::<Stage>(&inside).await {
+        let damage = match self.output.read::<FinishedStep>(&inside).await {
             Ok(None) => return Ok(None),
             // The names of step manifests hold half of the fingerprint: this is another run's.
-            Ok(Some(stage)) if stage.fingerprint != self.fingerprint => "it is another run's".to_owned(),
-            Ok(Some(stage)) => {
-                let damage = check::bytes(self.output, &stage.files.iter().collect::<Vec<_>>()).await?;
+            Ok(Some(finished)) if finished.fingerprint != self.fingerprint => {
+                "it is another run's".to_owned()
+            }
+            Ok(Some(finished)) => {
+                let damage = check::bytes(self.output, &finished.files.iter().collect::<Vec<_>>()).await?;
                 match damage.first() {
                     None => {
-                        self.earlier().insert(name.into_owned(), stage.clone());
-                        return Ok(Some(stage));
+                        self.earlier().insert(name.into_owned(), finished.clone());
+                        return Ok(Some(finished));
                     }
                     Some(first) => first.to_string(),
                 }
@@ -181,14 +187,15 @@ impl<'a> Steps<'a> {
     pub(super) async fn remove(&self, step: Step) {
         let name = step.name();
         self.earlier().remove(name.as_ref());
-        let written = self.reached().done.values().find(|stage| stage.stage == name).map(|s| s.files.clone());
+        let written =
+            self.reached().done.values().find(|finished| finished.step == name).map(|s| s.files.clone());
         let Some(files) = written else { return };
         if let Err(error) = self.output.remove_step(&name, &self.key, &files).await {
             tracing::debug!(%error, %step, "what an earlier step wrote could not be removed");
         }
     }
 
-    fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, Stage>> {
+    fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, FinishedStep>> {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -226,33 +233,33 @@ impl<'a> Steps<'a> {
         frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
     ) -> Result<()> {
         let name = step.name();
-        let progress = &self.watch.progress;
+        let progress = &self.control.progress;
         let (number, total) = {
             let mut reached = self.reached();
             reached.begun += 1;
             (reached.begun, reached.total)
         };
-        progress.stage_begins(&name, number, total);
-        if let Some(stage) = self.find(step).await? {
-            progress.stage_ends(&name, rows_of(&stage), stage.seconds, true);
+        progress.step_begins(&name, number, total);
+        if let Some(finished) = self.find(step).await? {
+            progress.step_ends(&name, rows_of(&finished), finished.seconds, true);
             let mut reached = self.reached();
             reached.reused += 1;
-            reached.done.insert(number, stage);
+            reached.done.insert(number, finished);
             return Ok(());
         }
         let began = Instant::now();
-        engine.prepare(self.watch).await?;
+        engine.prepare(self.control).await?;
         let files = self.write(engine, step, bytes, frames).await?;
         let seconds = began.elapsed().as_secs_f64();
-        let stage = Stage {
-            stage: name.clone().into_owned(),
+        let finished = FinishedStep {
+            step: name.clone().into_owned(),
             fingerprint: self.fingerprint.to_owned(),
             seconds,
             files,
         };
-        let stage = self.publish(step, stage).await?;
-        progress.stage_ends(&name, rows_of(&stage), seconds, false);
-        self.reached().done.insert(number, stage);
+        let finished = self.publish(step, finished).await?;
+        progress.step_ends(&name, rows_of(&finished), seconds, false);
+        self.reached().done.insert(number, finished);
         Ok(())
     }
 
@@ -276,7 +283,7 @@ impl<'a> Steps<'a> {
         let (mut written, mut sorts_alone) = (0, false);
         while let Some(frame) = made.get(written) {
             let plan = self.plan(step, frame.clone(), &config, partitions).await?;
-            let error = match engine.run(&step.name(), plan, &config, self.watch).await {
+            let error = match engine.run(&step.name(), plan, &config, self.control).await {
                 Ok(more) => {
                     files.extend(more);
                     written += 1;
@@ -312,7 +319,7 @@ impl<'a> Steps<'a> {
             let why = error.one_line();
             let message = "a task ran out of memory, and the step is planned anew";
             tracing::warn!(%step, before = partitions, partitions = more, why, "{message}");
-            self.watch.progress.recovering(&why);
+            self.control.progress.recovering(&why);
             partitions = more;
         }
         Ok(files)
@@ -331,22 +338,22 @@ impl<'a> Steps<'a> {
         let options = state.config_mut().options_mut();
         options.execution.target_partitions = options.execution.target_partitions.max(partitions);
         let plan = state.create_physical_plan(&plan).await.context(|| format!("cannot plan {step}"))?;
-        let plan: Arc<dyn ExecutionPlan> = Arc::new(WriteExec::new(
-            plan,
-            self.output.store_url().clone(),
-            self.output.root().clone(),
-            self.claim.attempt().clone(),
-            step.targets(self.job, &self.source),
-        ));
+        let write = Write {
+            store_url: self.output.store_url().clone(),
+            root: self.output.root().clone(),
+            attempt: self.claim.attempt().clone(),
+            targets: step.targets(self.job, &self.source),
+        };
+        let plan = OperatorExec::plan(write, vec![plan])?;
         let shown = datafusion::physical_plan::displayable(plan.as_ref());
         tracing::debug!(%step, partitions, plan = %shown.indent(false), "planned");
         Ok(plan)
     }
 
     /// Writes the step's manifest; where another run of the same job was faster, its step is the one that counts.
-    async fn publish(&self, step: Step, stage: Stage) -> Result<Stage> {
-        if self.output.create(&Layout::step(&stage.stage, &self.key), &stage).await? {
-            return Ok(stage);
+    async fn publish(&self, step: Step, finished: FinishedStep) -> Result<FinishedStep> {
+        if self.output.create(&Layout::step(&finished.step, &self.key), &finished).await? {
+            return Ok(finished);
         }
         match self.find(step).await? {
             Some(other) => Ok(other),
@@ -408,10 +415,10 @@ fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// The rows that a step is known by: those of its public tables, or of all where it has none.
-fn rows_of(stage: &Stage) -> u64 {
+fn rows_of(finished: &FinishedStep) -> u64 {
     let public = |file: &&File| Table::named(&file.table).is_some();
-    match stage.files.iter().any(|file| public(&file)) {
-        true => stage.files.iter().filter(public).map(|f| f.rows).sum(),
-        false => stage.files.iter().map(|f| f.rows).sum(),
+    match finished.files.iter().any(|file| public(&file)) {
+        true => finished.files.iter().filter(public).map(|f| f.rows).sum(),
+        false => finished.files.iter().map(|f| f.rows).sum(),
     }
 }

@@ -3,7 +3,7 @@
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col};
 
-use super::numbers::{apart, keys_of};
+use super::numbers::{keys_of, spawn};
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
@@ -65,7 +65,7 @@ pub(super) async fn groups(steps: &Steps<'_>) -> Result<()> {
     let frames = vec![stage::groups::groups(keys)?];
     let bytes = steps.rows(WorkTable::Keys) * BYTES_OF_KEY;
     let (repeated, ()) =
-        futures::try_join!(apart(keys_of(repeated)), steps.run(Step::Groups, bytes, frames))?;
+        futures::try_join!(spawn(keys_of(repeated)), steps.run(Step::Groups, bytes, frames))?;
     refuse_duplicates(steps, &repeated).await
 }
 

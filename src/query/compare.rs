@@ -1,4 +1,4 @@
-//! Three ways to the same pairs, on growing samples: which of them is fast when.
+//! Three methods for the same pairs, on growing samples: which of them is fast when.
 
 use std::num::NonZeroUsize;
 
@@ -9,14 +9,14 @@ use serde::Serialize;
 
 use super::sample::{self, Sample};
 use super::timing::{self, Bench, Step};
-use crate::engine::Watch;
+use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::{Job, Score, ScoreBy};
 
-/// A way from documents to similar pairs.
+/// A method that finds the similar pairs of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum Method {
     /// The exact Jaccard similarity of every two shingle sets. Needs no signatures.
     Exact,
     /// The share of equal values in every two signatures.
@@ -25,16 +25,16 @@ pub enum Way {
     Lsh,
 }
 
-impl Way {
+impl Method {
     /// All of them.
-    pub const ALL: [Way; 3] = [Way::Exact, Way::Signatures, Way::Lsh];
+    pub const ALL: [Method; 3] = [Method::Exact, Method::Signatures, Method::Lsh];
 
     /// What it is called in tables and charts.
     pub fn name(self) -> &'static str {
         match self {
-            Way::Exact => "exact Jaccard of all pairs",
-            Way::Signatures => "signatures of all pairs",
-            Way::Lsh => "LSH",
+            Method::Exact => "exact Jaccard of all pairs",
+            Method::Signatures => "signatures of all pairs",
+            Method::Lsh => "LSH",
         }
     }
 }
@@ -50,9 +50,9 @@ pub struct Comparison {
     pub note: Option<String>,
     /// By growing sample.
     pub samples: Vec<Measured>,
-    /// Where another way becomes the fastest; the first says which one it is from the smallest sample on.
+    /// Where another method becomes the fastest; the first says which one it is from the smallest sample on.
     pub fastest: Vec<Fastest>,
-    /// Where the order of two ways turns round.
+    /// Where a method overtakes another one.
     pub crossings: Vec<Crossing>,
 }
 
@@ -61,22 +61,24 @@ pub struct Comparison {
 pub struct Measured {
     /// Documents in the sample.
     pub documents: usize,
-    /// Seconds from texts to shingle sets, which every way needs.
+    /// Seconds from texts to shingle sets, which every method needs.
     pub shingles_seconds: f64,
     /// Seconds from shingle sets to signatures.
     pub signatures_seconds: f64,
-    /// In the order of [`Way::ALL`].
-    pub ways: Vec<OneWay>,
+    /// In the order of [`Method::ALL`].
+    #[serde(rename = "ways")]
+    pub methods: Vec<Measurement>,
 }
 
-/// What was measured of a way.
+/// What was measured of a method.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OneWay {
+pub struct Measurement {
     /// Which one.
-    pub way: Way,
+    #[serde(rename = "way")]
+    pub method: Method,
     /// Seconds of the search alone: for LSH from signatures over buckets and candidates to scores.
     pub seconds: f64,
-    /// Seconds from texts to pairs: the search, and the building of what this way needs.
+    /// Seconds from texts to pairs: the search, and the building of what this method needs.
     pub total_seconds: f64,
     /// Documents that share a bucket, two by two. LSH alone.
     pub candidates: Option<u64>,
@@ -88,41 +90,43 @@ pub struct OneWay {
     pub precision: Option<f64>,
 }
 
-/// From a sample size on, a way is the fastest.
+/// From a sample size on, a method is the fastest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fastest {
     /// Documents in the sample.
     pub documents: usize,
-    /// The way.
-    pub way: Way,
+    /// The method.
+    #[serde(rename = "way")]
+    pub method: Method,
     /// Its seconds from texts to pairs.
     pub total_seconds: f64,
 }
 
-/// Between two samples, a way has become faster than another one.
+/// Between two samples, a method has become faster than another one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Crossing {
     /// Documents in the larger sample.
     pub documents: usize,
-    /// The way that is faster there, and was not on the next smaller sample.
-    pub way: Way,
-    /// The way that was.
-    pub overtaken: Way,
+    /// The method that is faster there, and was not on the next smaller sample.
+    #[serde(rename = "way")]
+    pub method: Method,
+    /// The method that was.
+    pub overtaken: Method,
 }
 
-/// Runs the three ways on the first documents of the job's source, for each size of `documents`, `repeat` times.
+/// Runs the three methods on the first documents of the job's source, for each size of `documents`, `repeat` times.
 ///
 /// Samples are the first documents in order of (source, position) that can be compared. They, and what is made of them,
 /// are held in memory. Copies are compared like every document. Times are those of plans on this session.
 ///
 /// # Errors
-/// When `documents` is empty, the source cannot be read or has nothing to compare, or `watch` stopped it.
+/// When `documents` is empty, the source cannot be read or has nothing to compare, or `control` stopped it.
 pub async fn compare(
     session: &SessionContext,
     job: &Job,
     documents: &[NonZeroUsize],
     repeat: NonZeroUsize,
-    watch: &Watch,
+    control: &RunControl,
 ) -> Result<Comparison> {
     let Some(most) = documents.iter().max() else {
         return Err(Error::job("no number of documents is given: expected one at least"));
@@ -131,10 +135,10 @@ pub async fn compare(
     let (sizes, note) = sample::sizes(documents, sample.len());
     // What is only done once in a process must not be counted to whoever comes first. A corpus this small may be
     // refused by a job that suits a larger one; whatever else fails will fail again.
-    let mut warming = Bench::new(session, watch, STEPS);
+    let mut warming = Bench::new(session, control, STEPS);
     let _ = measure(&mut warming, job, sample.first(session, WARMING)?, "warming up").await;
 
-    let mut bench = Bench::new(session, watch, STEPS * repeat.get() * sizes.len());
+    let mut bench = Bench::new(session, control, STEPS * repeat.get() * sizes.len());
     let mut samples: Vec<Measured> = Vec::with_capacity(sizes.len());
     for size in sizes {
         let mut least: Option<Measured> = None;
@@ -160,7 +164,7 @@ const WARMING: usize = 20;
 
 type Pairs = Vec<(u64, u64)>;
 
-/// Runs every way once; `called` tells the sample in messages.
+/// Runs every method once; `called` tells the sample in messages.
 async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called: &str) -> Result<Measured> {
     let session = bench.session;
     let cut = async {
@@ -176,19 +180,19 @@ async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called:
     let (signatures, signatures_seconds) = bench.time(&format!("{called}: signatures"), sign).await?;
 
     let mut exact: Pairs = Vec::new();
-    let mut ways = Vec::with_capacity(Way::ALL.len());
-    for way in Way::ALL {
+    let mut methods = Vec::with_capacity(Method::ALL.len());
+    for method in Method::ALL {
         let sketches = signatures.clone();
         let search = async {
             let by = |by| Score { by, prefilter: false, ..job.score };
-            let (scores, candidates) = match way {
-                Way::Exact => {
+            let (scores, candidates) = match method {
+                Method::Exact => {
                     (timing::search_all(session, sketches, &by(ScoreBy::Shingles), &job.lsh).await?, None)
                 }
-                Way::Signatures => {
+                Method::Signatures => {
                     (timing::search_all(session, sketches, &by(ScoreBy::Signature), &job.lsh).await?, None)
                 }
-                Way::Lsh => {
+                Method::Lsh => {
                     let (scores, candidates) = timing::search_lsh(session, sketches, job).await?;
                     (scores, Some(candidates))
                 }
@@ -197,16 +201,16 @@ async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called:
             Ok(((scores, candidates), pairs))
         };
         let ((scores, candidates), seconds) =
-            bench.time(&format!("{called}: {}", way.name()), search).await?;
+            bench.time(&format!("{called}: {}", method.name()), search).await?;
         let found = pairs(&scores)?;
-        if way == Way::Exact {
+        if method == Method::Exact {
             exact.clone_from(&found);
         }
         let right = in_both(&exact, &found) as f64;
         let share = |of: usize| (of > 0).then(|| right / of as f64);
-        let building = shingles_seconds + if way == Way::Exact { 0.0 } else { signatures_seconds };
-        ways.push(OneWay {
-            way,
+        let building = shingles_seconds + if method == Method::Exact { 0.0 } else { signatures_seconds };
+        methods.push(Measurement {
+            method,
             seconds,
             total_seconds: building + seconds,
             candidates,
@@ -215,7 +219,7 @@ async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called:
             precision: share(found.len()),
         });
     }
-    Ok(Measured { documents, shingles_seconds, signatures_seconds, ways })
+    Ok(Measured { documents, shingles_seconds, signatures_seconds, methods })
 }
 
 impl Measured {
@@ -223,10 +227,10 @@ impl Measured {
     fn or_faster(mut self, other: &Self) -> Self {
         self.shingles_seconds = self.shingles_seconds.min(other.shingles_seconds);
         self.signatures_seconds = self.signatures_seconds.min(other.signatures_seconds);
-        for (way, other) in self.ways.iter_mut().zip(&other.ways) {
-            way.seconds = way.seconds.min(other.seconds);
-            let signatures = if way.way == Way::Exact { 0.0 } else { self.signatures_seconds };
-            way.total_seconds = self.shingles_seconds + signatures + way.seconds;
+        for (method, other) in self.methods.iter_mut().zip(&other.methods) {
+            method.seconds = method.seconds.min(other.seconds);
+            let signatures = if method.method == Method::Exact { 0.0 } else { self.signatures_seconds };
+            method.total_seconds = self.shingles_seconds + signatures + method.seconds;
         }
         self
     }
@@ -248,30 +252,34 @@ fn in_both(a: &Pairs, b: &Pairs) -> usize {
     a.iter().filter(|pair| b.binary_search(pair).is_ok()).count()
 }
 
-/// The fastest way on the smallest sample, and each one that takes its place on a larger one.
+/// The fastest method on the smallest sample, and each one that takes its place on a larger one.
 fn fastest(samples: &[Measured]) -> Vec<Fastest> {
     let mut fastest: Vec<Fastest> = Vec::new();
     for sample in samples {
-        let first = sample.ways.iter().min_by(|a, b| a.total_seconds.total_cmp(&b.total_seconds));
-        if let Some(OneWay { way, total_seconds, .. }) = first
-            && fastest.last().is_none_or(|before| before.way != *way)
+        let first = sample.methods.iter().min_by(|a, b| a.total_seconds.total_cmp(&b.total_seconds));
+        if let Some(Measurement { method, total_seconds, .. }) = first
+            && fastest.last().is_none_or(|before| before.method != *method)
         {
-            fastest.push(Fastest { documents: sample.documents, way: *way, total_seconds: *total_seconds });
+            fastest.push(Fastest {
+                documents: sample.documents,
+                method: *method,
+                total_seconds: *total_seconds,
+            });
         }
     }
     fastest
 }
 
-/// Every two ways whose order is another one than on the sample before.
+/// Every two methods whose order is another one than on the sample before.
 fn crossings(samples: &[Measured]) -> Vec<Crossing> {
     let mut crossings = Vec::new();
     for (before, now) in samples.iter().zip(samples.iter().skip(1)) {
-        for (way, way_before) in now.ways.iter().zip(&before.ways) {
-            for (other, other_before) in now.ways.iter().zip(&before.ways) {
-                let was_slower = way_before.total_seconds >= other_before.total_seconds;
-                if was_slower && way.total_seconds < other.total_seconds {
+        for (method, method_before) in now.methods.iter().zip(&before.methods) {
+            for (other, other_before) in now.methods.iter().zip(&before.methods) {
+                let was_slower = method_before.total_seconds >= other_before.total_seconds;
+                if was_slower && method.total_seconds < other.total_seconds {
                     let documents = now.documents;
-                    crossings.push(Crossing { documents, way: way.way, overtaken: other.way });
+                    crossings.push(Crossing { documents, method: method.method, overtaken: other.method });
                 }
             }
         }
@@ -284,10 +292,10 @@ mod tests {
     use super::*;
 
     fn measured(documents: usize, shingles: f64, signatures: f64, searches: [f64; 3]) -> Measured {
-        let ways = Way::ALL.into_iter().zip(searches).map(|(way, seconds)| OneWay {
-            way,
+        let methods = Method::ALL.into_iter().zip(searches).map(|(method, seconds)| Measurement {
+            method,
             seconds,
-            total_seconds: shingles + if way == Way::Exact { 0.0 } else { signatures } + seconds,
+            total_seconds: shingles + if method == Method::Exact { 0.0 } else { signatures } + seconds,
             candidates: None,
             pairs: 0,
             recall: None,
@@ -297,7 +305,7 @@ mod tests {
             documents,
             shingles_seconds: shingles,
             signatures_seconds: signatures,
-            ways: ways.collect(),
+            methods: methods.collect(),
         }
     }
 
@@ -308,15 +316,17 @@ mod tests {
             measured(500, 2.0, 2.0, [10.0, 9.0, 6.5]),
             measured(1000, 3.0, 3.0, [20.0, 15.0, 8.0]),
         ];
-        let found: Vec<_> = fastest(&samples).iter().map(|f| (f.documents, f.way, f.total_seconds)).collect();
-        assert_eq!(found, [(100, Way::Exact, 2.0), (500, Way::Lsh, 10.5)]);
+        let found: Vec<_> =
+            fastest(&samples).iter().map(|f| (f.documents, f.method, f.total_seconds)).collect();
+        assert_eq!(found, [(100, Method::Exact, 2.0), (500, Method::Lsh, 10.5)]);
         assert_eq!(fastest(&[]), []);
-        let found: Vec<_> = crossings(&samples).iter().map(|c| (c.documents, c.way, c.overtaken)).collect();
+        let found: Vec<_> =
+            crossings(&samples).iter().map(|c| (c.documents, c.method, c.overtaken)).collect();
         // Totals: 2, 3, 7; 12, 13, 10.5; 23, 21, 14.
         let expected = [
-            (500, Way::Lsh, Way::Exact),
-            (500, Way::Lsh, Way::Signatures),
-            (1000, Way::Signatures, Way::Exact),
+            (500, Method::Lsh, Method::Exact),
+            (500, Method::Lsh, Method::Signatures),
+            (1000, Method::Signatures, Method::Exact),
         ];
         assert_eq!(found, expected);
     }

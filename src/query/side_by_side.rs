@@ -14,9 +14,9 @@ use crate::job::{Shingle, Unit};
 
 /// Tokens of a text that are compared and shown, which is more than anybody reads in columns: the time follows the length
 /// times the difference of the two.
-const MOST_TOKENS: usize = 5_000;
+const MAX_TOKENS: usize = 5_000;
 /// Columns of each side, at least.
-const LEAST_WIDTH: usize = 10;
+const MIN_WIDTH: usize = 10;
 /// What stands between the two sides.
 const BETWEEN: &str = " | ";
 
@@ -51,7 +51,7 @@ pub struct Layout {
 
 /// The two `texts` in two columns, each under its name.
 pub fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layout {
-    let width = (view.width.saturating_sub(BETWEEN.len()) / 2).max(LEAST_WIDTH);
+    let width = (view.width.saturating_sub(BETWEEN.len()) / 2).max(MIN_WIDTH);
     let tokens = texts.map(tokens);
     let whole = tokens.iter().all(|(_, whole)| *whole);
     let [a, b] = tokens.map(|(tokens, _)| tokens);
@@ -94,7 +94,7 @@ fn tokens(text: &str) -> (Vec<Token>, bool) {
             newlines += segment.matches('\n').count();
             continue;
         }
-        if tokens.len() == MOST_TOKENS {
+        if tokens.len() == MAX_TOKENS {
             return (tokens, false);
         }
         tokens.push(Token { text: printable(segment), spaced, paragraph: newlines > 1 });
@@ -405,8 +405,8 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut() {
-        let long = "w ".repeat(MOST_TOKENS + 1);
+        let long = "w ".repeat(MAX_TOKENS + 1);
         let (tokens, whole) = tokens(&long);
-        assert_eq!((tokens.len(), whole), (MOST_TOKENS, false));
+        assert_eq!((tokens.len(), whole), (MAX_TOKENS, false));
     }
 }

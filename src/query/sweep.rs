@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::sample::{self, Sample};
 use super::timing::{self, Bench, Step};
-use crate::engine::Watch;
+use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::{Choice, Job, Lsh, Method, Score, ScoreBy, choose};
 use crate::udf::jaccard::jaccard_of;
@@ -101,8 +101,8 @@ pub struct Found {
 ///
 /// # Errors
 /// When the grid has no setting or one that is not allowed, the source cannot be read or has nothing to compare, or
-/// `watch` stopped it.
-pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, watch: &Watch) -> Result<Sweep> {
+/// `control` stopped it.
+pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &RunControl) -> Result<Sweep> {
     let thresholds = thresholds(&grid.thresholds)?;
     let sizes: BTreeSet<NonZeroUsize> = grid.sizes.iter().copied().collect();
     let (Some(&lowest), Some(&largest), Some(most)) =
@@ -120,11 +120,11 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, watch: &Wat
     let repeat = grid.repeat.get();
     // What is only done once in a process must not be counted to whoever comes first. A corpus this small may be
     // refused by a job that suits a larger one; whatever else fails will fail again.
-    let mut warming = Bench::new(session, watch, STEPS);
+    let mut warming = Bench::new(session, control, STEPS);
     let _ =
         measure(&mut warming, &of_size(&base, largest), sample.first(session, WARMING)?, "warming up").await;
 
-    let mut bench = Bench::new(session, watch, STEPS * repeat * sizes.len() * documents.len());
+    let mut bench = Bench::new(session, control, STEPS * repeat * sizes.len() * documents.len());
     let mut runs = Vec::with_capacity(sizes.len() * documents.len());
     for size in &sizes {
         let job = of_size(&base, *size);

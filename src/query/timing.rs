@@ -9,7 +9,7 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::functions_nested::expr_fn::array_max;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
-use crate::engine::Watch;
+use crate::engine::RunControl;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Job, Lsh, Score, ShingleHash};
 use crate::pipeline::numbers::one_number;
@@ -50,15 +50,15 @@ async fn entries(shingles: DataFrame) -> Result<u64> {
 /// Runs plans one after the other, times them, and says how far it is.
 pub(super) struct Bench<'a> {
     pub(super) session: &'a SessionContext,
-    watch: &'a Watch,
+    control: &'a RunControl,
     done: usize,
     total: usize,
 }
 
 impl<'a> Bench<'a> {
     /// A bench for `total` plans.
-    pub(super) fn new(session: &'a SessionContext, watch: &'a Watch, total: usize) -> Self {
-        Self { session, watch, done: 0, total }
+    pub(super) fn new(session: &'a SessionContext, control: &'a RunControl, total: usize) -> Self {
+        Self { session, control, done: 0, total }
     }
 
     /// What `work` gives, and the seconds that it took, planning included.
@@ -67,15 +67,15 @@ impl<'a> Bench<'a> {
         name: &str,
         work: impl Future<Output = Result<(T, u64)>>,
     ) -> Result<(T, f64)> {
-        if self.watch.stop.is_cancelled() {
+        if self.control.stop.is_cancelled() {
             return Err(stopped());
         }
         self.done += 1;
-        self.watch.progress.stage_begins(name, self.done, self.total);
+        self.control.progress.step_begins(name, self.done, self.total);
         let began = Instant::now();
         let (made, rows) = work.await?;
         let seconds = began.elapsed().as_secs_f64();
-        self.watch.progress.stage_ends(name, rows, seconds, false);
+        self.control.progress.step_ends(name, rows, seconds, false);
         Ok((made, seconds))
     }
 }

@@ -14,7 +14,7 @@ use crate::schema::Table;
 /// Spellings that an error names.
 const NAMED: usize = 5;
 /// From so many characters on, an id that holds what was asked for is near, however long the rest of it is.
-const LEAST_PART: usize = 3;
+const MIN_PART: usize = 3;
 
 /// The error that says why the output has no document `id`: it was rejected, or there is none, and which ids are spelled
 /// nearly so.
@@ -70,7 +70,7 @@ impl<'a> Nearest<'a> {
 
     fn take(&mut self, id: &str) {
         let most = (self.chars / 3).max(2);
-        let holds = self.chars >= LEAST_PART && id.contains(self.asked);
+        let holds = self.chars >= MIN_PART && id.contains(self.asked);
         // The difference in length is the least number of edits, and cheap.
         if !holds && id.chars().count().abs_diff(self.chars) > most {
             return;

@@ -30,7 +30,7 @@ impl Axis {
 }
 
 /// Ticks of an axis, at most.
-const MOST_TICKS: usize = 9;
+const MAX_TICKS: usize = 9;
 
 impl Scale {
     /// Where `value` is along the axis, before it is stretched to the drawing; none where it has no place there.
@@ -88,7 +88,7 @@ fn even(low: f64, high: f64) -> Vec<(f64, String)> {
     let power = if factor >= 10.0 { power + 1.0 } else { power };
     let places = (-power).clamp(0.0, 12.0) as usize;
     let first = (low / step).ceil();
-    (0..MOST_TICKS)
+    (0..MAX_TICKS)
         .map(|i| (first + i as f64) * step)
         .take_while(|tick| *tick <= high)
         .map(|tick| (tick, decimal(tick, places)))
@@ -120,10 +120,10 @@ fn by_powers(low: f64, high: f64) -> Vec<(f64, String)> {
             .map(|(value, label)| (value.log10(), label))
             .collect();
     }
-    if fine.len() <= MOST_TICKS {
+    if fine.len() <= MAX_TICKS {
         return fine;
     }
-    let every = ((last - first) as usize).div_ceil(MOST_TICKS).max(1);
+    let every = ((last - first) as usize).div_ceil(MAX_TICKS).max(1);
     (first..=last)
         .step_by(every)
         .filter(|power| (low..=high).contains(&f64::from(*power)))
@@ -164,7 +164,7 @@ mod tests {
                     assert!(low < high, "{scale:?} {a} {b}: {low} {high}");
                     assert!(places().all(|p| (low..=high).contains(&p)), "{scale:?} {a} {b}");
                     let ticks = scale.ticks((low, high));
-                    assert!(ticks.len() <= 3 * MOST_TICKS, "{scale:?} {a} {b}: {ticks:?}");
+                    assert!(ticks.len() <= 3 * MAX_TICKS, "{scale:?} {a} {b}: {ticks:?}");
                     assert!(
                         ticks.iter().all(|(p, _)| (low..=high).contains(p)),
                         "{scale:?} {a} {b}: {ticks:?}"

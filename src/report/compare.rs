@@ -3,36 +3,36 @@
 use super::settings::{self, seconds};
 use super::text::{count, decimal};
 use super::{Axis, Chart, Page, Scale, Section, Series, Table};
-use crate::query::compare::{Comparison, Measured, OneWay, Way};
+use crate::query::compare::{Comparison, Measured, Measurement, Method};
 
-/// Seconds by number of documents, a line for each way; both axes by powers of ten.
+/// Seconds by number of documents, a line for each method; both axes by powers of ten.
 pub fn chart(comparison: &Comparison) -> Chart {
-    let line = |way: Way| {
+    let line = |method: Method| {
         let of = |sample: &Measured| {
-            let total = sample.ways.iter().find(|one| one.way == way)?.total_seconds;
+            let total = sample.methods.iter().find(|one| one.method == method)?.total_seconds;
             Some((sample.documents as f64, total))
         };
-        Series::new(way.name(), comparison.samples.iter().filter_map(of).collect())
+        Series::new(method.name(), comparison.samples.iter().filter_map(of).collect())
     };
     Chart {
         title: "Seconds from texts to pairs, by number of documents".into(),
         caption: format!(
-            "Each line is a way to the pairs of similarity {} or more, with the building of what it needs; where two \
-             lines cross, their order turns round. {}",
+            "Each line is a method that finds the pairs of similarity {} or more, with the building of what it needs; where two \
+             lines cross, one method overtakes the other. {}",
             comparison.job.score.threshold,
             fastest(comparison).join(" "),
         ),
         x: Axis::new("documents (logarithmic)", Scale::Log),
         y: Axis::new("seconds (logarithmic)", Scale::Log),
-        series: Way::ALL.into_iter().map(line).collect(),
+        series: Method::ALL.into_iter().map(line).collect(),
     }
 }
 
-/// Which way is the fastest from where on, and where else the order turns round, in a sentence for each.
+/// Which method is the fastest from where on, and where else one overtakes another, in a sentence for each.
 pub fn crossings(comparison: &Comparison) -> Vec<String> {
     let overtaken = comparison.crossings.iter().map(|crossing| {
-        let (documents, way) = (count(crossing.documents as u64), crossing.way.name());
-        format!("At {documents} documents {way} has overtaken {}.", crossing.overtaken.name())
+        let (documents, method) = (count(crossing.documents as u64), crossing.method.name());
+        format!("At {documents} documents {method} has overtaken {}.", crossing.overtaken.name())
     });
     fastest(comparison).into_iter().chain(overtaken).collect()
 }
@@ -42,20 +42,22 @@ fn fastest(comparison: &Comparison) -> Vec<String> {
         return Vec::new();
     };
     if let [one] = comparison.fastest.as_slice() {
-        let (from, to, way) =
-            (count(smallest.documents as u64), count(largest.documents as u64), one.way.name());
+        let (from, to, method) =
+            (count(smallest.documents as u64), count(largest.documents as u64), one.method.name());
         return vec![match from == to {
-            true => format!("At {to} documents the fastest is {way} ({} s).", seconds(one.total_seconds)),
-            false => format!("From {from} to {to} documents the fastest is {way}: no other takes its place."),
+            true => format!("At {to} documents the fastest is {method} ({} s).", seconds(one.total_seconds)),
+            false => {
+                format!("From {from} to {to} documents the fastest is {method}: no other takes its place.")
+            }
         }];
     }
     comparison
         .fastest
         .iter()
         .map(|first| {
-            let (documents, way) = (count(first.documents as u64), first.way.name());
+            let (documents, method) = (count(first.documents as u64), first.method.name());
             format!(
-                "From {documents} documents on the fastest is {way} ({} s).",
+                "From {documents} documents on the fastest is {method} ({} s).",
                 seconds(first.total_seconds)
             )
         })
@@ -63,20 +65,29 @@ fn fastest(comparison: &Comparison) -> Vec<String> {
 }
 
 /// The names of the columns of [`rows`].
-pub const COLUMNS: [&str; 9] =
-    ["documents", "way", "shingles s", "signatures s", "search s", "total s", "pairs", "recall", "precision"];
+pub const COLUMNS: [&str; 9] = [
+    "documents",
+    "method",
+    "shingles s",
+    "signatures s",
+    "search s",
+    "total s",
+    "pairs",
+    "recall",
+    "precision",
+];
 
-/// Every measurement, a row for each sample and way.
+/// Every measurement, a row for each sample and method.
 pub fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
     let share = |share: Option<f64>| share.map_or("-".into(), |share| decimal(share, 4));
-    let row = |sample: &Measured, one: &OneWay| {
-        let signatures = match one.way {
-            Way::Exact => "-".into(),
-            Way::Signatures | Way::Lsh => seconds(sample.signatures_seconds),
+    let row = |sample: &Measured, one: &Measurement| {
+        let signatures = match one.method {
+            Method::Exact => "-".into(),
+            Method::Signatures | Method::Lsh => seconds(sample.signatures_seconds),
         };
         vec![
             count(sample.documents as u64),
-            one.way.name().to_owned(),
+            one.method.name().to_owned(),
             seconds(sample.shingles_seconds),
             signatures,
             seconds(one.seconds),
@@ -86,19 +97,23 @@ pub fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
             share(one.precision),
         ]
     };
-    comparison.samples.iter().flat_map(|sample| sample.ways.iter().map(move |one| row(sample, one))).collect()
+    comparison
+        .samples
+        .iter()
+        .flat_map(|sample| sample.methods.iter().map(move |one| row(sample, one)))
+        .collect()
 }
 
 /// What the columns mean.
-pub const LEGEND: &str = "Shingles: texts to shingle sets, which every way needs. Signatures: shingle sets to \
-    signatures, which exact Jaccard does without. Search: what the way itself does; for LSH buckets, candidates and their \
+pub const LEGEND: &str = "Shingles: texts to shingle sets, which every method needs. Signatures: shingle sets to \
+    signatures, which exact Jaccard does without. Search: what the method itself does; for LSH buckets, candidates and their \
     scores. Recall and precision: against the exact pairs.";
 
 /// The whole page.
 pub fn page(comparison: &Comparison) -> Page {
     let mut intro = vec![
         format!(
-            "The same pairs by three ways, on growing samples: the first documents of the source, in order of file and \
+            "The same pairs by three methods, on growing samples: the first documents of the source, in order of file and \
              position, that can be compared. Each time is the least of {}, planning included, with samples and \
              sketches in memory.",
             comparison.repeat
@@ -113,7 +128,7 @@ pub fn page(comparison: &Comparison) -> Page {
     };
     let sections = vec![
         Section {
-            heading: "Where the order turns round".into(),
+            heading: "Where the fastest method changes".into(),
             text: crossings(comparison),
             charts: vec![chart(comparison)],
             tables: vec![],
@@ -121,5 +136,5 @@ pub fn page(comparison: &Comparison) -> Page {
         Section { heading: "Measurements".into(), tables: vec![measurements], ..Section::default() },
         settings::section(&comparison.job),
     ];
-    Page { title: format!("{}: three ways to the same pairs", comparison.job.name), intro, sections }
+    Page { title: format!("{}: three methods for the same pairs", comparison.job.name), intro, sections }
 }

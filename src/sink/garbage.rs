@@ -13,7 +13,7 @@ use object_store::path::Path;
 use super::attempt::Record;
 use super::layout::WORK;
 use super::local;
-use super::manifest::Stage;
+use super::manifest::FinishedStep;
 use super::names::{Attempt, whole_name};
 use super::{Layout, attempt, claim};
 use crate::error::{Context, Result};
@@ -170,8 +170,8 @@ impl Known {
             }
             // The name alone proves it, also where a power cut took the content.
             self.attempts.insert(attempt);
-        } else if let Ok(stage) = serde_json::from_slice::<Stage>(&bytes) {
-            let files = stage.files.into_iter().map(|file| file.path);
+        } else if let Ok(step) = serde_json::from_slice::<FinishedStep>(&bytes) {
+            let files = step.files.into_iter().map(|file| file.path);
             match finished {
                 true => self.named.extend(files),
                 false => self.in_force.extend(files),

@@ -1,4 +1,4 @@
-//! Manifests: what a stage or a run wrote, file by file. Readers read what a manifest names, never a listing.
+//! Manifests: what a step or a run wrote, file by file. Readers read what a manifest names, never a listing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -77,11 +77,12 @@ impl File {
     }
 }
 
-/// A finished stage.
+/// A step that is done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stage {
+pub struct FinishedStep {
     /// Its name.
-    pub stage: String,
+    #[serde(rename = "stage")]
+    pub step: String,
     /// The run that it belongs to: see [`crate::job::fingerprint`].
     pub fingerprint: String,
     /// Wall-clock seconds that it took.
@@ -90,7 +91,7 @@ pub struct Stage {
     pub files: Vec<File>,
 }
 
-impl Stage {
+impl FinishedStep {
     /// Rows of one of its tables.
     pub fn rows(&self, table: &str) -> u64 {
         self.files.iter().filter(|f| f.table == table).map(|f| f.rows).sum()
@@ -119,8 +120,9 @@ pub struct Run {
     pub counts: BTreeMap<String, u64>,
     /// Rejected documents by reason.
     pub rejects: BTreeMap<String, u64>,
-    /// The stages in order.
-    pub stages: Vec<StageTime>,
+    /// The steps in order.
+    #[serde(rename = "stages")]
+    pub steps: Vec<StepTime>,
     /// The public tables.
     pub tables: BTreeMap<String, Table>,
     /// What a reader should know, as sentences.
@@ -187,9 +189,9 @@ pub struct Input {
     pub bytes: u64,
 }
 
-/// What a stage took.
+/// What a step took.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StageTime {
+pub struct StepTime {
     /// Its name.
     pub name: String,
     /// Wall-clock seconds.

@@ -10,24 +10,18 @@ use bytes::Bytes;
 use datafusion::arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
 use datafusion::arrow::compute::{cast, filter_record_batch, is_not_null, is_null};
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, internal_err};
+use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::parquet::arrow::AsyncArrowWriter;
 use datafusion::parquet::arrow::async_writer::AsyncFileWriter;
 use datafusion::parquet::basic::{Compression, ZstdLevel};
 use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
 use datafusion::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use datafusion::parquet::schema::types::ColumnPath;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    Partitioning, PlanProperties, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::metrics::BaselineMetrics;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use object_store::ObjectStore;
@@ -37,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::File;
 use super::names::Attempt;
+use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
 use crate::udf::unsigned_bits::reinterpret;
 
@@ -77,120 +72,43 @@ pub enum Rows {
 }
 
 /// Rows -> one row (table, path, rows, bytes, crc32) for each file written. Partitions stay as they are.
-#[derive(Debug)]
-pub struct WriteExec {
-    input: Arc<dyn ExecutionPlan>,
-    store_url: ObjectStoreUrl,
-    root: Path,
-    attempt: Attempt,
-    targets: Vec<Target>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-}
-
-impl WriteExec {
-    /// The node over `input` that writes `targets` under `root` of the store that the session knows as `store_url`, into
-    /// files that bear the name of `attempt`.
-    pub fn new(
-        input: Arc<dyn ExecutionPlan>,
-        store_url: ObjectStoreUrl,
-        root: Path,
-        attempt: Attempt,
-        targets: Vec<Target>,
-    ) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(File::schema()),
-            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
-            input.pipeline_behavior(),
-            input.boundedness(),
-        );
-        let properties = Arc::new(properties);
-        Self { input, store_url, root, attempt, targets, properties, metrics: ExecutionPlanMetricsSet::new() }
-    }
-
-    /// The URL of the store that is written to.
-    pub fn store_url(&self) -> &ObjectStoreUrl {
-        &self.store_url
-    }
-
+#[derive(Debug, Clone)]
+pub struct Write {
+    /// The URL by which the session knows the store that is written to.
+    pub store_url: ObjectStoreUrl,
     /// The path in that store under which the tables' folders are.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
+    pub root: Path,
     /// The attempt whose name the files bear.
-    pub fn attempt(&self) -> &Attempt {
-        &self.attempt
-    }
-
+    pub attempt: Attempt,
     /// The tables that are written.
-    pub fn targets(&self) -> &[Target] {
-        &self.targets
-    }
+    pub targets: Vec<Target>,
 }
 
-impl DisplayAs for WriteExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tables: Vec<&str> = self.targets.iter().map(|t| t.table.as_str()).collect();
-        write!(f, "WriteExec: tables=[{}]", tables.join(", "))
+        write!(f, "tables=[{}]", tables.join(", "))
     }
 }
 
-impl ExecutionPlan for WriteExec {
-    fn name(&self) -> &str {
-        "WriteExec"
+impl Description for Write {
+    const NAME: &'static str = "WriteExec";
+    /// It counts the rows that come in: what comes out is a row for each file.
+    const COUNTS_ROWS: bool = false;
+
+    type Shared = ();
+
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        Shape::over(inputs, File::schema(), vec![Requirement::none()])
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.swap_remove(0);
-        let (store_url, root) = (self.store_url.clone(), self.root.clone());
-        Ok(Arc::new(Self::new(input, store_url, root, self.attempt.clone(), self.targets.clone())))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let mut input = self.input.execute(partition, Arc::clone(&context))?;
-        let store = context.runtime_env().object_store(&self.store_url)?;
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let held = MemoryConsumer::new("Write").register(context.memory_pool());
-        let row_group_bytes = match context.memory_pool().memory_limit() {
-            // No more partitions write at once than the session has.
-            MemoryLimit::Finite(bytes) => {
-                let partitions = self.properties.partitioning.partition_count();
-                bytes / (32 * partitions.min(context.session_config().target_partitions()).max(1))
-            }
-            _ => usize::MAX,
-        };
-        let row_group_bytes = row_group_bytes.clamp(*ROW_GROUP_BYTES.start(), *ROW_GROUP_BYTES.end());
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
+        let mut input = task.rows_of(0)?;
+        let partition = task.partition;
+        let store = task.context.runtime_env().object_store(&self.store_url)?;
+        let metrics = BaselineMetrics::new(task.metrics, partition);
+        let held = MemoryConsumer::new("Write").register(task.context.memory_pool());
+        let row_group_bytes = row_group_bytes(only_input(Self::NAME, task.inputs)?, &task.context);
         let part = |target: &Target| {
             let inside = format!("{}/{}", target.folder, self.attempt.part(partition));
             Part::new(target.clone(), Arc::clone(&store), &self.root, inside, row_group_bytes)
@@ -211,8 +129,21 @@ impl ExecutionPlan for WriteExec {
             }
             File::write_rows(&files)
         };
-        Ok(Box::pin(RecordBatchStreamAdapter::new(File::schema(), futures::stream::once(write))))
+        Ok(futures::stream::once(write).boxed())
     }
+}
+
+/// Encoded bytes at which a row group of one of `input`'s partitions ends.
+fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usize {
+    let bytes = match context.memory_pool().memory_limit() {
+        // No more partitions write at once than the session has.
+        MemoryLimit::Finite(bytes) => {
+            let partitions = input.output_partitioning().partition_count();
+            bytes / (32 * partitions.min(context.session_config().target_partitions()).max(1))
+        }
+        _ => usize::MAX,
+    };
+    bytes.clamp(*ROW_GROUP_BYTES.start(), *ROW_GROUP_BYTES.end())
 }
 
 /// Accounts for what the open row groups hold; where the pool has no room for it, they end here.

@@ -111,15 +111,15 @@ fn name_apart(files: &mut [File]) {
 
 /// The files behind one URL.
 async fn under(ctx: &SessionContext, url: &str, format: job::Format) -> Result<Found> {
-    let place = Place::parse(url)?;
-    let store_url = place.url.object_store();
+    let pattern = InputPattern::parse(url)?;
+    let store_url = pattern.url.object_store();
     let store =
         ctx.runtime_env().object_store(&store_url).context(|| format!("no storage is set up for `{url}`"))?;
-    let prefix = place.url.prefix();
+    let prefix = pattern.url.prefix();
     let local = store_url.as_str() == LOCAL;
 
     // A bucket is no object.
-    if place.glob.is_none() && !place.url.is_collection() && !prefix.as_ref().is_empty() {
+    if pattern.glob.is_none() && !pattern.url.is_collection() && !prefix.as_ref().is_empty() {
         let meta = match local {
             true => walk::file(prefix).await.context(|| format!("`{url}` cannot be read"))?,
             false => head(store.as_ref(), prefix, url).await?,
@@ -141,7 +141,7 @@ async fn under(ctx: &SessionContext, url: &str, format: job::Format) -> Result<F
     let mut found = Found::default();
     let mut passed = PassedOver::default();
     for Entry { name, what } in listed {
-        let matched = match &place.glob {
+        let matched = match &pattern.glob {
             Some(glob) => match matched(glob, &name) {
                 Matched::Whole => true,
                 Matched::Folder => false,
@@ -150,7 +150,7 @@ async fn under(ctx: &SessionContext, url: &str, format: job::Format) -> Result<F
             None => false,
         };
         let wanted = matched || has_extension(&name, format);
-        let path = match place.base.as_str() {
+        let path = match pattern.base.as_str() {
             "" => name.clone(),
             base if base.ends_with('/') => format!("{base}{name}"),
             base => format!("{base}/{name}"),
@@ -178,7 +178,7 @@ async fn under(ctx: &SessionContext, url: &str, format: job::Format) -> Result<F
     }
     passed.tell(url, format);
     if found.files.is_empty() {
-        return Err(nothing_at(url, &place, format, &passed));
+        return Err(nothing_at(url, &pattern, format, &passed));
     }
     Ok(found)
 }
@@ -279,10 +279,10 @@ async fn head(store: &dyn ObjectStore, location: &Path, url: &str) -> Result<Opt
     }
 }
 
-fn nothing_at(url: &str, place: &Place, format: job::Format, passed: &PassedOver) -> Error {
+fn nothing_at(url: &str, pattern: &InputPattern, format: job::Format, passed: &PassedOver) -> Error {
     let extensions = extensions(format).join(", ");
     let ignored = passed.other_endings;
-    if place.glob.is_some() {
+    if pattern.glob.is_some() {
         return Error::input(format!("no file matches `{url}`: correct the pattern in [source] url"));
     }
     if ignored > 0 {
@@ -298,8 +298,8 @@ fn nothing_at(url: &str, place: &Place, format: job::Format, passed: &PassedOver
             passed.not_read()
         ));
     }
-    let there =
-        place.url.scheme() != "file" || place.url.get_url().to_file_path().is_ok_and(|path| path.exists());
+    let there = pattern.url.scheme() != "file"
+        || pattern.url.get_url().to_file_path().is_ok_and(|path| path.exists());
     if there {
         Error::input(format!("there is no file under `{url}`: put the input there, or correct [source] url"))
     } else {
@@ -310,7 +310,7 @@ fn nothing_at(url: &str, place: &Place, format: job::Format, passed: &PassedOver
 }
 
 /// A URL of the job taken apart.
-pub(super) struct Place {
+pub(super) struct InputPattern {
     /// Where to list.
     pub url: ListingTableUrl,
     /// What of the listing is meant, relative to `url`.
@@ -319,7 +319,7 @@ pub(super) struct Place {
     base: String,
 }
 
-impl Place {
+impl InputPattern {
     pub fn parse(url: &str) -> Result<Self> {
         let wrong = |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is no path and no URL: {e}"));
         address::check(url).map_err(|said| Error::job(format!("a URL in [source] url {said}")))?;

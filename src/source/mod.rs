@@ -1,10 +1,10 @@
 //! URLs -> documents, one file per format.
 //!
 //! `listing` finds the files, on disks through `walk`. Parquet is read by the engine's own reader (`parquet`, over `scan`)
-//! under [`NumberRowsExec`], which says of each row where it stood. All other formats are read by [`ParseFilesExec`], of whose
-//! batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`, `json_line`,
-//! `sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of every format the
-//! same columns.
+//! under [`NumberRows`], which says of each row where it stood (`numbering`). All other formats are read by [`ParseFiles`],
+//! of whose batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`,
+//! `json_line`, `sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of
+//! every format the same columns.
 
 mod batch;
 mod bytes;
@@ -18,6 +18,7 @@ mod json_line;
 mod jsonl;
 mod listing;
 mod number_rows;
+mod numbering;
 mod parquet;
 mod parse_files;
 mod pin;
@@ -50,8 +51,9 @@ use crate::job::{self, Format};
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 
 pub use json_line::{JsonValue, ValueKind};
-pub use number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec, Wanted};
-pub use parse_files::ParseFilesExec;
+pub use number_rows::NumberRows;
+pub use numbering::{CHUNK_COLUMN, Chunk, Wanted, file_scan};
+pub use parse_files::ParseFiles;
 pub use pin::Pin;
 pub use scan::pinned_scan;
 pub use selection::{RowSet, Selection};

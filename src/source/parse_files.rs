@@ -8,26 +8,19 @@ use datafusion::arrow::array::{RecordBatch, UInt32Array};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::memory::MemorySourceConfig;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::TableType;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result as DfResult;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    PlanProperties, ReplaceChildrenOptions,
-};
-use futures::stream;
+use futures::stream::{self, StreamExt};
+use serde::{Deserialize, Serialize};
 
 use super::chunks::{Piece, spread};
 use super::columns::{Values, column, missing, needed};
 use super::listing::File;
-use super::number_rows::{numbered_schema, only_child, value_name};
+use super::number_rows::{numbered_schema, value_name};
 use super::reading::Reading;
 use super::scan::project;
 use super::selection::Selection;
@@ -35,52 +28,19 @@ use super::sgml::Story;
 use super::to_parse::{FileToParse, Parser};
 use crate::error::{Error, Result};
 use crate::job;
+use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 
 /// The documents of files, read in the order in which the input names them.
 ///
 /// Input: one column of UInt32, indices into `files`. Output: the parser's values as `value_0`, `value_1`, ... (Utf8View), then
 /// `source` and `name` (Utf8View), `position` (UInt64) and `defect` (Utf8). Partitions stay. The node is no leaf so that
 /// whoever distributes the plan knows how to deal out what it reads.
-#[derive(Debug, Clone)]
-pub struct ParseFilesExec {
-    input: Arc<dyn ExecutionPlan>,
-    parser: Parser,
-    files: Arc<[FileToParse]>,
-    metrics: ExecutionPlanMetricsSet,
-    properties: Arc<PlanProperties>,
-}
-
-impl ParseFilesExec {
-    /// The node above `input`, whose only column are indices into `files`.
-    pub fn try_new(
-        input: Arc<dyn ExecutionPlan>,
-        parser: Parser,
-        files: Arc<[FileToParse]>,
-    ) -> DfResult<Self> {
-        match input.schema().fields().as_ref() {
-            [only] if only.data_type() == &DataType::UInt32 => {}
-            _ => return Err(Error::bug("files to parse are named by one column of indices").into()),
-        }
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(parsed_schema(&parser)),
-            input.output_partitioning().clone(),
-            input.pipeline_behavior(),
-            input.boundedness(),
-        )
-        .with_scheduling_type(input.properties().scheduling_type);
-        let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { input, parser, files, metrics, properties: Arc::new(properties) })
-    }
-
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParseFiles {
     /// How the files are read.
-    pub fn parser(&self) -> &Parser {
-        &self.parser
-    }
-
+    pub parser: Parser,
     /// What the input's indices point into.
-    pub fn files(&self) -> &Arc<[FileToParse]> {
-        &self.files
-    }
+    pub files: Arc<[FileToParse]>,
 }
 
 fn parsed_schema(parser: &Parser) -> SchemaRef {
@@ -90,72 +50,38 @@ fn parsed_schema(parser: &Parser) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-impl DisplayAs for ParseFilesExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "ParseFilesExec: parser={}, files={}", self.parser.name(), self.files.len())
+impl fmt::Display for ParseFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "parser={}, files={}", self.parser.name(), self.files.len())
     }
 }
 
-impl ExecutionPlan for ParseFilesExec {
-    fn name(&self) -> &'static str {
-        "ParseFilesExec"
-    }
+impl Description for ParseFiles {
+    const NAME: &'static str = "ParseFilesExec";
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
-    }
+    type Shared = ();
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> DfResult<Shape> {
+        let input = only_input(Self::NAME, inputs)?;
+        match input.schema().fields().as_ref() {
+            [only] if only.data_type() == &DataType::UInt32 => {}
+            _ => return Err(Error::bug("files to parse are named by one column of indices").into()),
+        }
         // The files are dealt out by size already.
-        vec![false]
+        Ok(Shape::in_partitions_of(input, parsed_schema(&self.parser)))
     }
 
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> DfResult<TreeNodeRecursion>,
-    ) -> DfResult<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(Self::try_new(only_child(children)?, self.parser.clone(), Arc::clone(&self.files))?))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, Arc::clone(&context))?;
-        let reading = Reading::new(&self.parser, Arc::clone(&self.files), self.schema(), input, context);
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let batches = stream::try_unfold((reading, metrics), |(mut reading, metrics)| async move {
-            let batch = reading.next().await?;
-            Ok(batch.map(|batch| {
-                metrics.record_output(batch.num_rows());
-                (batch, (reading, metrics))
-            }))
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> DfResult<Batches> {
+        let input = task.rows_of(0)?;
+        let reading = Reading::new(&self.parser, Arc::clone(&self.files), task.schema, input, task.context);
+        let batches = stream::try_unfold(reading, async |mut reading| {
+            Ok(reading.next().await?.map(|batch| (batch, reading)))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), batches)))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Ok(batches.boxed())
     }
 }
 
-/// Documents of files of one format; columns as [`ParseFilesExec`] has them.
+/// Documents of files of one format; columns as [`ParseFiles`] has them.
 #[derive(Debug)]
 pub(super) struct ParsedTable {
     parser: Parser,
@@ -254,8 +180,8 @@ impl TableProvider for ParsedTable {
         }
         let input = MemorySourceConfig::try_new(&partitions, schema, None)?;
         let input = DataSourceExec::from_data_source(input);
-        let plan: Arc<dyn ExecutionPlan> =
-            Arc::new(ParseFilesExec::try_new(input, self.parser.clone(), files.into())?);
+        let parse = ParseFiles { parser: self.parser.clone(), files: files.into() };
+        let plan = OperatorExec::plan(parse, vec![input])?;
         match projection {
             Some(wanted) => project(plan, &self.schema, wanted, |i| i),
             None => Ok(plan),

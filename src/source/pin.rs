@@ -188,7 +188,7 @@ fn nanoseconds(meta: &ObjectMeta) -> i64 {
 
 /// Files that must be read as they were listed, by their paths.
 #[derive(Debug, Default)]
-pub(super) struct Pins(BTreeMap<Path, Pin>);
+pub struct Pins(BTreeMap<Path, Pin>);
 
 impl Pins {
     pub fn new<'a>(pins: impl Iterator<Item = &'a Pin>) -> Arc<Self> {

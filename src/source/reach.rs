@@ -3,7 +3,7 @@
 use datafusion::execution::object_store::ObjectStoreUrl;
 use object_store::path::Path;
 
-use super::listing::Place;
+use super::listing::InputPattern;
 use crate::error::Result;
 
 /// Everything that a URL of the source may take in: a file, a folder, or what matches a pattern under a folder.
@@ -20,16 +20,16 @@ impl Reach {
     /// # Errors
     /// When it is no path and no URL.
     pub fn of(url: &str) -> Result<Self> {
-        let place = Place::parse(url)?;
+        let pattern = InputPattern::parse(url)?;
         let parts = |glob: &glob::Pattern| {
             // A part that is no pattern by itself (`**` beside other letters) may be anything.
             let any = || glob::Pattern::new("**").unwrap_or_default();
             glob.as_str().split('/').map(|part| glob::Pattern::new(part).unwrap_or_else(|_| any())).collect()
         };
         Ok(Self {
-            store: place.url.object_store(),
-            base: place.url.prefix().clone(),
-            pattern: place.glob.as_ref().map(parts),
+            store: pattern.url.object_store(),
+            base: pattern.url.prefix().clone(),
+            pattern: pattern.glob.as_ref().map(parts),
         })
     }
 

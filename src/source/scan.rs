@@ -8,9 +8,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
-use datafusion::datasource::physical_plan::{
-    FileGroup, FileScanConfig, FileScanConfigBuilder, FileSource, ParquetSource,
-};
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, FileSource, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result as DfResult;
@@ -28,11 +26,13 @@ use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
 use super::chunks::{Piece, spread};
 use super::footer::Readers;
-use super::number_rows::{CHUNK_COLUMN, Chunk, NumberRowsExec, Wanted, chunk_of, numbered_schema};
+use super::number_rows::{NumberRows, numbered_schema};
+use super::numbering::{CHUNK_COLUMN, Chunk, Wanted, chunk_of, file_scan};
 use super::pin::Pins;
 use super::selection::{RowSet, Selection, too_few};
+use crate::plan::OperatorExec;
 
-/// Rows of files of one format; columns as [`NumberRowsExec`] has them.
+/// Rows of files of one format; columns as [`NumberRows`] has them.
 #[derive(Debug)]
 pub(super) struct FileTable {
     /// All columns of the files, in the files' order where order matters.
@@ -124,7 +124,7 @@ impl FileTable {
             .with_projection_indices(Some(projection))?
             .build();
         let input = pinned_scan(DataSourceExec::from_data_source(config), state.runtime_env(), &chunks)?;
-        Ok(Arc::new(NumberRowsExec::try_new(input, chunks.into(), scan.batch_rows)?))
+        OperatorExec::plan(NumberRows { chunks: chunks.into(), batch_rows: scan.batch_rows }, vec![input])
     }
 
     fn source(&self) -> Arc<dyn FileSource> {
@@ -140,7 +140,7 @@ impl FileTable {
 /// `input`, where it is a scan of Parquet files: they are read as `chunks` say that they were listed, their footers with
 /// distrust, and of their rows those that are wanted.
 ///
-/// Other scans take their stores from the context in which they run, which [`NumberRowsExec`] holds to the same.
+/// Other scans take their stores from the context in which they run, which [`NumberRows`] holds to the same.
 ///
 /// # Errors
 /// Where there is no store for the scan's URL.
@@ -149,10 +149,7 @@ pub fn pinned_scan(
     runtime: &RuntimeEnv,
     chunks: &[Chunk],
 ) -> DfResult<Arc<dyn ExecutionPlan>> {
-    let scan = input
-        .downcast_ref::<DataSourceExec>()
-        .and_then(|exec| exec.data_source().downcast_ref::<FileScanConfig>());
-    let Some(scan) = scan else { return Ok(input) };
+    let Some(scan) = file_scan(&input) else { return Ok(input) };
     let Some(parquet) = scan.file_source().downcast_ref::<ParquetSource>() else { return Ok(input) };
     let store = runtime.object_store(&scan.object_store_url)?;
     let store = Pins::new(chunks.iter().map(|chunk| &chunk.pin)).over(store);

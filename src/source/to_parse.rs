@@ -10,7 +10,7 @@ use super::selection::RowSet;
 use super::sgml::Story;
 use crate::job::{Csv, OnError};
 
-/// The formats that [`ParseFilesExec`](super::ParseFilesExec) reads, and what it must know of the files.
+/// The formats that [`ParseFiles`](super::ParseFiles) reads, and what it must know of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Parser {
     /// Stories of Reuters-21578; values `oldid`, `newid`, `date`, `topics`, `places`, `title`, `body`.

@@ -4,7 +4,7 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::groups::without_copies;
 use crate::error::Result;
-use crate::operator::bucket_pairs::Meeting;
+use crate::operator::bucket_pairs::PairRule;
 use crate::operator::{Operator, apply};
 
 /// (doc, buckets: `List<UInt64>`), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, and for each document of
@@ -20,5 +20,5 @@ pub fn candidates(keys: DataFrame, groups: DataFrame, hot: u64) -> Result<DataFr
     let rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, groups)?
         .unnest_columns(&["buckets"])?
         .select(vec![col("buckets").alias("bucket"), col("doc")])?;
-    Ok(apply(Operator::BucketPairs(Meeting::Any { hot }), vec![rows])?.distinct()?)
+    Ok(apply(Operator::BucketPairs(PairRule::All { hot }), vec![rows])?.distinct()?)
 }

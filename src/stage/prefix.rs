@@ -13,7 +13,9 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::sketches::among;
 use crate::error::Result;
 use crate::job::{Score, ScoreBy};
-use crate::operator::bucket_pairs::Meeting;
+use crate::operator::bucket_pairs::PairRule;
+use crate::operator::prefixes::Prefixes;
+use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::signature_set;
 use crate::udf::jaccard::{jaccard_of, least_contained};
@@ -39,7 +41,7 @@ impl Join {
         };
         // Four counters for an element leave four in five of those that occur once alone with theirs.
         let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
-        Self { by: score.by, threshold, elements, bits: bits.clamp(LEAST_BITS, MOST_BITS) }
+        Self { by: score.by, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS) }
     }
 
     /// From which Jaccard similarity of the joined sets on pairs are found.
@@ -63,8 +65,8 @@ impl Join {
 }
 
 /// Counters are `2^bits`, whatever the memory is, so that candidates are the same for every budget: 16 MiB at most.
-const LEAST_BITS: u32 = 10;
-const MOST_BITS: u32 = 24;
+const MIN_BITS: u32 = 10;
+const MAX_BITS: u32 = 24;
 
 /// The documents of hot or dense buckets: (doc, ..) -> the rows of which `members` (a, ..) holds the key. Such buckets are
 /// made of documents without copies.
@@ -94,7 +96,7 @@ pub fn elements(documents: DataFrame, score: &Score, permutations: usize) -> Res
 /// When the frame lacks its columns.
 pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
     let sets = join.sets(documents)?.select(vec![col("set")])?;
-    apply(Operator::TokenCounts { bits: join.bits }, vec![sets])
+    apply(Operator::TokenCounts(TokenCounts { bits: join.bits }), vec![sets])
 }
 
 /// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::schema`].
@@ -103,7 +105,7 @@ pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
 /// When a frame lacks its columns.
 pub fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let Join { threshold, bits, .. } = *join;
-    apply(Operator::Prefixes { bits, threshold }, vec![frequencies, join.sets(documents)?])
+    apply(Operator::Prefixes(Prefixes { bits, threshold }), vec![frequencies, join.sets(documents)?])
 }
 
 /// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair
@@ -120,7 +122,7 @@ pub fn candidates(
     join: &Join,
     dense: Option<u64>,
 ) -> Result<DataFrame> {
-    let meeting = Meeting::Reaching { threshold: join.threshold, dense };
+    let rule = PairRule::MinJaccard { threshold: join.threshold, dense };
     let prefixes = prefixes(documents, frequencies, join)?;
-    Ok(apply(Operator::BucketPairs(meeting), vec![prefixes])?.distinct()?)
+    Ok(apply(Operator::BucketPairs(rule), vec![prefixes])?.distinct()?)
 }

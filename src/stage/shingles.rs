@@ -10,7 +10,7 @@ use super::empty_text::empty;
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash};
 use crate::udf::expr_fn::{set_hash, shingles as shingles_of};
-use crate::udf::shingles::MOST_SHINGLES;
+use crate::udf::shingles::MAX_SHINGLES;
 
 /// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
 /// turned into numbers as `shingle` says.
@@ -58,7 +58,7 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
 pub fn measured(cut: DataFrame) -> Result<DataFrame> {
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]);
     let too_short = when(count.clone().eq(lit(0_u64)), lit("too_short"))
-        .when(count.clone().gt(lit(MOST_SHINGLES as u64)), lit("too_long"))
+        .when(count.clone().gt(lit(MAX_SHINGLES as u64)), lit("too_long"))
         .end()?;
     let carried = carried(&cut);
     let mut columns = vec![

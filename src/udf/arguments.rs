@@ -245,7 +245,7 @@ fn bounds(list: &ListArray, row: usize) -> (usize, usize) {
 
 /// Elements that room is made for beforehand, at most: past it, what is copied while the room grows is little beside
 /// what is made.
-const MOST_ROOM: usize = 1 << 20;
+const MAX_ROOM: usize = 1 << 20;
 
 /// Lists being built, one a row; the elements of the row at hand are appended to `values`.
 pub struct Lists<T: ArrowPrimitiveType> {
@@ -262,7 +262,7 @@ impl<T: ArrowPrimitiveType> Lists<T> {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
         Self {
-            values: Vec::with_capacity(values.min(MOST_ROOM)),
+            values: Vec::with_capacity(values.min(MAX_ROOM)),
             function,
             offsets,
             nulls: NullBufferBuilder::new(rows),

@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 use crate::job::{MAX_SHINGLE_SIZE, Shingle, ShingleHash, Unit, Words};
 
 /// Distinct shingles of a text, at most: Parquet stores a list whole in a page of less than 2 GiB.
-pub const MOST_SHINGLES: usize = (1 << 27) - 1;
+pub const MAX_SHINGLES: usize = (1 << 27) - 1;
 
 /// Words that a text can be asked to have, at most: none has more, because strings end at 2^31 bytes.
 const MAX_MIN_WORDS: usize = 1 << 31;
@@ -44,7 +44,7 @@ const UNSORTED: usize = 1 << 16;
 
 /// Appends the sorted distinct numbers of the shingles of `text` to `out`.
 ///
-/// A text of more than [`MOST_SHINGLES`] gives one number more than those and no others, which marks it as too long in
+/// A text of more than [`MAX_SHINGLES`] gives one number more than those and no others, which marks it as too long in
 /// bounded room.
 ///
 /// Appends nothing if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`. Beside
@@ -100,7 +100,7 @@ pub struct Scratch {
 impl Default for Scratch {
     fn default() -> Self {
         let (cut, sort) = Default::default();
-        Self { cut, sort, most: MOST_SHINGLES }
+        Self { cut, sort, most: MAX_SHINGLES }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Components that the driver cannot hold: found by the executors, in rounds.
 
-use resemblance::engine::{self, Watch};
-use resemblance::pipeline::{self, Existing};
+use resemblance::engine::{self, RunControl};
+use resemblance::pipeline::{self, OnExisting};
 
 use super::parquet_files;
 use crate::support::cluster::Cluster;
@@ -19,13 +19,13 @@ fn components_beyond_the_drivers_memory_are_those_of_one_process() {
     let job = job(&source, &output, &["engine.mode=cluster", &format!("engine.scheduler={}", cluster.url())]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let watch = Watch::nobody();
-        let engine = engine::open(&job.engine, &watch).await.unwrap();
+        let control = RunControl::detached();
+        let engine = engine::open(&job.engine, &control).await.unwrap();
         let (engine, pool) = Refusing::around(engine, 0);
-        pipeline::run(&job, &engine, &watch, Existing::Keep).await.unwrap();
+        pipeline::run(&job, &engine, &control, OnExisting::Fail).await.unwrap();
         assert!(pool.granted_and_refused().1 > 0);
     });
-    let rounds = manifest(&output).stages.iter().filter(|step| step.name.contains("_star_")).count();
+    let rounds = manifest(&output).steps.iter().filter(|step| step.name.contains("_star_")).count();
     assert!(rounds >= 4, "{rounds} steps of rounds");
     assert_rows(&output, &rows(&alone), "components in rounds");
 }

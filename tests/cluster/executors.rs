@@ -1,7 +1,7 @@
 //! Executors that come while a run is under way.
 
 use super::{QUIET, job_file, parquet_files};
-use crate::support::cluster::{Cluster, Place, Setup};
+use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
 
@@ -14,7 +14,7 @@ fn partitions(said: &str, step: &str) -> Option<usize> {
 #[test]
 fn an_executor_that_joins_a_run_is_planned_with_from_the_next_step_on() {
     let mut cluster = Cluster::with(Setup {
-        executors: vec![Place::default()],
+        executors: vec![ExecutorHost::default()],
         // The first one stands still while the second one starts.
         timeout: 120,
         environment: vec![("RESEMBLANCE_LOG".into(), "warn,resemblance=debug".into())],
@@ -25,7 +25,7 @@ fn an_executor_that_joins_a_run_is_planned_with_from_the_next_step_on() {
     let output = cluster.folder().join("out");
     let mut driver = cluster.run(&job, &output.display().to_string(), &[]);
     let first = cluster.stop_in_a_task("sketches", &mut driver, |_| true);
-    let second = cluster.add_executor(Place::default());
+    let second = cluster.add_executor(ExecutorHost::default());
     cluster.executor(first).signal("CONT");
     let ended = driver.end(QUIET);
     assert_eq!(ended.code, Some(0), "{}", ended.said);

@@ -116,8 +116,8 @@ fn an_executor_dies_in_every_step_and_is_replaced(scene: &mut Scene) {
     }
     let record = scene.survives(driver, "replaced");
     assert!(recoveries(&record) >= on_executors.len() as u64, "{record:#}");
-    let stages: Vec<_> = manifest(&scene.output("replaced")).stages.into_iter().map(|s| s.name).collect();
-    assert_eq!(stages, STEPS);
+    let steps: Vec<_> = manifest(&scene.output("replaced")).steps.into_iter().map(|s| s.name).collect();
+    assert_eq!(steps, STEPS);
 }
 
 fn an_executor_dies_while_a_dictionary_is_made(scene: &mut Scene) {
@@ -151,7 +151,7 @@ fn one_executor_does_the_work_of_a_dead_one(scene: &mut Scene) {
     scene.cluster.start_executor(place);
 }
 
-/// The step with the most stages. What was read twice, when rows came twice, depended on how many of them were done.
+/// The step with the most query stages. What was read twice, when rows came twice, depended on how many of them were done.
 fn an_executor_that_dies_between_two_stages_doubles_no_rows(scene: &mut Scene) {
     for stages in [2, 3] {
         let name = format!("between{stages}");

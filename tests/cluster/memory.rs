@@ -1,7 +1,7 @@
 //! Executors whose tasks have too little memory for a step as it was planned first.
 
 use super::{job_file, parquet_files};
-use crate::support::cluster::{Cluster, Place, Setup};
+use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
 
@@ -10,7 +10,7 @@ const DEADLINE: u64 = 900;
 
 #[test]
 fn a_step_whose_tasks_run_out_of_memory_is_planned_anew_with_more_partitions() {
-    let setup = Setup { executors: vec![Place::default()], memory: "64MiB", ..Setup::default() };
+    let setup = Setup { executors: vec![ExecutorHost::default()], memory: "64MiB", ..Setup::default() };
     let cluster = Cluster::with(setup);
     let job = job_file(cluster.folder(), &parquet_files(cluster.folder(), &long_ids(), 2));
     let expected = rows_alone(&job, &cluster.folder().join("alone"), &["engine.memory=1GiB"]);

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::faults::{Scene, works};
-use crate::support::cluster::{Cluster, Place, Setup, turn};
+use crate::support::cluster::{Cluster, ExecutorHost, Setup, turn};
 use crate::support::process::{Process, wait_for};
 use crate::support::rows::assert_rows;
 
@@ -54,7 +54,7 @@ fn in_a_network_of_its_own() {
         ));
     }
     connect(true);
-    let place = |number: usize| Place {
+    let place = |number: usize| ExecutorHost {
         host: format!("10.99.{number}.2"),
         inside: ["ip", "netns", "exec", NAMES[number]].map(str::to_owned).to_vec(),
     };

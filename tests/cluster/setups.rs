@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::tempdir;
 
 use super::{QUIET, job_file, parquet_files};
-use crate::support::cluster::{Cluster, Place, Setup};
+use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::process::free_ports;
 use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
@@ -163,7 +163,8 @@ fn an_executor_that_is_sent_to_something_else_than_a_scheduler_ends_and_says_so(
 
 #[test]
 fn an_executor_of_many_more_vcores_than_cores_does_a_small_job() {
-    let setup = Setup { executors: vec![Place::default()], vcores: 64, memory: "4GiB", ..Setup::default() };
+    let setup =
+        Setup { executors: vec![ExecutorHost::default()], vcores: 64, memory: "4GiB", ..Setup::default() };
     let mut cluster = Cluster::with(setup);
     assert!(cluster.executor(0).said().contains("there are more vcores than cores"));
     let source = parquet_files(cluster.folder(), &corpus(56, 300, 40), 2);

@@ -8,7 +8,7 @@ use datafusion::arrow::array::{RecordBatch, StringArray};
 
 use super::faults::{Scene, works};
 use super::{QUIET, job_file, parquet_files};
-use crate::support::cluster::{Cluster, Place, Setup};
+use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::process::{free_ports, wait_for};
 use crate::support::rows::{Rows, assert_rows, rows_alone};
 use crate::support::s3::{Fault, S3, SECRET_KEY};
@@ -104,7 +104,7 @@ fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(
 
 /// An executor in a place of its own, whose work folder has so many kilobytes; none, said loudly, where nothing can be
 /// mounted.
-fn small_disk(kilobytes: usize) -> Option<Place> {
+fn small_disk(kilobytes: usize) -> Option<ExecutorHost> {
     if !works(&["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]) {
         eprintln!("SKIPPED: nothing can be mounted here, so no disk was full");
         return None;
@@ -112,13 +112,13 @@ fn small_disk(kilobytes: usize) -> Option<Place> {
     // Its own mounts go with the process.
     let mount = format!("mount -t tmpfs -o size={kilobytes}k tmpfs \"$WORK\" && exec \"$@\"");
     let inside = ["unshare", "--mount", "sh", "-c", &mount, "sh"].map(str::to_owned).to_vec();
-    Some(Place { inside, ..Place::default() })
+    Some(ExecutorHost { inside, ..ExecutorHost::default() })
 }
 
 #[test]
 fn an_executor_whose_disk_is_full_leaves_the_job_to_another() {
     let Some(small) = small_disk(128) else { return };
-    let setup = Setup { executors: vec![Place::default(), small], ..Setup::default() };
+    let setup = Setup { executors: vec![ExecutorHost::default(), small], ..Setup::default() };
     let mut scene = Scene::new(Cluster::with(setup), 2_500, &[]);
     let driver = scene.run("full", &[]);
     let record = scene.survives(driver, "full");

@@ -8,7 +8,7 @@ use crate::support::s3::Fault;
 fn clean(s3: &S3, output: &str, more: &[&str]) -> (u64, u64) {
     let mut arguments = vec!["clean", output, "--json"];
     arguments.extend(more);
-    let record: serde_json::Value = serde_json::from_str(&command(&s3.env(), &arguments).well()).unwrap();
+    let record: serde_json::Value = serde_json::from_str(&command(&s3.env(), &arguments).success()).unwrap();
     (record["files"].as_u64().unwrap(), record["bytes"].as_u64().unwrap())
 }
 
@@ -19,7 +19,7 @@ fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
     let output = s3.url("out");
     // The step that writes the members is refused, so those before it are finished.
     s3.faults.add("PUT /data/out/_work/members/", usize::MAX, Fault::Answer(403, String::new()));
-    corpus.run("out").badly(3);
+    corpus.run("out").failure(3);
     s3.faults.clear();
     let finished = s3.keys("out/");
     assert_eq!(clean(s3, &output, &[]), (0, 0));
@@ -48,7 +48,7 @@ fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
     for key in &orphans {
         assert!(!after.contains_key(key), "{key} is there");
     }
-    let text = command(&s3.env(), &["clean", &output]).well();
+    let text = command(&s3.env(), &["clean", &output]).success();
     assert!(text.contains("4 files in s3://data/out are not known to be written by this program"), "{text}");
     for key in foreign.iter().chain(&elsewhere) {
         std::fs::remove_file(s3.file(key)).unwrap();
@@ -63,7 +63,7 @@ fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
     }
     assert_eq!(clean(s3, &output, &[]), (2, 10));
     corpus.check("out");
-    let text = command(&s3.env(), &["clean", &output]).well();
+    let text = command(&s3.env(), &["clean", &output]).success();
     assert_eq!(text, "0 files, 0 bytes, removed from s3://data/out\n");
 }
 
@@ -116,7 +116,7 @@ fn what_is_not_known_as_ours_is_left_alone() {
     assert_eq!(s3.keys("").len(), 2);
     // A manifest that nobody can read names nobody knows what.
     s3.put("out/manifest.json", "{}");
-    let said = command(&s3.env(), &["clean", "s3://data/out"]).badly(3);
+    let said = command(&s3.env(), &["clean", "s3://data/out"]).failure(3);
     assert!(said.contains("s3://data/out/manifest.json"), "{said}");
     assert_eq!(s3.keys("").len(), 3);
 }

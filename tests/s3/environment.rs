@@ -152,7 +152,7 @@ fn a_line_break_at_the_end_of_a_value_is_no_part_of_it() {
     let corpus = Corpus::new(60, 30);
     let broken: Vec<(String, String)> =
         corpus.s3.env().into_iter().map(|(name, value)| (name, format!("{value}\n"))).collect();
-    run_to(&broken, &corpus.job, &corpus.s3.url("out"), &[]).well();
+    run_to(&broken, &corpus.job, &corpus.s3.url("out"), &[]).success();
     corpus.check("out");
 }
 
@@ -166,7 +166,7 @@ fn a_run_with_a_variable_that_cannot_be_used_ends_with_2() {
         ("AWS_SECRET_ACCESS_KEY", "hush\nhush"),
         ("AWS_REGION", "eu\nwest"),
     ] {
-        let said = run_to(&changed(&corpus.s3, &[(name, value)]), &corpus.job, "out", &[]).badly(2);
+        let said = run_to(&changed(&corpus.s3, &[(name, value)]), &corpus.job, "out", &[]).failure(2);
         assert!(said.contains(name) && !said.contains("hush") && !said.contains("panicked"), "{said}");
     }
 }

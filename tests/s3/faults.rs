@@ -7,9 +7,10 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
+use resemblance::plan::OperatorExec;
 use resemblance::sink::manifest::File;
 use resemblance::sink::names::Attempt;
-use resemblance::sink::write::{Rows, Target, WriteExec};
+use resemblance::sink::write::{Rows, Target, Write};
 use resemblance::sink::{Layout, read};
 use resemblance::source;
 
@@ -24,7 +25,7 @@ fn a_server_that_is_down_for_a_while_is_waited_for() {
     {
         corpus.s3.faults.add(part, 2, Fault::Unavailable);
     }
-    corpus.run("out").well();
+    corpus.run("out").success();
     assert_eq!(corpus.s3.faults.left(), 0);
     corpus.check("out");
 }
@@ -42,14 +43,14 @@ fn a_server_that_stays_down_ends_the_run_in_time_and_the_next_run_goes_on() {
         ("PUT /data/out/manifest", "s3://data/out/manifest.json"),
     ] {
         corpus.s3.faults.add(part, usize::MAX, Fault::Unavailable);
-        let said = run().badly(3);
+        let said = run().failure(3);
         assert!(said.contains(named) && said.contains("503 SlowDown"), "{part}: {said}");
         corpus.s3.faults.clear();
     }
     // Nobody answers at all.
     let nobody =
         changed(&corpus.s3, &[("RESEMBLANCE_RETRY_SECONDS", "1"), ("AWS_ENDPOINT", "http://127.0.0.1:1")]);
-    let said = run_to(&nobody, &corpus.job, &corpus.s3.url("out"), &[]).badly(3);
+    let said = run_to(&nobody, &corpus.job, &corpus.s3.url("out"), &[]).failure(3);
     assert!(said.contains("the connection failed"), "{said}");
     let record = record(run());
     assert!(record["steps_reused"].as_u64().unwrap() > 5, "{record}");
@@ -63,9 +64,9 @@ fn what_cannot_be_tidied_up_does_not_spoil_the_result() {
     corpus.s3.faults.add("?delete", usize::MAX, Fault::Unavailable);
     let ended = run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]);
     assert!(ended.said.contains("resemblance clean s3://data/out"), "{}", ended.said);
-    ended.well();
+    ended.success();
     corpus.s3.faults.clear();
-    command(&corpus.s3.env(), &["clean", "s3://data/out"]).well();
+    command(&corpus.s3.env(), &["clean", "s3://data/out"]).success();
     corpus.check("out");
 }
 
@@ -74,7 +75,7 @@ fn an_object_that_never_comes_ends_the_run() {
     let corpus = Corpus::new(80, 30);
     let impatient = changed(&corpus.s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
     corpus.s3.faults.add("GET /data/in/", usize::MAX, Fault::Cut(0));
-    let said = run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]).badly(3);
+    let said = run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]).failure(3);
     assert!(said.contains("s3://data/in/in.parquet: the connection failed"), "{said}");
 }
 
@@ -85,7 +86,7 @@ fn an_answer_that_stops_is_asked_for_again() {
         corpus.s3.faults.add(part, 1, Fault::Stall(40));
     }
     let impatient = changed(&corpus.s3, &[("RESEMBLANCE_REQUEST_SECONDS", "1")]);
-    run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]).well();
+    run_to(&impatient, &corpus.job, &corpus.s3.url("out"), &[]).success();
     assert_eq!(corpus.s3.faults.left(), 0);
     corpus.check("out");
 }
@@ -99,7 +100,7 @@ fn a_machine_without_credentials_says_so() {
         ("AWS_METADATA_ENDPOINT", "http://127.0.0.1:1"),
         ("RESEMBLANCE_RETRY_SECONDS", "1"),
     ];
-    let said = run_to(&changed(&corpus.s3, &nobody), &corpus.job, &corpus.s3.url("out"), &[]).badly(3);
+    let said = run_to(&changed(&corpus.s3, &nobody), &corpus.job, &corpus.s3.url("out"), &[]).failure(3);
     assert!(said.contains("there are no credentials: set AWS_ACCESS_KEY_ID"), "{said}");
 }
 
@@ -114,7 +115,7 @@ fn a_refusal_is_final_and_says_what_to_do() {
         let ended = run_to(&changed(s3, changes), &corpus.job, output, &["--set", &input]);
         let asked = s3.faults.requests("").len() - before;
         assert!(asked <= 8, "{asked} requests although each is refused");
-        ended.badly(code)
+        ended.failure(code)
     };
     let contains = |said: String, parts: &[&str]| {
         for part in parts {
@@ -179,14 +180,13 @@ async fn numbers(context: &SessionContext, rows: u64) -> Arc<dyn ExecutionPlan> 
         schema: Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, true)])),
         carried: 0,
     };
-    let store = ObjectStoreUrl::parse("s3://data").unwrap();
-    Arc::new(WriteExec::new(
-        Arc::new(CoalescePartitionsExec::new(input)),
-        store,
-        "out".into(),
-        Attempt::random(),
-        vec![target],
-    ))
+    let write = Write {
+        store_url: ObjectStoreUrl::parse("s3://data").unwrap(),
+        root: "out".into(),
+        attempt: Attempt::random(),
+        targets: vec![target],
+    };
+    OperatorExec::plan(write, vec![Arc::new(CoalescePartitionsExec::new(input))]).unwrap()
 }
 
 const REFUSED: &str = "<Error><Code>AccessDenied</Code></Error>";

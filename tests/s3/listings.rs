@@ -92,10 +92,10 @@ async fn a_listing_that_goes_round_in_a_circle_is_an_error() {
 fn a_run_over_half_a_listing_ends_with_3() {
     let corpus = Corpus::new(60, 30);
     corpus.s3.faults.add("prefix=in", 1, Fault::Answer(200, page(&["in/in.parquet"], true, "")));
-    let text = corpus.run("out").badly(3);
+    let text = corpus.run("out").failure(3);
     assert!(text.contains("more objects follow"), "{text}");
     assert_eq!(corpus.s3.faults.left(), 0);
-    corpus.run("out").well();
+    corpus.run("out").success();
     corpus.check("out");
 }
 
@@ -133,7 +133,7 @@ fn keys_that_are_passed_over_are_named_and_block_neither_a_run_nor_clean() {
     s3.faults.add("prefix=in", 1, Fault::Answer(200, odd.replace("</ListBucketResult>", &input)));
     let ended = corpus.run("out");
     assert!(ended.said.contains("2 keys of s3://data") && ended.said.contains("in//twice"), "{}", ended.said);
-    ended.well();
+    ended.success();
     corpus.check("out");
     assert_eq!(s3.faults.left(), 0);
     s3.faults.add(
@@ -141,6 +141,6 @@ fn keys_that_are_passed_over_are_named_and_block_neither_a_run_nor_clean() {
         usize::MAX,
         Fault::Answer(200, page(&["out//odd", "out/pairs/../up"], false, "")),
     );
-    command(&s3.env(), &["clean", "s3://data/out"]).well();
+    command(&s3.env(), &["clean", "s3://data/out"]).success();
     assert!(!s3.faults.requests("list-type=2").is_empty());
 }

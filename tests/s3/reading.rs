@@ -64,7 +64,7 @@ fn every_format_gives_the_rows_of_a_local_run() {
         format.put(&s3, &format!("in{i}"));
         let job = job_file(folder.path(), &format.source(&s3.url(&format!("in{i}"))));
         s3.faults.add(&format!("GET /data/in{i}/"), 5, Fault::Cut(71));
-        run_to(&s3.env(), &job, &s3.url(&format!("out{i}")), &[]).well();
+        run_to(&s3.env(), &job, &s3.url(&format!("out{i}")), &[]).success();
         let output = s3.file(&format!("out{i}"));
         assert_eq!(answers(&output), answers(&local), "{}", format.files[0].0);
         assert!(pairs(&output).len() > 10);

@@ -32,7 +32,7 @@ fn no_log_and_no_file_holds_a_secret() {
         let ended = Ended::from(ended);
         assert!(ended.said.contains("WriteExec"), "the log is of no use: {}", ended.said);
         assert_silent("the log", &ended.said);
-        assert_silent("the record", &ended.well());
+        assert_silent("the record", &ended.success());
     }
     for key in s3.keys("out/").keys() {
         assert_silent(key, &String::from_utf8_lossy(&std::fs::read(s3.file(key)).unwrap()));
@@ -51,7 +51,7 @@ fn an_answer_that_repeats_the_request_is_not_passed_on() {
         corpus.s3.faults.add(part, usize::MAX, Fault::Answer(403, answer.clone()));
         let ended = run_to(&corpus.s3.env(), &corpus.job, &corpus.s3.url("out"), &["-vv"]);
         corpus.s3.faults.clear();
-        let said = ended.badly(3);
+        let said = ended.failure(3);
         assert!(said.contains("correct AWS_SECRET_ACCESS_KEY"), "{said}");
         assert_silent("the error", &said);
     }
@@ -63,7 +63,7 @@ fn an_address_with_credentials_is_refused_and_not_repeated() {
     let job = corpus.job.to_str().unwrap();
     let env = corpus.s3.env();
     let refused = |arguments: &[&str]| {
-        let said = command(&env, arguments).badly(2);
+        let said = command(&env, arguments).failure(2);
         assert!(said.contains("AWS_ACCESS_KEY_ID") || said.contains("credentials"), "{said}");
         assert_silent(&format!("{:?}", &arguments[..1]), &said);
     };
@@ -82,6 +82,6 @@ fn an_address_with_credentials_is_refused_and_not_repeated() {
     std::fs::write(&corpus.job, text.replace("s3://data", "s3://key:hush@data")).unwrap();
     refused(&["run", job]);
     std::fs::write(&corpus.job, text.replace("\"s3://data/in\"", "\"s3://key:hush@data/in")).unwrap();
-    assert_silent("the error", &command(&env, &["run", job]).badly(2));
+    assert_silent("the error", &command(&env, &["run", job]).failure(2));
     assert!(corpus.s3.faults.requests("").is_empty());
 }

@@ -14,11 +14,11 @@ fn a_large_table_goes_up_in_parts_and_is_queried_where_it_is() {
     let output = corpus.s3.url("deep/out");
     // Shingles make the table large.
     let sets = ["--set", "engine.threads=1", "--set", "output.keep=shingles"];
-    run_to(&corpus.s3.env(), &corpus.job, &output, &sets).well();
+    run_to(&corpus.s3.env(), &corpus.job, &output, &sets).success();
     corpus.check("deep/out");
     assert!(!corpus.s3.faults.requests("partNumber=2").is_empty(), "no object was put in parts");
     let rows =
-        command(&corpus.s3.env(), &["sql", &output, "SELECT count(*) AS n FROM pairs", "--json"]).well();
+        command(&corpus.s3.env(), &["sql", &output, "SELECT count(*) AS n FROM pairs", "--json"]).success();
     assert_eq!(rows.trim(), format!("{{\"n\":{}}}", corpus.expected[0].num_rows()));
     // A second run finds the result, and asks for nothing but the listing and the manifest.
     let before = corpus.s3.faults.requests("").len();
@@ -28,7 +28,7 @@ fn a_large_table_goes_up_in_parts_and_is_queried_where_it_is() {
     let asked = corpus.s3.faults.requests("").split_off(before);
     assert!(!asked.iter().any(|request| request.contains("/data/in/in.parquet")), "{asked:?}");
     // Another job may not write there.
-    let said = run_to(&corpus.s3.env(), &corpus.job, &output, &["--set", "score.threshold=0.7"]).badly(2);
+    let said = run_to(&corpus.s3.env(), &corpus.job, &output, &["--set", "score.threshold=0.7"]).failure(2);
     assert!(said.contains("the result of another job"), "{said}");
 }
 
@@ -40,7 +40,7 @@ fn a_whole_bucket_may_be_the_output() {
     // The input is a file here, so that the bucket holds nothing but the output.
     let job = job.replace("s3://data/in", corpus.folder.path().join("in.parquet").to_str().unwrap());
     std::fs::write(&corpus.job, job).unwrap();
-    run_to(&other.env(), &corpus.job, "s3://data", &[]).well();
+    run_to(&other.env(), &corpus.job, "s3://data", &[]).success();
     assert_eq!(answers(&other.bucket_dir), corpus.expected);
 }
 
@@ -56,7 +56,7 @@ fn a_manifest_whose_answer_is_lost_is_known_as_ones_own() {
     assert_eq!(record["already_finished"], false);
     assert_eq!(corpus.s3.faults.left(), 0);
     let first = corpus.check("out");
-    run_to(&corpus.s3.env(), &corpus.job, &corpus.s3.url("out"), &["--overwrite"]).well();
+    run_to(&corpus.s3.env(), &corpus.job, &corpus.s3.url("out"), &["--overwrite"]).success();
     assert!(corpus.check("out").paths().is_disjoint(&first.paths()));
 }
 

@@ -14,13 +14,13 @@ const START: Duration = Duration::from_secs(60);
 
 /// Where an executor runs.
 #[derive(Clone)]
-pub struct Place {
+pub struct ExecutorHost {
     pub host: String,
     /// A command that does something first and then becomes the executor, whose work folder it finds as `$WORK`.
     pub inside: Vec<String>,
 }
 
-impl Default for Place {
+impl Default for ExecutorHost {
     fn default() -> Self {
         Self { host: "127.0.0.1".into(), inside: Vec::new() }
     }
@@ -31,7 +31,7 @@ impl Default for Place {
 pub struct Setup {
     pub host: String,
     /// Executors.
-    pub executors: Vec<Place>,
+    pub executors: Vec<ExecutorHost>,
     /// Tasks at once of each executor.
     pub vcores: usize,
     /// What each executor may hold.
@@ -47,8 +47,8 @@ pub struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
-            host: Place::default().host,
-            executors: vec![Place::default(); 2],
+            host: ExecutorHost::default().host,
+            executors: vec![ExecutorHost::default(); 2],
             vcores: 1,
             memory: "512MiB",
             timeout: 10,
@@ -140,7 +140,7 @@ impl Cluster {
     }
 
     /// Adds a place for an executor, starts it there and waits until the scheduler knows it. Says which place it is.
-    pub fn add_executor(&mut self, place: Place) -> usize {
+    pub fn add_executor(&mut self, place: ExecutorHost) -> usize {
         let (at, known) = (self.executors.len(), self.known_executors());
         self.setup.executors.push(place);
         self.executors.push(None);
@@ -163,7 +163,7 @@ impl Cluster {
     pub fn spawn_executor(&mut self, place: usize) {
         let work = self.folder().join(format!("work{place}"));
         std::fs::create_dir_all(&work).unwrap();
-        let Place { host, inside } = &self.setup.executors[place];
+        let ExecutorHost { host, inside } = &self.setup.executors[place];
         let mut command = self.command(inside);
         command.arg("executor").args(["--scheduler", &self.url()[5..]]);
         command.args(["--bind", &format!("{host}:{}", self.executor_ports[place]), "--advertise", host]);

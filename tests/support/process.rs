@@ -40,7 +40,7 @@ impl Process {
 
     fn spawn(name: &str, command: &mut Command, log: &Path) -> Self {
         let child = command.stdin(Stdio::null()).spawn().unwrap_or_else(|e| panic!("{name}: {e}"));
-        mourn('+', child.id());
+        reap_on_exit('+', child.id());
         Self { name: name.to_owned(), child, log: log.to_owned() }
     }
 
@@ -63,7 +63,7 @@ impl Process {
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let ended = self.child.try_wait().unwrap();
         if ended.is_some() {
-            mourn('-', self.child.id());
+            reap_on_exit('-', self.child.id());
         }
         ended
     }
@@ -96,7 +96,7 @@ impl Process {
         if self.ended().is_none() {
             self.child.kill().unwrap();
             self.child.wait().unwrap();
-            mourn('-', self.child.id());
+            reap_on_exit('-', self.child.id());
         }
     }
 
@@ -137,8 +137,8 @@ impl Drop for Process {
 
 /// Tells the one process that outlives this one which children it must end then: destructors do not run where a test
 /// binary is killed.
-fn mourn(sign: char, id: u32) {
-    static MOURNER: LazyLock<Mutex<Child>> = LazyLock::new(|| {
+fn reap_on_exit(sign: char, id: u32) {
+    static REAPER: LazyLock<Mutex<Child>> = LazyLock::new(|| {
         const SCRIPT: &str = "trap '' INT TERM HUP; all=' '
             while read -r sign id; do
                 case $sign in
@@ -147,17 +147,17 @@ fn mourn(sign: char, id: u32) {
                 esac
             done
             for id in $all; do kill -KILL \"$id\"; done";
-        let mourner = Command::new("sh")
+        let reaper = Command::new("sh")
             .args(["-c", SCRIPT])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Mutex::new(mourner)
+        Mutex::new(reaper)
     });
-    let mut mourner = MOURNER.lock().unwrap_or_else(PoisonError::into_inner);
-    writeln!(mourner.stdin.as_mut().unwrap(), "{sign} {id}").unwrap();
+    let mut reaper = REAPER.lock().unwrap_or_else(PoisonError::into_inner);
+    writeln!(reaper.stdin.as_mut().unwrap(), "{sign} {id}").unwrap();
 }
 
 /// Looks every 20 milliseconds until `look` sees something.

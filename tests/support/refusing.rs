@@ -4,16 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
 use datafusion::error::{DataFusionError, Result as DfResult};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::{SessionConfig, SessionContext};
-use resemblance::engine::{Engine, Watch};
-use resemblance::error::Result;
-use resemblance::sink::manifest::File;
+use datafusion::prelude::SessionContext;
+use resemblance::engine::Engine;
+
+use super::around::{Around, Hook};
 
 /// The name by which the pool knows the union-find.
 const UNION_FIND: &str = "connected components";
@@ -82,15 +80,12 @@ impl MemoryPool for RefusingPool {
     }
 }
 
-/// Another engine, whose session has such a pool.
-pub struct Refusing {
-    engine: Box<dyn Engine>,
-    session: SessionContext,
-}
+/// Plans and runs in a session that has such a pool.
+pub struct Refusing(SessionContext);
 
 impl Refusing {
     /// `engine` with `room` bytes for the union-find, and the pool that counts.
-    pub fn around(engine: Box<dyn Engine>, room: usize) -> (Self, Arc<RefusingPool>) {
+    pub fn around(engine: Box<dyn Engine>, room: usize) -> (Around<Self>, Arc<RefusingPool>) {
         let runtime = engine.session().runtime_env();
         let pool = Arc::new(RefusingPool {
             pool: Arc::clone(&runtime.memory_pool),
@@ -103,32 +98,13 @@ impl Refusing {
             .build_arc()
             .unwrap();
         let state = SessionStateBuilder::new_from_existing(engine.session().state());
-        let session = SessionContext::new_with_state(state.with_runtime_env(runtime).build());
-        (Self { engine, session }, pool)
+        let hook = Self(SessionContext::new_with_state(state.with_runtime_env(runtime).build()));
+        (Around { engine, hook }, pool)
     }
 }
 
-#[async_trait]
-impl Engine for Refusing {
-    fn session(&self) -> &SessionContext {
-        &self.session
-    }
-
-    fn task_bytes(&self) -> usize {
-        self.engine.task_bytes()
-    }
-
-    fn bucket_bytes(&self) -> u64 {
-        self.engine.bucket_bytes()
-    }
-
-    async fn run(
-        &self,
-        step: &str,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &SessionConfig,
-        watch: &Watch,
-    ) -> Result<Vec<File>> {
-        self.engine.run(step, plan, config, watch).await
+impl Hook for Refusing {
+    fn session<'a>(&'a self, _: &'a dyn Engine) -> &'a SessionContext {
+        &self.0
     }
 }

@@ -20,18 +20,18 @@ use futures::TryStreamExt;
 
 use super::failure::{self, Failure};
 use super::rest::{Advance, Executors, Rest};
-use super::wire::file_scan;
 use super::{Codec, settings};
-use crate::engine::{BUCKET_SHARE, Engine, Watch, session};
+use crate::engine::{BUCKET_SHARE, Engine, RunControl, session};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::sink::manifest::File;
+use crate::source::file_scan;
 
 /// How often a running job is looked at, and a scheduler that is not there yet.
-const GLANCE: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Tasks that run give no sign until they end, so where some do, the patience with a standstill is so many times longer.
-const RUNNING: u32 = 20;
+/// Tasks that run give no sign until they end, so where some do, a standstill may last so many times longer.
+const RUNNING_STALL_FACTOR: u32 = 20;
 
 /// Each pause before a step is submitted anew is twice the one before it, so many times.
 const MAX_DOUBLINGS: u32 = 4;
@@ -54,9 +54,9 @@ impl Cluster {
     ///
     /// # Errors
     /// [`crate::error::Kind::Engine`] when no scheduler with an executor answers in time.
-    pub async fn connect(engine: &job::Engine, cluster: &job::Cluster, watch: &Watch) -> Result<Self> {
+    pub async fn connect(engine: &job::Engine, cluster: &job::Cluster, control: &RunControl) -> Result<Self> {
         let rest = Rest::new(&cluster.scheduler);
-        let executors = executors(&rest, cluster, watch, None).await?;
+        let executors = executors(&rest, cluster, control, None).await?;
         let Executors { count, cores, .. } = executors;
         tracing::info!(scheduler = cluster.scheduler, executors = count, cores, "on a cluster");
         let state = session::state(settings::planning(&executors), session::runtime(engine)?)?;
@@ -80,7 +80,7 @@ impl Cluster {
         step: &str,
         plan: &Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
-        watch: &Watch,
+        control: &RunControl,
     ) -> Result<Vec<RecordBatch>, Failure> {
         let name = format!("{}/{step}/{}", self.run, uuid::Uuid::new_v4().simple());
         let running = settings::running(config, &name);
@@ -102,24 +102,24 @@ impl Cluster {
         let _watched = Watched::begin(&self.jobs, &name);
         let failure = tokio::select! {
             biased;
-            () = watch.stop.cancelled() => Failure::Final(Error::interrupted()),
+            () = control.stop.cancelled() => Failure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
                     // What was lost and done again since the last look counts too.
-                    self.look(&name, &mut seen, watch).await;
+                    self.look(&name, &mut seen, control).await;
                     return Ok(batches);
                 }
                 // It ended by itself: there is nothing to cancel.
                 Err(error) => return Err(failure::read(&error)),
             },
-            why = self.watch_over(&name, &mut seen, watch) => Failure::Lost(Error::engine(why)),
+            why = self.watch_over(&name, &mut seen, control) => Failure::Lost(Error::engine(why)),
         };
         self.cancel(&name).await;
         Err(failure)
     }
 
     /// Looks at a job once, and says whether anything has changed since the last time.
-    async fn look(&self, name: &str, seen: &mut Seen, watch: &Watch) -> bool {
+    async fn look(&self, name: &str, seen: &mut Seen, control: &RunControl) -> bool {
         if seen.job.is_none() {
             seen.job = self.rest.job_id(name).await.unwrap_or(None);
         }
@@ -129,23 +129,23 @@ impl Cluster {
         if now == last {
             return false;
         }
-        if now.stages_done < last.stages_done || now.lost > last.lost {
-            watch.progress.recovering("what an executor had done is lost, and is done again");
+        if now.query_stages_done < last.query_stages_done || now.lost > last.lost {
+            control.progress.recovering("what an executor had done is lost, and is done again");
         }
-        watch.progress.tasks(now.done, now.tasks, now.stages_done, now.stages);
-        watch.progress.stage_advances(now.rows_in, now.rows_out);
+        control.progress.tasks(now.done, now.tasks, now.query_stages_done, now.query_stages);
+        control.progress.step_advances(now.rows_in, now.rows_out);
         true
     }
 
     /// Looks at a job until it has stood still or has run for too long, and says which.
-    async fn watch_over(&self, name: &str, seen: &mut Seen, watch: &Watch) -> String {
+    async fn watch_over(&self, name: &str, seen: &mut Seen, control: &RunControl) -> String {
         let began = Instant::now();
         // Since when there is no executor.
         let mut alone = None;
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
-            tokio::time::sleep(GLANCE).await;
-            if self.look(name, seen, watch).await {
+            tokio::time::sleep(POLL_INTERVAL).await;
+            if self.look(name, seen, control).await {
                 lock(&self.jobs).moved(name, seen.advance.running);
                 alone = None;
             } else if self.rest.executors().await.is_ok_and(|executors| executors.count == 0) {
@@ -160,8 +160,8 @@ impl Cluster {
                 alone = None;
             }
             let (moved, running) = lock(&self.jobs).last();
-            let patience = if running { stall.saturating_mul(RUNNING) } else { stall };
-            if moved.elapsed() > patience {
+            let limit = if running { stall.saturating_mul(RUNNING_STALL_FACTOR) } else { stall };
+            if moved.elapsed() > limit {
                 return format!("no task began or ended for {} seconds", moved.elapsed().as_secs());
             }
             let deadline = self.settings.deadline_seconds;
@@ -245,8 +245,8 @@ impl Engine for Cluster {
         &self.session
     }
 
-    async fn prepare(&self, watch: &Watch) -> Result<()> {
-        let now = executors(&self.rest, &self.settings, watch, None).await?;
+    async fn prepare(&self, control: &RunControl) -> Result<()> {
+        let now = executors(&self.rest, &self.settings, control, None).await?;
         let before = std::mem::replace(&mut *lock(&self.executors), now);
         if now != before {
             tracing::info!(executors = now.count, cores = now.cores, "the cluster has changed");
@@ -276,13 +276,13 @@ impl Engine for Cluster {
         step: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
-        watch: &Watch,
+        control: &RunControl,
     ) -> Result<Vec<File>> {
-        // The rows of a final stage of many partitions are lost with the executor that had written one of them.
+        // The rows of a final query stage of many partitions are lost with the executor that had written one of them.
         let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(plan)?));
         let mut attempts = 0;
         loop {
-            let why = match self.attempt(step, &plan, config, watch).await {
+            let why = match self.attempt(step, &plan, config, control).await {
                 Ok(batches) => {
                     let mut files = Vec::new();
                     for batch in &batches {
@@ -304,13 +304,13 @@ impl Engine for Cluster {
             }
             let told = why.one_line();
             tracing::warn!(step, attempts, why = told, "the step is submitted anew");
-            watch.progress.recovering(&told);
-            let pause = GLANCE.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
+            control.progress.recovering(&told);
+            let pause = POLL_INTERVAL.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
             tokio::select! {
-                () = watch.stop.cancelled() => return Err(Error::interrupted()),
+                () = control.stop.cancelled() => return Err(Error::interrupted()),
                 () = tokio::time::sleep(pause) => {}
             }
-            executors(&self.rest, &self.settings, watch, Some(why)).await?;
+            executors(&self.rest, &self.settings, control, Some(why)).await?;
         }
     }
 }
@@ -333,7 +333,7 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
 async fn executors(
     rest: &Rest,
     cluster: &job::Cluster,
-    watch: &Watch,
+    control: &RunControl,
     after: Option<Error>,
 ) -> Result<Executors> {
     let began = Instant::now();
@@ -355,8 +355,8 @@ async fn executors(
             }));
         }
         tokio::select! {
-            () = watch.stop.cancelled() => return Err(Error::interrupted()),
-            () = tokio::time::sleep(GLANCE) => {}
+            () = control.stop.cancelled() => return Err(Error::interrupted()),
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
 }

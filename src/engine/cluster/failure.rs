@@ -2,8 +2,8 @@
 
 use datafusion::error::DataFusionError;
 
-use super::taken_back::GONE;
-use crate::engine::stores::LATER;
+use super::rerun_guard::SHUFFLE_LOST;
+use crate::engine::stores::TRANSIENT;
 use crate::error::{Error, Kind};
 
 /// Why an attempt of a step ended.
@@ -36,22 +36,22 @@ pub(super) fn on_executor(
 /// Reads the error that a job's client came back with. It crossed processes, so its text is all there is.
 pub(super) fn read(error: &DataFusionError) -> Failure {
     let text = error.to_string();
-    if text.contains(GONE) {
-        return Failure::Lost(Error::engine(GONE));
+    if text.contains(SHUFFLE_LOST) {
+        return Failure::Lost(Error::engine(SHUFFLE_LOST));
     }
-    let told = Error::told(&text);
+    let told = Error::from_wire(&text);
     let exhausted = match &told {
         Some(own) => own.kind() == Kind::Memory,
         None => text.contains(EXHAUSTED),
     };
     if exhausted {
-        let advice = "a task's share of an executor's memory is too small for this stage: start the executors with \
+        let advice = "a task's share of an executor's memory is too small for this step: start the executors with \
                       more --memory or fewer --vcores";
         let cause = told.map_or_else(|| first_line(&text), |own| own.one_line());
         return Failure::Final(Error::new(Kind::Memory, advice).because(cause));
     }
     if let Some(own) = told {
-        let passes = text.contains(PASSING) || text.contains(LATER);
+        let passes = text.contains(PASSING) || text.contains(TRANSIENT);
         return match passes || own.to_string().starts_with(ON_EXECUTOR) {
             true => Failure::Lost(own),
             false => Failure::Final(own),
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn a_storage_that_is_away_may_be_there_again() {
-        let away = Error::input(format!("s3://bucket/a: the storage answered 503: {LATER}"));
+        let away = Error::input(format!("s3://bucket/a: the storage answered 503: {TRANSIENT}"));
         let error = failed(Error::input("reading s3://bucket/a failed").because(away).into());
         let Failure::Lost(why) = read(&error) else { panic!("{error}") };
         assert!(innermost(&why).contains("503"), "{why:?}");

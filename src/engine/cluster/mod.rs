@@ -1,12 +1,12 @@
 //! The engine of many machines: Ballista, set up so that it survives the loss of its parts.
 //!
 //! A driver plans each step, hands the physical plan to a scheduler and collects the rows of its writer nodes; the
-//! scheduler cuts the plan into stages and deals their tasks to executors, which ask for them. The driver watches: a step
-//! that stands still, or whose scheduler is gone, is submitted anew, and since only the rows of one successful attempt
+//! scheduler cuts the plan into query stages and deals their tasks to executors, which ask for them. The driver watches: a
+//! step that stands still, or whose scheduler is gone, is submitted anew, and since only the rows of one successful attempt
 //! become a manifest, nothing is written twice.
 //!
 //! - `wire`: our nodes as bytes.
-//! - `taken_back`: stages that must not run again.
+//! - `rerun_guard`: query stages that must not run again.
 //! - `settings`: the configuration that plans are made and run with.
 //! - [`member`]: what an executor tells of itself.
 //! - `finished`, `replaced`: the jobs that a scheduler remembers, and the executors that it knows.
@@ -24,10 +24,10 @@ mod failure;
 mod finished;
 pub mod member;
 mod replaced;
+mod rerun_guard;
 mod rest;
 pub mod scheduler;
 mod settings;
-mod taken_back;
 mod tasks;
 mod wire;
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::member;
 
 /// How long an answer may take: these are small questions.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A scheduler.
 #[derive(Debug, Clone)]
@@ -31,8 +31,8 @@ pub(super) struct Executors {
 /// How far a job is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Advance {
-    pub stages: usize,
-    pub stages_done: usize,
+    pub query_stages: usize,
+    pub query_stages_done: usize,
     /// Tasks that were begun, and of those the ones that run and the ones that are done.
     pub tasks: usize,
     pub running: usize,
@@ -67,12 +67,12 @@ struct Version {
 }
 
 #[derive(Deserialize)]
-struct Stages {
-    stages: Vec<Stage>,
+struct QueryStages {
+    stages: Vec<QueryStage>,
 }
 
 #[derive(Deserialize)]
-struct Stage {
+struct QueryStage {
     stage_status: String,
     input_rows: u64,
     output_rows: u64,
@@ -88,7 +88,7 @@ struct Task {
 impl Rest {
     pub(super) fn new(scheduler: &str) -> Self {
         // Building fails only where TLS cannot be set up, and there is none here.
-        let client = Client::builder().timeout(PATIENCE).no_proxy().build().unwrap_or_default();
+        let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().build().unwrap_or_default();
         Self { client, scheduler: format!("http://{scheduler}") }
     }
 
@@ -129,12 +129,12 @@ impl Rest {
 
     /// How far a job is.
     pub(super) async fn advance(&self, job_id: &str) -> Result<Advance, String> {
-        let Stages { stages } = self.get(&format!("/api/job/{job_id}/stages")).await?;
+        let QueryStages { stages } = self.get(&format!("/api/job/{job_id}/stages")).await?;
         let tasks = || stages.iter().flat_map(|stage| stage.tasks.iter().flatten());
         let of = |word: &str| tasks().filter(|task| task.status == word).count();
         Ok(Advance {
-            stages: stages.len(),
-            stages_done: stages.iter().filter(|stage| stage.stage_status == "Successful").count(),
+            query_stages: stages.len(),
+            query_stages_done: stages.iter().filter(|stage| stage.stage_status == "Successful").count(),
             tasks: tasks().count(),
             running: of("Running"),
             done: of("Successful"),

@@ -1,4 +1,4 @@
-//! The role of the scheduler: it cuts plans into stages and deals their tasks to the executors that ask.
+//! The role of the scheduler: it cuts plans into query stages and deals their tasks to the executors that ask.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

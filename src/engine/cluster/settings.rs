@@ -20,10 +20,10 @@ pub(super) const MESSAGE_BYTES: u32 = 128 << 20;
 const ROOMY: usize = 512 << 20;
 
 /// Partitions for each core, at most.
-const MOST_PER_CORE: usize = 8;
+const MAX_PER_CORE: usize = 8;
 
-/// Partitions of a plan, unless there are more cores. Between two stages there are as many pieces as the square of them,
-/// and the scheduler keeps the place of each.
+/// Partitions of a plan, unless there are more cores. Between two query stages there are as many pieces as the square of
+/// them, and the scheduler keeps the place of each.
 const MAX_PARTITIONS: usize = 256;
 
 /// A session in which plans that arrive as bytes find all they name.
@@ -40,7 +40,7 @@ pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<S
 
 /// Partitions of a plan for executors of so many cores together.
 fn partitions(executors: &Executors) -> usize {
-    let per_core = (ROOMY / executors.task_bytes.max(1)).clamp(1, MOST_PER_CORE);
+    let per_core = (ROOMY / executors.task_bytes.max(1)).clamp(1, MAX_PER_CORE);
     (executors.cores * per_core).min(MAX_PARTITIONS.max(executors.cores))
 }
 

@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connections::Connections;
 use super::failure;
-use crate::engine::stores::LATER;
+use crate::engine::stores::TRANSIENT;
 use crate::error::{Error, Kind};
 
 /// How long an executor that is about to end holds a task before it hands it back: others ask for work more often.
@@ -36,7 +36,7 @@ const HAND_BACK: Duration = Duration::from_millis(500);
 const FULL_AGAIN: Duration = Duration::from_secs(3_600);
 
 /// Mebibytes that must be free on an executor's disk once a task has found it full.
-const LEAST_SPACE_MIB: usize = 16;
+const MIN_SPACE_MIB: usize = 16;
 
 /// Runs the tasks of an executor as Ballista does.
 pub(super) struct Tasks {
@@ -95,7 +95,7 @@ fn has_space(folder: &Path) -> bool {
     let written = || -> std::io::Result<()> {
         let mut file = tempfile::tempfile_in(folder)?;
         let part = vec![1; 1 << 20];
-        for _ in 0..LEAST_SPACE_MIB {
+        for _ in 0..MIN_SPACE_MIB {
             file.write_all(&part)?;
         }
         Ok(())
@@ -222,8 +222,8 @@ fn explain(error: DataFusionError, state: &State) -> DataFusionError {
             state.note_full_disk();
             failure::on_executor(executor, "no space is left on its disk", causes(&error)).into()
         }
-        // Ballista would run the stages anew that wrote what cannot be fetched, and then this one, which would refuse
-        // (see `taken_back`): the cause is told sooner, and is not lost, where the task fails at once.
+        // Ballista would run the query stages anew that wrote what cannot be fetched, and then this one, which would fail
+        // (see `rerun_guard`): the cause is told sooner, and is not lost, where the task fails at once.
         Fault::Fetch(why) => {
             failure::on_executor(executor, "it cannot fetch what another executor wrote", Error::engine(why))
                 .into()
@@ -273,7 +273,7 @@ fn fault(error: &DataFusionError) -> Fault {
             return Fault::DiskFull;
         }
     }
-    if chain(error).any(|cause| cause.to_string().contains(LATER)) {
+    if chain(error).any(|cause| cause.to_string().contains(TRANSIENT)) {
         return Fault::Store;
     }
     if chain(error).any(|cause| cause.is::<Error>()) {
@@ -392,16 +392,17 @@ mod tests {
     /// Ballista puts errors into errors of its own, which do not name them as their source.
     #[test]
     fn the_innermost_cause_arrives_through_ballistas_own_errors() {
-        let refused = std::io::Error::new(ErrorKind::ConnectionRefused, format!("port 9 refused: {LATER}"));
+        let refused =
+            std::io::Error::new(ErrorKind::ConnectionRefused, format!("port 9 refused: {TRANSIENT}"));
         let own = Error::input("reading a.csv failed").because(refused);
         let wrapped = BallistaError::DataFusionError(Box::new(own.into())).into_datafusion();
         assert_eq!(fault(&wrapped), Fault::Store);
-        let told = Error::told(&format!("{:?}", explain(wrapped, &state()))).unwrap();
+        let told = Error::from_wire(&format!("{:?}", explain(wrapped, &state()))).unwrap();
         assert_eq!(
             told.one_line(),
             format!(
                 "a task failed on the executor 10.0.0.7:50051: its storage does not answer: reading a.csv failed: \
-                 port 9 refused: {LATER}"
+                 port 9 refused: {TRANSIENT}"
             )
         );
     }

@@ -8,7 +8,7 @@ use datafusion::arrow::ipc::reader::StreamReader;
 use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::common::{Result, exec_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
-use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder};
+use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
@@ -18,14 +18,15 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use super::taken_back;
+use super::rerun_guard;
 use crate::operator::Operator;
+use crate::plan::{Description, OperatorExec, only_input};
 use crate::sink::names::Attempt;
-use crate::sink::write::{Rows, Target, WriteExec};
-use crate::source::{Chunk, FileToParse, NumberRowsExec, ParseFilesExec, Parser, pinned_scan};
+use crate::sink::write::{Rows, Target, Write};
+use crate::source::{Chunk, NumberRows, ParseFiles, file_scan, pinned_scan};
 
 /// What a node of ours begins with. Ballista's own nodes are Protocol Buffers messages, which begin otherwise.
-const MAGIC: &[u8] = b"resemblance\x01";
+const MAGIC: &[u8] = b"resemblance\x02";
 
 /// Writes and reads our nodes; all others are left to Ballista.
 #[derive(Debug, Default)]
@@ -37,14 +38,14 @@ pub struct Codec {
 #[derive(Serialize, Deserialize)]
 enum Node {
     Operator(Operator),
-    Write { store: String, root: String, attempt: String, targets: Vec<Table> },
-    ParseFiles { parser: Parser, files: Vec<FileToParse> },
-    NumberRows { chunks: Vec<Chunk>, batch_rows: usize, compression: String },
+    Write { store: String, root: String, attempt: String, targets: Vec<WireTarget> },
+    ParseFiles(ParseFiles),
+    NumberRows { chunks: Arc<[Chunk]>, batch_rows: usize, compression: String },
 }
 
 /// A [`Target`]; its schema as an Arrow IPC stream without rows.
 #[derive(Serialize, Deserialize)]
-struct Table {
+struct WireTarget {
     table: String,
     folder: String,
     rows: Rows,
@@ -83,7 +84,7 @@ impl PhysicalExtensionCodec for Codec {
             }
             None => {
                 let node = self.ballista.try_decode(bytes, inputs, context, converter)?;
-                Ok(taken_back::refuse(node, context))
+                rerun_guard::fail_reruns(node, context)
             }
         }
     }
@@ -93,9 +94,9 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
     if let Some(operator) = Operator::of(plan) {
         return Ok(Some(Node::Operator(operator)));
     }
-    if let Some(write) = plan.downcast_ref::<WriteExec>() {
-        let table = |target: &Target| -> Result<Table> {
-            Ok(Table {
+    if let Some(write) = OperatorExec::<Write>::described(plan) {
+        let table = |target: &Target| -> Result<WireTarget> {
+            Ok(WireTarget {
                 table: target.table.clone(),
                 folder: target.folder.clone(),
                 rows: target.rows.clone(),
@@ -104,22 +105,22 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
             })
         };
         return Ok(Some(Node::Write {
-            store: write.store_url().as_str().to_owned(),
-            root: write.root().to_string(),
-            attempt: write.attempt().to_string(),
-            targets: write.targets().iter().map(table).collect::<Result<_>>()?,
+            store: write.store_url.as_str().to_owned(),
+            root: write.root.to_string(),
+            attempt: write.attempt.to_string(),
+            targets: write.targets.iter().map(table).collect::<Result<_>>()?,
         }));
     }
-    if let Some(parse) = plan.downcast_ref::<ParseFilesExec>() {
-        return Ok(Some(Node::ParseFiles { parser: parse.parser().clone(), files: parse.files().to_vec() }));
+    if let Some(parse) = OperatorExec::<ParseFiles>::described(plan) {
+        return Ok(Some(Node::ParseFiles(parse.clone())));
     }
-    if let Some(number) = plan.downcast_ref::<NumberRowsExec>() {
+    if let Some(number) = OperatorExec::<NumberRows>::described(plan) {
         // What the engine's own message of a file scan leaves out travels with the node above it.
         let compression = plan.children().first().and_then(|scan| file_scan(scan)).map_or_else(
             || FileCompressionType::UNCOMPRESSED.get_variant().to_string(),
             |scan| scan.file_compression_type.get_variant().to_string(),
         );
-        let (chunks, batch_rows) = (number.chunks().to_vec(), number.batch_rows());
+        let NumberRows { chunks, batch_rows } = number.clone();
         return Ok(Some(Node::NumberRows { chunks, batch_rows, compression }));
     }
     Ok(None)
@@ -127,20 +128,14 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
 
 fn plan(
     node: Node,
-    mut inputs: Vec<Arc<dyn ExecutionPlan>>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
     context: &TaskContext,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    if let Node::Operator(operator) = node {
-        return operator.over(inputs);
-    }
-    let (Some(input), true) = (inputs.pop(), inputs.is_empty()) else {
-        return exec_err!("a node that has one input came with {} more or with none", inputs.len());
-    };
-    Ok(match node {
-        Node::Operator(operator) => operator.over(vec![input])?,
+    match node {
+        Node::Operator(operator) => operator.over(inputs),
         Node::Write { store, root, attempt, targets } => {
-            let target = |table: Table| -> Result<Target> {
-                let Table { table, folder, rows, schema, carried } = table;
+            let target = |table: WireTarget| -> Result<Target> {
+                let WireTarget { table, folder, rows, schema, carried } = table;
                 Ok(Target { table, folder, rows, schema: schema_of(&schema)?, carried })
             };
             let targets = targets.into_iter().map(target).collect::<Result<_>>()?;
@@ -148,29 +143,26 @@ fn plan(
             let Some(attempt) = Attempt::parse(&attempt) else {
                 return exec_err!("{attempt:?} is no attempt at a run");
             };
-            Arc::new(WriteExec::new(input, ObjectStoreUrl::parse(store)?, root, attempt, targets))
+            let store_url = ObjectStoreUrl::parse(store)?;
+            OperatorExec::plan(Write { store_url, root, attempt, targets }, inputs)
         }
-        Node::ParseFiles { parser, files } => Arc::new(ParseFilesExec::try_new(input, parser, files.into())?),
+        Node::ParseFiles(parse) => OperatorExec::plan(parse, inputs),
         Node::NumberRows { chunks, batch_rows, compression } => {
-            let input = match file_scan(&input) {
+            let input = only_input(NumberRows::NAME, &inputs)?;
+            let input = match file_scan(input) {
                 Some(scan) => {
                     let scan = FileScanConfigBuilder::from(scan.clone())
                         .with_file_compression_type(compression.parse()?)
                         .with_preserve_order(true);
                     DataSourceExec::from_data_source(scan.build())
                 }
-                None => input,
+                None => Arc::clone(input),
             };
             // What reads Parquet is left out too, and with it that the files must be those that were listed.
             let input = pinned_scan(input, &context.runtime_env(), &chunks)?;
-            Arc::new(NumberRowsExec::try_new(input, chunks.into(), batch_rows)?)
+            OperatorExec::plan(NumberRows { chunks, batch_rows }, vec![input])
         }
-    })
-}
-
-/// The scan of files that a node is, if it is one.
-pub(super) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
-    plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
+    }
 }
 
 fn schema_bytes(schema: &Schema) -> Result<Vec<u8>> {
@@ -193,9 +185,11 @@ mod tests {
 
     use super::*;
     use crate::job::{Score, ScoreBy};
-    use crate::operator::bucket_pairs::Meeting;
+    use crate::operator::bucket_pairs::PairRule;
     use crate::operator::dense::{DensePairs, Pass};
+    use crate::operator::prefixes::Prefixes;
     use crate::operator::score::{Probe, Scoring};
+    use crate::operator::token_counts::TokenCounts;
     use crate::source::CHUNK_COLUMN;
 
     fn rows(types: &[DataType]) -> Arc<dyn ExecutionPlan> {
@@ -226,16 +220,16 @@ mod tests {
             let probe = Probe::All { left, right: left, segments };
             let one = |types: &[DataType]| vec![rows(types)];
             let two = || vec![rows(&[UInt64]), rows(&[UInt64])];
-            let reaching = |dense| Operator::BucketPairs(Meeting::Reaching { threshold, dense });
+            let reaching = |dense| Operator::BucketPairs(PairRule::MinJaccard { threshold, dense });
             let dense = |pairs| Operator::Dense(Pass { threshold, dense: hot, pairs });
             for (operator, inputs) in [
-                (Operator::BucketPairs(Meeting::Any { hot }), one(&[UInt64, UInt64])),
+                (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64])),
                 (reaching(None), one(&[UInt64, UInt64, UInt32, UInt32])),
                 (reaching(Some(hot)), one(&[UInt64, UInt64, UInt32, UInt32])),
                 (dense(DensePairs::OfLeaders { round: bits }), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
                 (dense(DensePairs::OfTheRest), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
-                (Operator::TokenCounts { bits }, one(&[UInt64])),
-                (Operator::Prefixes { bits, threshold }, two()),
+                (Operator::TokenCounts(TokenCounts { bits }), one(&[UInt64])),
+                (Operator::Prefixes(Prefixes { bits, threshold }), two()),
                 (Operator::Score(Scoring { score, bands: 32, rows: 4, probe }), two()),
             ] {
                 let plan = operator.over(inputs.clone()).unwrap();
@@ -257,20 +251,19 @@ mod tests {
             schema: Arc::clone(&schema),
             carried: 1,
         };
-        let store = ObjectStoreUrl::parse("s3://bucket").unwrap();
-        let input = rows(&[DataType::Utf8]);
-        let root = Path::from("a b/\u{e9}%");
-        let write = WriteExec::new(
-            Arc::clone(&input),
-            store.clone(),
-            root.clone(),
-            Attempt::random(),
-            vec![target.clone()],
-        );
-        let back = there_and_back(&(Arc::new(write) as _), &[input]);
-        let back = back.downcast_ref::<WriteExec>().unwrap();
-        assert_eq!((back.store_url(), back.root()), (&store, &root));
-        let [table] = back.targets() else { panic!("one table was sent") };
+        let write = Write {
+            store_url: ObjectStoreUrl::parse("s3://bucket").unwrap(),
+            root: Path::from("a b/\u{e9}%"),
+            attempt: Attempt::random(),
+            targets: vec![target.clone()],
+        };
+        let inputs = [rows(&[DataType::Utf8])];
+        let plan = OperatorExec::plan(write.clone(), inputs.to_vec()).unwrap();
+        let back = there_and_back(&plan, &inputs);
+        let back = OperatorExec::<Write>::described(back.as_ref()).unwrap();
+        assert_eq!((&back.store_url, &back.root), (&write.store_url, &write.root));
+        assert_eq!(back.attempt, write.attempt);
+        let [table] = &back.targets[..] else { panic!("one table was sent") };
         assert_eq!((&table.table, &table.folder, &table.rows), (&target.table, &target.folder, &target.rows));
         assert_eq!((&table.schema, table.carried), (&schema, 1));
     }
@@ -287,10 +280,11 @@ mod tests {
                 DataSourceExec::from_data_source(scan.with_file_compression_type(compression).build());
             scan
         };
-        let number = NumberRowsExec::try_new(scan(FileCompressionType::GZIP), [].into(), 77).unwrap();
+        let number = NumberRows { chunks: [].into(), batch_rows: 77 };
+        let plan = OperatorExec::plan(number, vec![scan(FileCompressionType::GZIP)]).unwrap();
         // The engine's own message of the scan says nothing of its compression.
-        let back = there_and_back(&(Arc::new(number) as _), &[scan(FileCompressionType::UNCOMPRESSED)]);
-        assert_eq!(back.downcast_ref::<NumberRowsExec>().unwrap().batch_rows(), 77);
+        let back = there_and_back(&plan, &[scan(FileCompressionType::UNCOMPRESSED)]);
+        assert_eq!(OperatorExec::<NumberRows>::described(back.as_ref()).unwrap().batch_rows, 77);
         let found = file_scan(back.children()[0]).unwrap();
         assert_eq!(found.file_compression_type, FileCompressionType::GZIP);
         assert!(found.preserve_order, "{}", displayable(back.as_ref()).indent(true));

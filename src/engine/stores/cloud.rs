@@ -6,8 +6,8 @@ use object_store::ObjectStore;
 use url::Url;
 
 use super::Variables;
-use super::explain::Place;
-use super::patience::Patience;
+use super::explain::BucketUrl;
+use super::retry_policy::RetryPolicy;
 use crate::error::{Error, Result};
 
 /// The client for a bucket of Google Cloud Storage, from the variables that start with `GOOGLE_`.
@@ -16,15 +16,14 @@ use crate::error::{Error, Result};
 /// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
 #[cfg(feature = "gcs")]
 pub(super) fn google(
-    place: &Place,
+    bucket_url: &BucketUrl,
     variables: &Variables,
-    patience: &Patience,
+    policy: &RetryPolicy,
 ) -> Result<Arc<dyn ObjectStore>> {
     use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 
-    let mut builder = GoogleCloudStorageBuilder::new()
-        .with_client_options(patience.client())
-        .with_retry(patience.retries());
+    let mut builder =
+        GoogleCloudStorageBuilder::new().with_client_options(policy.client()).with_retry(policy.retries());
     if let Some(path) = variables.get("SERVICE_ACCOUNT") {
         builder = builder.with_service_account_path(path);
     }
@@ -33,9 +32,9 @@ pub(super) fn google(
             builder = builder.with_config(key, value);
         }
     }
-    match builder.with_bucket_name(place.bucket()).build() {
+    match builder.with_bucket_name(bucket_url.bucket()).build() {
         Ok(store) => Ok(Arc::new(store)),
-        Err(e) => Err(wrong(place, "GOOGLE_", e)),
+        Err(e) => Err(wrong(bucket_url, "GOOGLE_", e)),
     }
 }
 
@@ -46,14 +45,14 @@ pub(super) fn google(
 #[cfg(feature = "azure")]
 pub(super) fn azure(
     url: &Url,
-    place: &Place,
+    bucket_url: &BucketUrl,
     variables: &Variables,
-    patience: &Patience,
+    policy: &RetryPolicy,
 ) -> Result<Arc<dyn ObjectStore>> {
     use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 
     let mut builder =
-        MicrosoftAzureBuilder::new().with_client_options(patience.client()).with_retry(patience.retries());
+        MicrosoftAzureBuilder::new().with_client_options(policy.client()).with_retry(policy.retries());
     for (name, value) in variables.starting("AZURE_") {
         if let Ok(key) = name.to_ascii_lowercase().parse::<AzureConfigKey>() {
             builder = builder.with_config(key, value);
@@ -62,32 +61,37 @@ pub(super) fn azure(
     // Account and container stand in the URL, as far as its scheme has room for them.
     match builder.with_url(url.as_str()).build() {
         Ok(store) => Ok(Arc::new(store)),
-        Err(e) => Err(wrong(place, "AZURE_", e)),
+        Err(e) => Err(wrong(bucket_url, "AZURE_", e)),
     }
 }
 
 #[cfg(any(feature = "gcs", feature = "azure"))]
-fn wrong(place: &Place, prefix: &str, e: object_store::Error) -> Error {
-    Error::job(format!("{place} cannot be used: correct the variables that start with {prefix}"))
-        .because(place.explain(None, e))
+fn wrong(bucket_url: &BucketUrl, prefix: &str, e: object_store::Error) -> Error {
+    Error::job(format!("{bucket_url} cannot be used: correct the variables that start with {prefix}"))
+        .because(bucket_url.explain(None, e))
 }
 
 /// Says how to get what is not built in.
 #[cfg(not(feature = "gcs"))]
-pub(super) fn google(place: &Place, _: &Variables, _: &Patience) -> Result<Arc<dyn ObjectStore>> {
-    Err(not_built_in(place, "gcs"))
+pub(super) fn google(bucket_url: &BucketUrl, _: &Variables, _: &RetryPolicy) -> Result<Arc<dyn ObjectStore>> {
+    Err(not_built_in(bucket_url, "gcs"))
 }
 
 /// Says how to get what is not built in.
 #[cfg(not(feature = "azure"))]
-pub(super) fn azure(_: &Url, place: &Place, _: &Variables, _: &Patience) -> Result<Arc<dyn ObjectStore>> {
-    Err(not_built_in(place, "azure"))
+pub(super) fn azure(
+    _: &Url,
+    bucket_url: &BucketUrl,
+    _: &Variables,
+    _: &RetryPolicy,
+) -> Result<Arc<dyn ObjectStore>> {
+    Err(not_built_in(bucket_url, "azure"))
 }
 
 #[cfg(not(all(feature = "gcs", feature = "azure")))]
-fn not_built_in(place: &Place, feature: &str) -> Error {
+fn not_built_in(bucket_url: &BucketUrl, feature: &str) -> Error {
     Error::job(format!(
-        "{place} needs the feature `{feature}`, which this program was built without: build it with \
+        "{bucket_url} needs the feature `{feature}`, which this program was built without: build it with \
          `cargo build --release --features {feature}`"
     ))
 }

@@ -12,7 +12,7 @@ use object_store::client::{
 };
 use url::form_urlencoded;
 
-use super::explain::{BrokeOff, Place, Refused};
+use super::explain::{BrokeOff, BucketUrl, Refused};
 use super::page;
 
 /// The longest page of a listing: a thousand keys of 1,024 bytes, escaped, take a fifth of it.
@@ -24,19 +24,19 @@ const NOT_IMPLEMENTED: u16 = 501;
 
 /// Makes clients whose answers are looked at.
 #[derive(Debug)]
-pub(super) struct Connector(pub Arc<Place>);
+pub(super) struct Connector(pub Arc<BucketUrl>);
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let inner = ReqwestConnector::default().connect(options)?;
-        Ok(HttpClient::new(Service { inner, place: Arc::clone(&self.0) }))
+        Ok(HttpClient::new(Service { inner, bucket_url: Arc::clone(&self.0) }))
     }
 }
 
 #[derive(Debug)]
 struct Service {
     inner: HttpClient,
-    place: Arc<Place>,
+    bucket_url: Arc<BucketUrl>,
 }
 
 #[async_trait]
@@ -66,7 +66,7 @@ impl Service {
                 "{} keys of {} have an empty segment, `.`, `..` or a control character, and cannot be read: they are \
                  passed over, the first is `{}`",
                 page.unreadable.len(),
-                self.place,
+                self.bucket_url,
                 first.escape_debug()
             );
         }

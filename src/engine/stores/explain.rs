@@ -21,18 +21,18 @@ const MESSAGE_CHARS: usize = 300;
 
 /// A bucket.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct BucketUrl {
     scheme: String,
     authority: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for BucketUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", self.scheme, self.authority)
     }
 }
 
-impl Place {
+impl BucketUrl {
     /// The bucket that `url` is in.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Place {
         let path = shown.clone();
         if let Some(kind) = answer.passing(&error) {
             let said =
-                format!("{shown}: {}, also when asked again for a while: {LATER}", answer.said(&error));
+                format!("{shown}: {}, also when asked again for a while: {TRANSIENT}", answer.said(&error));
             return passing(io::Error::new(kind, Said(said)));
         }
         let source: Box<dyn StdError + Send + Sync> =
@@ -94,7 +94,7 @@ impl Place {
 
     /// An answer whose body ended `missing` bytes early. The same request may bring them.
     pub(super) fn cut_short(&self, object: &Path, missing: u64) -> object_store::Error {
-        let message = format!("{self}/{object}: the answer ended {missing} bytes early: {LATER}");
+        let message = format!("{self}/{object}: the answer ended {missing} bytes early: {TRANSIENT}");
         passing(io::Error::new(io::ErrorKind::UnexpectedEof, Said(message)))
     }
 
@@ -153,7 +153,7 @@ impl Place {
 }
 
 /// What every error that may pass ends in: readers in between keep no more of it than its text.
-pub(crate) const LATER: &str = "run again later";
+pub(crate) const TRANSIENT: &str = "run again later";
 
 /// The name that errors of far stores carry.
 pub(super) const STORE: &str = "storage";
@@ -344,13 +344,13 @@ fn chain(error: &(dyn StdError + 'static)) -> String {
 mod tests {
     use super::*;
 
-    fn place() -> Place {
-        Place::of(&Url::parse("s3://bucket/a").unwrap()).unwrap()
+    fn bucket_url() -> BucketUrl {
+        BucketUrl::of(&Url::parse("s3://bucket/a").unwrap()).unwrap()
     }
 
     fn answered(text: &str) -> object_store::Error {
         let source = io::Error::other(text.to_owned()).into();
-        place().explain(Some(&Path::from("a/b")), object_store::Error::Generic { store: "S3", source })
+        bucket_url().explain(Some(&Path::from("a/b")), object_store::Error::Generic { store: "S3", source })
     }
 
     fn root(error: object_store::Error) -> bool {
@@ -413,6 +413,6 @@ mod tests {
     fn an_explained_error_stays_as_it_is() {
         let error = answered("status code: 503 Service Unavailable: ");
         let text = error.to_string();
-        assert_eq!(place().explain(None, error).to_string(), text);
+        assert_eq!(bucket_url().explain(None, error).to_string(), text);
     }
 }

@@ -14,8 +14,8 @@ mod connector;
 mod environment;
 mod explain;
 mod page;
-mod patience;
 mod remote;
+mod retry_policy;
 mod s3;
 pub mod uploads;
 
@@ -29,13 +29,13 @@ use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use url::Url;
 
-pub(super) use explain::LATER;
+pub(super) use explain::TRANSIENT;
 
 use crate::address;
 use crate::error::{Error, Result};
-use explain::Place;
-use patience::Patience;
+use explain::BucketUrl;
 use remote::Remote;
+use retry_policy::RetryPolicy;
 
 /// The stores that URLs name, each made once, with credentials from this process's environment.
 ///
@@ -112,12 +112,12 @@ fn open(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
     if url.scheme() == "file" {
         return Ok(Arc::new(LocalFileSystem::new()));
     }
-    let patience = Patience::of(variables)?;
-    let place = Arc::new(Place::of(url)?);
+    let policy = RetryPolicy::of(variables)?;
+    let bucket_url = Arc::new(BucketUrl::of(url)?);
     let inner: Arc<dyn ObjectStore> = match url.scheme() {
-        "s3" | "s3a" => Arc::new(s3::open(&place, variables, &patience)?),
-        "gs" => cloud::google(&place, variables, &patience)?,
-        "az" | "abfs" | "abfss" => cloud::azure(url, &place, variables, &patience)?,
+        "s3" | "s3a" => Arc::new(s3::open(&bucket_url, variables, &policy)?),
+        "gs" => cloud::google(&bucket_url, variables, &policy)?,
+        "az" | "abfs" | "abfss" => cloud::azure(url, &bucket_url, variables, &policy)?,
         other => {
             return Err(Error::job(format!(
                 "`{other}://` is no storage that is known here: expected a path, or a URL that starts with s3://, gs://, az:// \
@@ -125,7 +125,7 @@ fn open(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
             )));
         }
     };
-    Ok(Arc::new(Remote::new(inner, place)))
+    Ok(Arc::new(Remote::new(inner, bucket_url)))
 }
 
 #[cfg(test)]

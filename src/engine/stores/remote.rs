@@ -16,7 +16,7 @@ use object_store::{
 };
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::explain::{Place, STORE, broke_off, lost, may_pass};
+use super::explain::{BucketUrl, STORE, broke_off, lost, may_pass};
 use super::uploads;
 
 /// Times that a read or a listing is taken up again without anything having come in between. Each time has the whole
@@ -27,20 +27,20 @@ const TIMES: usize = 3;
 #[derive(Clone)]
 pub(super) struct Remote {
     inner: Arc<dyn ObjectStore>,
-    place: Arc<Place>,
+    bucket_url: Arc<BucketUrl>,
 }
 
 impl Remote {
-    pub(super) fn new(inner: Arc<dyn ObjectStore>, place: Arc<Place>) -> Self {
-        Self { inner, place }
+    pub(super) fn new(inner: Arc<dyn ObjectStore>, bucket_url: Arc<BucketUrl>) -> Self {
+        Self { inner, bucket_url }
     }
 
     fn explained(
         &self,
         object: &Path,
     ) -> impl Fn(object_store::Error) -> object_store::Error + Send + 'static {
-        let (place, object) = (Arc::clone(&self.place), object.clone());
-        move |error| place.explain(Some(&object), error)
+        let (bucket_url, object) = (Arc::clone(&self.bucket_url), object.clone());
+        move |error| bucket_url.explain(Some(&object), error)
     }
 
     fn listed(&self, prefix: Option<&Path>, after: Option<Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -74,13 +74,13 @@ impl Remote {
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // What is inside knows credentials.
-        write!(f, "Remote({})", self.place)
+        write!(f, "Remote({})", self.bucket_url)
     }
 }
 
 impl fmt::Display for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.place.fmt(f)
+        self.bucket_url.fmt(f)
     }
 }
 
@@ -140,8 +140,8 @@ impl ObjectStore for Remote {
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
-        let place = Arc::clone(&self.place);
-        self.inner.delete_stream(locations).map_err(move |error| place.explain(None, error)).boxed()
+        let bucket_url = Arc::clone(&self.bucket_url);
+        self.inner.delete_stream(locations).map_err(move |error| bucket_url.explain(None, error)).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -189,7 +189,7 @@ impl Listing {
                     if self.repeats.see(&meta.location) {
                         let message =
                             format!("the listing has come to {} again, so it never ends", meta.location);
-                        return Err(self.store.place.refused(self.prefix.as_ref(), &message));
+                        return Err(self.store.bucket_url.refused(self.prefix.as_ref(), &message));
                     }
                     self.after = Some(meta.location.clone());
                     self.failures = 0;
@@ -201,7 +201,7 @@ impl Listing {
                     self.failures += 1;
                     self.stream = self.store.list_once(self.prefix.as_ref(), self.after.as_ref());
                 }
-                Err(error) => return Err(self.store.place.explain(self.prefix.as_ref(), error)),
+                Err(error) => return Err(self.store.bucket_url.explain(self.prefix.as_ref(), error)),
             }
         }
     }
@@ -255,7 +255,7 @@ impl Body {
                     let came = bytes.len() as u64;
                     if came > self.left.end.saturating_sub(self.left.start) {
                         let message = "more bytes came than were announced";
-                        return Err(self.store.place.refused(Some(&self.location), message));
+                        return Err(self.store.bucket_url.refused(Some(&self.location), message));
                     }
                     self.left.start += came;
                     self.failures = 0;
@@ -263,8 +263,8 @@ impl Body {
                 }
                 // Everything came, be it before the connection broke.
                 _ if self.left.is_empty() => return Ok(None),
-                Ok(None) => self.store.place.cut_short(&self.location, self.left.end - self.left.start),
-                Err(error) => self.store.place.explain(Some(&self.location), error),
+                Ok(None) => self.store.bucket_url.cut_short(&self.location, self.left.end - self.left.start),
+                Err(error) => self.store.bucket_url.explain(Some(&self.location), error),
             };
             let (true, Some(e_tag)) = (may_pass(&error) && self.failures < TIMES, &self.e_tag) else {
                 return Err(error);
@@ -279,7 +279,7 @@ impl Body {
             let explain = self.store.explained(&self.location);
             let got = self.store.inner.get_opts(&self.location, options).await.map_err(explain)?;
             if got.meta.e_tag.as_deref() != Some(e_tag) {
-                return Err(self.store.place.replaced(&self.location));
+                return Err(self.store.bucket_url.replaced(&self.location));
             }
             self.stream = got.into_stream();
         }

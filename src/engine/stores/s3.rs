@@ -8,50 +8,58 @@ use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3Conditio
 use super::Variables;
 use super::connector::Connector;
 use super::environment;
-use super::explain::Place;
-use super::patience::Patience;
+use super::explain::BucketUrl;
+use super::retry_policy::RetryPolicy;
 use crate::error::{Error, Result};
 
 /// Seconds after which a machine that gives no role is taken to have none.
 const ROLE_SECONDS: u64 = 10;
 
-/// The client for the bucket of `place`.
+/// The client for the bucket of `bucket_url`.
 ///
 /// Credentials are, in this order: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web identity
 /// (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), a container's role, the machine's role.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
-pub(super) fn open(place: &Arc<Place>, variables: &Variables, patience: &Patience) -> Result<AmazonS3> {
-    let builder = configured(place, variables, patience)?;
+pub(super) fn open(
+    bucket_url: &Arc<BucketUrl>,
+    variables: &Variables,
+    policy: &RetryPolicy,
+) -> Result<AmazonS3> {
+    let builder = configured(bucket_url, variables, policy)?;
     let wrong = |_: object_store::Error| environment::blame(variables);
     if variables.get("AWS_ACCESS_KEY_ID").is_some() || variables.get("AWS_SKIP_SIGNATURE").is_some() {
         return builder.build().map_err(wrong);
     }
     // A role is asked for over the network, and a machine without one does not answer: that is not waited for as long as
     // a store that is down.
-    let asks = builder.clone().with_retry(patience.at_most(ROLE_SECONDS).retries()).build().map_err(wrong)?;
+    let asks = builder.clone().with_retry(policy.at_most(ROLE_SECONDS).retries()).build().map_err(wrong)?;
     builder.with_credentials(asks.credentials().clone()).build().map_err(wrong)
 }
 
-fn configured(place: &Arc<Place>, variables: &Variables, patience: &Patience) -> Result<AmazonS3Builder> {
+fn configured(
+    bucket_url: &Arc<BucketUrl>,
+    variables: &Variables,
+    policy: &RetryPolicy,
+) -> Result<AmazonS3Builder> {
     environment::check(variables)?;
     check_credentials(variables)?;
-    if !environment::is_url(&format!("https://{0}.s3.amazonaws.com/{0}", place.bucket())) {
+    if !environment::is_url(&format!("https://{0}.s3.amazonaws.com/{0}", bucket_url.bucket())) {
         return Err(Error::job(format!(
             "`{}` cannot be the name of a bucket: correct the URL",
-            place.bucket()
+            bucket_url.bucket()
         )));
     }
     let mut builder = AmazonS3Builder::new()
-        .with_client_options(patience.client())
-        .with_retry(patience.retries())
+        .with_client_options(policy.client())
+        .with_retry(policy.retries())
         .with_conditional_put(S3ConditionalPut::ETagMatch)
-        .with_http_connector(Connector(Arc::clone(place)));
+        .with_http_connector(Connector(Arc::clone(bucket_url)));
     for (_, value, key) in environment::taken(variables) {
         builder = builder.with_config(key, value);
     }
-    let builder = builder.with_bucket_name(place.bucket());
+    let builder = builder.with_bucket_name(bucket_url.bucket());
     let endpoint = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint]
         .iter()
         .find_map(|key| builder.get_config_value(key));

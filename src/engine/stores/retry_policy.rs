@@ -20,12 +20,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 1_000;
 
 /// Bounds in time for requests to a store.
-pub(super) struct Patience {
+pub(super) struct RetryPolicy {
     retry: Duration,
     request: Duration,
 }
 
-impl Patience {
+impl RetryPolicy {
     /// The defaults, or what the variables say.
     pub(super) fn of(variables: &Variables) -> Result<Self> {
         Ok(Self {
