@@ -215,6 +215,12 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("source.delimiter=;;", &["`source.delimiter`", "one ASCII character"]),
         ("source.delimiter=é", &["`source.delimiter`", "one ASCII character"]),
         ("source.quote=\",\"", &["`source.quote`", "`source.delimiter`"]),
+        ("source.encoding=latin-7x", &["`source.encoding`", "\"latin-7x\"", "utf-8-lossy", "windows-1252"]),
+        ("source.encoding=utf-8-losy", &["`source.encoding`", "did you mean \"utf-8-lossy\""]),
+        (
+            "source={format=\"parquet\", url=\"in\", text=\"t\", encoding=\"latin-1\"}",
+            &["`source.encoding`", "Parquet files hold their texts as UTF-8", "leave the key out"],
+        ),
         ("output.url=", &["`output.url`", "folder"]),
         ("output.url=in.csv/", &["`output.url`", "in.csv", "apart"]),
         ("engine.spill=", &["`engine.spill`", "folder"]),

@@ -15,6 +15,7 @@ mod compare;
 mod components;
 mod damage;
 mod dense;
+mod encoding;
 mod find;
 mod footers;
 mod fuzz_replay;

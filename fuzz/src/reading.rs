@@ -96,6 +96,7 @@ impl<'a> Reading<'a> {
             store_of(bytes, self.name, |memory| Arc::new(ChunkedStore::new(memory, chunk.max(1))));
         let source = Source {
             format: self.format,
+            encoding: job::Encoding::Utf8,
             urls: vec![url],
             id: self.id.clone(),
             id_separator: ":".into(),

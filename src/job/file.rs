@@ -67,6 +67,11 @@ pub struct Source {
     /// column that bears one of those names is written as a list: `["path"]`.
     /// Default: `oldid` for reuters, `path` for text, `row_number` for the others.
     pub id: Option<Names>,
+    /// How the bytes of the files stand for characters: `utf-8` (what is not valid is an error or a rejected document; of
+    /// Reuters stories it is read as Latin-1), `utf-8-lossy` (it becomes U+FFFD), `latin-1` (ISO 8859-1 as Python has it:
+    /// every byte is a character) or a label of the Encoding Standard, such as `windows-1252`, which it also calls `latin1`
+    /// and `iso-8859-1`. Not for parquet, whose texts are UTF-8. Default: `utf-8`.
+    pub encoding: Option<String>,
     /// What stands between the parts of an id of several columns.
     #[serde(default = "Source::id_separator")]
     pub id_separator: String,

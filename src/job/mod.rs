@@ -6,6 +6,7 @@
 pub mod choose;
 pub mod curve;
 mod document;
+mod encoding;
 pub mod file;
 mod fingerprint;
 mod normalize;
@@ -17,6 +18,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::encoding::{Encoding, Label};
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub use self::prime::{is_prime, next_prime};
 pub use self::resolve::{DOCUMENTS_COLUMNS, MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS, resolve};
@@ -51,6 +53,9 @@ pub struct Job {
 pub struct Source {
     /// The format of the files.
     pub format: Format,
+    /// How the bytes of the files stand for characters; Parquet has its own answer.
+    #[serde(default)]
+    pub encoding: Encoding,
     /// Files, folders, globs or URLs; at least one.
     pub urls: Vec<String>,
     /// What identifies a document.

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::document::Document;
 use super::file::{self, Choose, File, Names};
 use super::{
-    Candidates, Choice, Cluster, Csv, Engine, Family, Format, Id, Job, Lsh, Method, Minhash, Modulus,
-    Normalize, Output, Score, Shingle, ShingleHash, Source, Unit, choose, is_prime, parse_size,
+    Candidates, Choice, Cluster, Csv, Encoding, Engine, Family, Format, Id, Job, Lsh, Method, Minhash,
+    Modulus, Normalize, Output, Score, Shingle, ShingleHash, Source, Unit, choose, is_prime, parse_size,
 };
 use crate::address;
 use crate::error::{Error, Result};
@@ -132,6 +132,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
     for url in &urls {
         address::check(url).or_else(|said| wrong("source.url", said))?;
     }
+    let encoding = encoding_of(format, source.encoding.as_deref())?;
     let id = match source.id {
         Some(Names::One(word)) if word == "row_number" => Id::RowNumber,
         Some(Names::One(word)) if word == "path" && format == Format::Text => Id::Path,
@@ -183,6 +184,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
     }
     Ok(Source {
         format,
+        encoding,
         urls,
         id,
         id_separator: source.id_separator,
@@ -192,6 +194,18 @@ fn source_of(source: file::Source) -> Checked<Source> {
         on_error: source.on_error,
         csv,
     })
+}
+
+fn encoding_of(format: Format, encoding: Option<&str>) -> Checked<Encoding> {
+    const KEY: &str = "source.encoding";
+    match encoding {
+        None => Ok(Encoding::Utf8),
+        Some(_) if format == Format::Parquet => wrong(
+            KEY,
+            "is set, and Parquet files hold their texts as UTF-8, whoever wrote them: leave the key out",
+        ),
+        Some(name) => name.parse().or_else(|e| wrong(KEY, format!("is {e}"))),
+    }
 }
 
 /// The columns that `documents` carries: none bears the name of one of its own or comes twice, also not in other letters'

@@ -3,7 +3,7 @@
 //! `listing` finds the files, on disks through `walk`. Parquet is read by the engine's own reader (`parquet`, over `scan`)
 //! under [`NumberRowsExec`], which says of each row where it stood. All other formats are read by [`ParseFilesExec`], of whose
 //! batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`, `json_line`,
-//! `sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of every format the
+//! `sgml`, `text`), in UTF-8 (`decode`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of every format the
 //! same columns.
 
 mod batch;
@@ -11,6 +11,7 @@ mod bytes;
 mod chunks;
 mod columns;
 mod csv;
+mod decode;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -68,7 +69,7 @@ pub struct Documents {
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
     /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
     /// | `text` | Utf8View, nullable | null where there is none |
-    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` (a text in another encoding), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is no text) |
+    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` or `invalid_encoding` (a text in another encoding than the job says), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is no text) |
     /// | [`carried`](crate::schema::carried)`(0)`, .. | those of `types`, nullable | the columns that the job carries |
     pub frame: DataFrame,
     /// The types that the source gives to the tables' columns.

@@ -4,6 +4,9 @@
 //! Lewis, 1997, section VI) has it. This is a reader of that layout and no SGML parser: there are no DTDs, no nested stories, and `<` in
 //! text is written `&lt;`.
 
+use super::decode::INVALID;
+use crate::job::Encoding;
+
 /// A story. A part that is not there is none.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Story {
@@ -18,6 +21,8 @@ pub(super) struct Story {
     pub body: Option<String>,
     /// The file or the next story began before this one ended; its last part may be cut.
     pub truncated: bool,
+    /// Why the story cannot be compared, where its bytes are not what the job says.
+    pub defect: Option<&'static str>,
 }
 
 impl Story {
@@ -44,9 +49,17 @@ pub(super) struct Stories {
     searched: usize,
     /// Whether `pending` starts with a story.
     inside: bool,
+    /// What a story with an [`INVALID`] byte gets as its defect; none where such bytes are Latin-1.
+    defect: Option<&'static str>,
 }
 
 impl Stories {
+    /// The stories of files whose bytes were of this encoding and have been decoded.
+    pub fn of(encoding: Encoding) -> Self {
+        let defect = (encoding != Encoding::Utf8).then(|| encoding.defect());
+        Self { defect, ..Self::default() }
+    }
+
     /// More bytes of the file.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
@@ -81,13 +94,13 @@ impl Stories {
                 at += found;
                 let rest = &self.pending[at..];
                 if is_tag(rest, CLOSE) {
-                    let story = parse(&self.pending[self.taken..at], false);
+                    let story = self.story(at, false);
                     self.give(at + CLOSE.len());
                     return Some(story);
                 }
                 // Without this, a lost end tag would make two stories one.
                 if is_tag(rest, OPEN) {
-                    let story = parse(&self.pending[self.taken..at], true);
+                    let story = self.story(at, true);
                     self.give(at);
                     return Some(story);
                 }
@@ -108,9 +121,16 @@ impl Stories {
         if !self.inside {
             return None;
         }
-        let story = parse(&self.pending[self.taken..], true);
+        let story = self.story(self.pending.len(), true);
         self.give(self.pending.len());
         Some(story)
+    }
+
+    /// The story that ends before `end`.
+    fn story(&self, end: usize, truncated: bool) -> Story {
+        let bytes = &self.pending[self.taken..end];
+        let defect = self.defect.filter(|_| bytes.contains(&INVALID));
+        Story { defect, ..parse(bytes, truncated) }
     }
 
     fn give(&mut self, end: usize) {
@@ -157,6 +177,7 @@ fn parse(bytes: &[u8], truncated: bool) -> Story {
         title: element(rest, b"<TITLE").map(text),
         body: element(rest, b"<BODY").map(text),
         truncated,
+        defect: None,
     }
 }
 
@@ -311,6 +332,7 @@ mod tests {
                 title: some("COCOA & GOLD"),
                 body: some("Prices < 5 & &bogus; A\nReuter\n\u{3}"),
                 truncated: false,
+                defect: None,
             },
             Story { oldid: some("5545"), newid: some("2"), ..Story::default() },
         ]
