@@ -152,6 +152,15 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
             &["`shingle.normalize`", "letters-only", "did you mean \"lowercase\""],
         ),
         ("shingle.normalize=[\"stop-words:xx\"]", &["`shingle.normalize`", "\"xx\"", "de, ", "en, "]),
+        (
+            "shingle.normalize=[\"stop-words:file=no/such.txt\"]",
+            &["`shingle.normalize`", "\"no/such.txt\"", "stop words", "cannot be read", "No such file"],
+        ),
+        ("shingle.normalize=[\"stop-words:list=\"]", &["`shingle.normalize`", "holds no word"]),
+        ("shingle.short=drop", &["`shingle.short`", "`reject`", "`whole`", "`empty`"]),
+        ("shingle.short=empty", &["`shingle.short`", "score.by = \"signature\""]),
+        ("source.references=keep", &["`source.references`", "reuters", "leave the key out"]),
+        ("minhash.coefficients=no/such.csv", &["`minhash.coefficients`", "\"no/such.csv\"", "No such file"]),
         // Numbers out of range.
         ("score.threshold=0", &["`score.threshold`", "over 0 and at most 1"]),
         ("score.threshold=1.5", &["`score.threshold`", "1.5", "over 0 and at most 1"]),
@@ -230,6 +239,80 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
             assert!(said.contains(hint), "{set}: {hint} is not in: {said}");
         }
     }
+}
+
+/// Settings that stand in files of their own: what is wrong names the file, and what is right is the job's.
+#[test]
+fn files_that_a_job_names_are_read_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let linear = |path: &str, permutations: usize| {
+        load(
+            LEAST,
+            &[
+                "minhash.family=linear",
+                &format!("minhash.permutations={permutations}"),
+                &format!("minhash.coefficients={path}"),
+                "lsh.bands=1",
+                "lsh.rows=1",
+            ],
+        )
+    };
+    let two = file("two.csv", b"a,b\n3,1\n4,2\n");
+    assert_eq!(linear(&two, 2).unwrap().minhash.coefficients, Some(vec![(3, 1), (4, 2)]));
+    for (path, permutations, said) in [
+        (&two, 3, "2 pairs of a and b: expected as many as the 3"),
+        (&file("words.csv", b"three,one\n"), 1, "line 1"),
+        (&file("zero.csv", b"2147483647,1\n"), 1, "2147483647 as the a of permutation 1"),
+        (&file("latin.csv", b"\xE9\n"), 1, "not UTF-8"),
+    ] {
+        let error = message(linear(path, permutations));
+        assert!(error.contains("`minhash.coefficients`") && error.contains(said), "{error}");
+    }
+    let error = message(load(
+        LEAST,
+        &[&format!("minhash.coefficients={two}"), "minhash.permutations=2", "lsh.bands=1", "lsh.rows=1"],
+    ));
+    assert!(
+        error.contains("`minhash.coefficients`") && error.contains("minhash.family = \"linear\""),
+        "{error}"
+    );
+
+    let stop = |path: &str| load(LEAST, &[&format!("shingle.normalize=[\"stop-words:file={path}\"]")]);
+    let words = file("words.txt", b"The\nof\n");
+    let job = stop(&words).unwrap();
+    assert_eq!(job.shingle.normalize, [Normalize::StopWordList("of the".into())]);
+    // The job is whole without the file: as a manifest has it, and as executors get it.
+    std::fs::remove_file(&words).unwrap();
+    job.check().unwrap();
+    let again: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
+    assert_eq!(again, job);
+    for (path, said) in [
+        (&file("empty.txt", b"\n"), "holds no word"),
+        (&file("latin.txt", b"caf\xE9\n"), "is not UTF-8"),
+        (&file("several.txt", b"a\nof the\n"), "line 2"),
+    ] {
+        let error = message(stop(path));
+        assert!(error.contains("`shingle.normalize`") && error.contains(path.as_str()), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn documents_without_shingles_are_kept_only_where_their_signatures_are_compared() {
+    let by_signature = |set: &str| load(LEAST, &["shingle.short=empty", "score.by=signature", set]);
+    by_signature("name=x").unwrap().check().unwrap();
+    for (set, said) in
+        [("shingle.min_words=3", "shingle.min_words"), ("shingle.hash=dictionary", "dictionary")]
+    {
+        let error = message(by_signature(set));
+        assert!(error.contains("`shingle.short`") && error.contains(said), "{error}");
+    }
+    load(LEAST, &["shingle.short=whole", "shingle.min_words=3"]).unwrap().check().unwrap();
 }
 
 #[test]

@@ -18,7 +18,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use resemblance::error::{Error, Kind, Result};
-use resemblance::job::{Csv, DuplicateIds, Encoding, Format, Id, OnError, Source};
+use resemblance::job::{Csv, DuplicateIds, Encoding, Format, Id, OnError, References, Source};
 use resemblance::source::{list, open};
 use tempfile::TempDir;
 
@@ -800,6 +800,7 @@ fn source(format: Format, url: &str) -> Source {
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Error,
         csv: Csv { delimiter: b',', header: true, quote: b'"' },
+        references: References::Decode,
     }
 }
 

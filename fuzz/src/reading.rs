@@ -105,6 +105,7 @@ impl<'a> Reading<'a> {
             duplicate_ids: job::DuplicateIds::Error,
             on_error: job::OnError::Error,
             csv: self.csv,
+            references: job::References::Decode,
         };
         let rows = RUNTIME.block_on(collect(&session, &source));
         match &rows {

@@ -188,7 +188,7 @@ async fn sketches(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -> Res
         }
         _ => (stage::shingles::shingles(documents, &job.shingle)?, None),
     };
-    let signatures = stage::signatures::signatures(shingles, &job.minhash, dictionary)?;
+    let signatures = stage::signatures::signatures(shingles, job, dictionary)?;
     let bands = stage::bands::bands(signatures, &job.lsh)?;
     let bytes = steps.bytes(WorkTable::Cuts) + steps.bytes(WorkTable::Numbers);
     steps.run(Step::Sketches, bytes, vec![bands]).await
@@ -204,7 +204,7 @@ async fn by_dictionary(steps: &mut Steps<'_>, job: &Job, documents: DataFrame) -
     steps.run(Step::Dictionary, 0, vec![numbers]).await?;
     let numbered =
         stage::dictionary::numbered(steps.table(WorkTable::Cuts)?, steps.table(WorkTable::Numbers)?)?;
-    stage::shingles::measured(numbered)
+    stage::shingles::measured(numbered, &job.shingle)
 }
 
 /// Two documents with one key cannot be told apart from here on.

@@ -8,11 +8,9 @@ use encoding_rs::{Decoder, DecoderResult};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::bytes::Chunks;
+use super::text::INVALID;
 use crate::job::Encoding;
 
-/// The byte that stands for a sequence that is not valid in the file's encoding. UTF-8 has no such byte, so whoever reads the
-/// text finds it invalid, as the same text in UTF-8 would be.
-pub(super) const INVALID: u8 = 0xFF;
 /// The replacement character in UTF-8.
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
@@ -119,7 +117,7 @@ mod tests {
             (b"\xFE\xFF\0a", "utf-16le", "a"),
             (b"\xEF\xBB\xBFcaf\xC3\xA9", "windows-1252", "café"),
             (b"caf\xE9 \xE2\x82x \xE2\x82\xAC", "utf-8-lossy", "caf\u{fffd} \u{fffd}x €"),
-            (b"\xD0\xCF\xE2", "koi8-r", "пов"),
+            (b"\xD0\xCF\xE2", "koi8-r", "поБ"),
         ] {
             for size in [1, 2, 3, 1000] {
                 let found = decode(bytes, encoding, size).await;

@@ -199,7 +199,8 @@ pub(super) fn reuters(source: &job::Source, files: &[Arc<File>]) -> Result<(Pars
         Ok((name.to_owned(), column(value_name(place))))
     };
     let values = needed(source).into_iter().map(value).collect::<Result<Values>>()?;
-    Ok((ParsedTable::new(Parser::Reuters { encoding: source.encoding }, files.to_vec()), values))
+    let parser = Parser::Reuters { encoding: source.encoding, references: source.references };
+    Ok((ParsedTable::new(parser, files.to_vec()), values))
 }
 
 /// The table of text files, and the job's column in it.

@@ -127,7 +127,7 @@ impl Reading {
                 }
                 return Ok(());
             }
-            Parser::Reuters { .. } => Content::Stories(Stories::of(encoding)),
+            Parser::Reuters { references, .. } => Content::Stories(Stories::of(encoding, *references)),
             Parser::Csv { csv, columns, wanted, on_error, .. } => {
                 let mut places = vec![None; *columns];
                 for (value, column) in wanted.iter().enumerate() {

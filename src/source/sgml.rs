@@ -4,8 +4,10 @@
 //! Lewis, 1997, section VI) has it. This is a reader of that layout and no SGML parser: there are no DTDs, no nested stories, and `<` in
 //! text is written `&lt;`.
 
-use super::decode::INVALID;
-use crate::job::Encoding;
+use std::borrow::Cow;
+
+use super::text::INVALID;
+use crate::job::{Encoding, References};
 
 /// A story. A part that is not there is none.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -51,13 +53,14 @@ pub(super) struct Stories {
     inside: bool,
     /// What a story with an [`INVALID`] byte gets as its defect; none where such bytes are Latin-1.
     defect: Option<&'static str>,
+    references: References,
 }
 
 impl Stories {
     /// The stories of files whose bytes were of this encoding and have been decoded.
-    pub fn of(encoding: Encoding) -> Self {
+    pub fn of(encoding: Encoding, references: References) -> Self {
         let defect = (encoding != Encoding::Utf8).then(|| encoding.defect());
-        Self { defect, ..Self::default() }
+        Self { defect, references, ..Self::default() }
     }
 
     /// More bytes of the file.
@@ -130,7 +133,7 @@ impl Stories {
     fn story(&self, end: usize, truncated: bool) -> Story {
         let bytes = &self.pending[self.taken..end];
         let defect = self.defect.filter(|_| bytes.contains(&INVALID));
-        Story { defect, ..parse(bytes, truncated) }
+        Story { defect, ..parse(bytes, truncated, self.references) }
     }
 
     fn give(&mut self, end: usize) {
@@ -165,15 +168,16 @@ fn find_tag(bytes: &[u8], from: usize, open: &[u8]) -> Option<usize> {
 }
 
 /// The story in `bytes`, which start with its tag and end before its end tag.
-fn parse(bytes: &[u8], truncated: bool) -> Story {
+fn parse(bytes: &[u8], truncated: bool, references: References) -> Story {
+    let text = |bytes: &[u8]| text(bytes, references);
     let head = bytes.iter().position(|byte| *byte == b'>').unwrap_or(bytes.len());
     let (tag, rest) = bytes.split_at(head);
     Story {
-        oldid: attribute(tag, b"OLDID"),
-        newid: attribute(tag, b"NEWID"),
+        oldid: attribute(tag, b"OLDID").map(text),
+        newid: attribute(tag, b"NEWID").map(text),
         date: element(rest, b"<DATE").map(text),
-        topics: element(rest, b"<TOPICS").map(items),
-        places: element(rest, b"<PLACES").map(items),
+        topics: element(rest, b"<TOPICS").map(|list| items(list, text)),
+        places: element(rest, b"<PLACES").map(|list| items(list, text)),
         title: element(rest, b"<TITLE").map(text),
         body: element(rest, b"<BODY").map(text),
         truncated,
@@ -182,7 +186,7 @@ fn parse(bytes: &[u8], truncated: bool) -> Story {
 }
 
 /// The value of a tag's attribute, with or without quotes around it.
-fn attribute(tag: &[u8], name: &[u8]) -> Option<String> {
+fn attribute<'a>(tag: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut at = 0;
     while at + name.len() < tag.len() {
         let starts = tag[at].is_ascii_whitespace() && starts_with(&tag[at + 1..], name);
@@ -200,7 +204,7 @@ fn attribute(tag: &[u8], name: &[u8]) -> Option<String> {
             }
             _ => value.split(|byte| byte.is_ascii_whitespace()).next(),
         };
-        return value.map(text);
+        return value;
     }
     None
 }
@@ -232,7 +236,7 @@ fn end_tag(bytes: &[u8], name: &[u8]) -> Option<usize> {
 
 /// `<D>a</D><D>b</D>` -> `a,b`. An item whose end tag is missing ends where the next one starts: each byte is in one item
 /// at most.
-fn items(bytes: &[u8]) -> String {
+fn items(bytes: &[u8], text: impl Fn(&[u8]) -> String) -> String {
     let mut joined = String::new();
     let mut first = true;
     let mut next = find_tag(bytes, 0, b"<D");
@@ -249,14 +253,18 @@ fn items(bytes: &[u8]) -> String {
     joined
 }
 
-/// `bytes` as text, character references decoded.
+/// `bytes` as text, character references as the job has them.
 ///
 /// Bytes that are not UTF-8 are Latin-1, each part of a story for itself: the collection is ASCII but for a handful of
 /// stray bytes, and Latin-1 loses none.
-fn text(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => decode(text),
-        Err(_) => decode(&bytes.iter().map(|byte| char::from(*byte)).collect::<String>()),
+fn text(bytes: &[u8], references: References) -> String {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect()),
+    };
+    match references {
+        References::Decode => decode(&text),
+        References::Keep => text.into_owned(),
     }
 }
 

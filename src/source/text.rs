@@ -2,6 +2,10 @@
 
 use bytes::Bytes;
 
+/// The byte that stands for a sequence that is not valid in the file's encoding. UTF-8 has no such byte, so whoever reads the
+/// text finds it invalid, as the same text in UTF-8 would be.
+pub(super) const INVALID: u8 = 0xFF;
+
 /// The document in a file's bytes, without a byte order mark; none where they are not UTF-8.
 pub(super) fn document(bytes: Bytes) -> Option<Bytes> {
     let text = match bytes.strip_prefix(b"\xEF\xBB\xBF") {

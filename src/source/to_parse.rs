@@ -8,7 +8,7 @@ use super::json_line::JsonValue;
 use super::pin::Pin;
 use super::selection::RowSet;
 use super::sgml::Story;
-use crate::job::{Csv, Encoding, OnError};
+use crate::job::{Csv, Encoding, OnError, References};
 
 /// The formats that [`ParseFilesExec`](super::ParseFilesExec) reads, and what it must know of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub enum Parser {
     Reuters {
         /// How the files are encoded.
         encoding: Encoding,
+        /// What becomes of character references.
+        references: References,
     },
     /// A document a file; one value, the file's text.
     Text {
@@ -61,7 +63,7 @@ impl Parser {
     /// How the files are encoded.
     pub(super) fn encoding(&self) -> Encoding {
         match self {
-            Parser::Reuters { encoding }
+            Parser::Reuters { encoding, .. }
             | Parser::Text { encoding }
             | Parser::Csv { encoding, .. }
             | Parser::JsonLines { encoding, .. } => *encoding,
