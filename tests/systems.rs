@@ -1,5 +1,7 @@
 //! Jobs that stand in for other systems, held against those systems' own rules, written here as plain loops.
 
+mod python;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
