@@ -392,6 +392,29 @@ fn every_job_in_the_repository_loads() {
     assert!(seen >= 4, "{seen} jobs");
 }
 
+/// A template's own choice of bands and rows gives way to one that is made on the command line.
+#[test]
+fn every_job_in_the_repository_takes_other_bands_and_rows() {
+    let sets = |sets: &[&str]| sets.iter().map(|set| set.to_string()).collect::<Vec<_>>();
+    for name in ["amazon-books", "newsgroups", "parquet", "quickstart", "reuters", "text-files"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("jobs/{name}.toml"));
+        let given = Job::load(&path, &sets(&["lsh.bands=20", "lsh.rows=3"])).unwrap().lsh;
+        assert_eq!((given.bands, given.rows, given.choice), (20, 3, Choice::Given), "{name}");
+        let target = Job::load(&path, &sets(&["lsh.target_recall=0.9"])).unwrap().lsh;
+        assert_eq!(target.choice, Choice::TargetRecall(0.9), "{name}");
+        let nearest = Job::load(&path, &sets(&["lsh.choose=nearest"])).unwrap().lsh;
+        assert_eq!(nearest.choice, Choice::Nearest, "{name}");
+    }
+    // A half of a choice is none, and two of them are an error.
+    let template = format!("{LEAST}[lsh]\ntarget_recall = 0.5\n");
+    assert!(message(load(&template, &["lsh.bands=20"])).contains("without `lsh.rows`"));
+    let two = load(&template, &["lsh.choose=recall", "lsh.target_recall=0.9"]);
+    assert!(message(two).contains("beside `lsh.choose`"));
+    let given = format!("{LEAST}[lsh]\nbands = 4\nrows = 8\n");
+    assert_eq!(load(&given, &["lsh.bands=5"]).unwrap().lsh.bands, 5);
+    assert_eq!(load(&given, &["lsh.choose=recall"]).unwrap().lsh.choice, Choice::Recall);
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC*", set in "\\PC*") {
