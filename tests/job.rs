@@ -152,6 +152,15 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
             &["`shingle.normalize`", "letters-only", "did you mean \"lowercase\""],
         ),
         ("shingle.normalize=[\"stop-words:xx\"]", &["`shingle.normalize`", "\"xx\"", "de, ", "en, "]),
+        (
+            "shingle.normalize=[\"stop-words:file=no/such.txt\"]",
+            &["`shingle.normalize`", "\"no/such.txt\"", "stop words", "cannot be read", "No such file"],
+        ),
+        ("shingle.normalize=[\"stop-words:list=\"]", &["`shingle.normalize`", "holds no word"]),
+        ("shingle.short=drop", &["`shingle.short`", "`reject`", "`whole`", "`empty`"]),
+        ("shingle.short=empty", &["`shingle.short`", "score.by = \"signature\""]),
+        ("source.references=keep", &["`source.references`", "reuters", "leave the key out"]),
+        ("minhash.coefficients=no/such.csv", &["`minhash.coefficients`", "\"no/such.csv\"", "No such file"]),
         // Numbers out of range.
         ("score.threshold=0", &["`score.threshold`", "over 0 and at most 1"]),
         ("score.threshold=1.5", &["`score.threshold`", "1.5", "over 0 and at most 1"]),
@@ -215,6 +224,12 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("source.delimiter=;;", &["`source.delimiter`", "one ASCII character"]),
         ("source.delimiter=é", &["`source.delimiter`", "one ASCII character"]),
         ("source.quote=\",\"", &["`source.quote`", "`source.delimiter`"]),
+        ("source.encoding=latin-7x", &["`source.encoding`", "\"latin-7x\"", "utf-8-lossy", "windows-1252"]),
+        ("source.encoding=utf-8-losy", &["`source.encoding`", "did you mean \"utf-8-lossy\""]),
+        (
+            "source={format=\"parquet\", url=\"in\", text=\"t\", encoding=\"latin-1\"}",
+            &["`source.encoding`", "Parquet files hold their texts as UTF-8", "leave the key out"],
+        ),
         ("output.url=", &["`output.url`", "folder"]),
         ("output.url=in.csv/", &["`output.url`", "in.csv", "apart"]),
         ("engine.spill=", &["`engine.spill`", "folder"]),
@@ -224,6 +239,80 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
             assert!(said.contains(hint), "{set}: {hint} is not in: {said}");
         }
     }
+}
+
+/// Settings that stand in files of their own: what is wrong names the file, and what is right is the job's.
+#[test]
+fn files_that_a_job_names_are_read_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let linear = |path: &str, permutations: usize| {
+        load(
+            LEAST,
+            &[
+                "minhash.family=linear",
+                &format!("minhash.permutations={permutations}"),
+                &format!("minhash.coefficients={path}"),
+                "lsh.bands=1",
+                "lsh.rows=1",
+            ],
+        )
+    };
+    let two = file("two.csv", b"a,b\n3,1\n4,2\n");
+    assert_eq!(linear(&two, 2).unwrap().minhash.coefficients, Some(vec![(3, 1), (4, 2)]));
+    for (path, permutations, said) in [
+        (&two, 3, "2 pairs of a and b: expected as many as the 3"),
+        (&file("words.csv", b"three,one\n"), 1, "line 1"),
+        (&file("zero.csv", b"2147483647,1\n"), 1, "2147483647 as the a of permutation 1"),
+        (&file("latin.csv", b"\xE9\n"), 1, "not UTF-8"),
+    ] {
+        let error = message(linear(path, permutations));
+        assert!(error.contains("`minhash.coefficients`") && error.contains(said), "{error}");
+    }
+    let error = message(load(
+        LEAST,
+        &[&format!("minhash.coefficients={two}"), "minhash.permutations=2", "lsh.bands=1", "lsh.rows=1"],
+    ));
+    assert!(
+        error.contains("`minhash.coefficients`") && error.contains("minhash.family = \"linear\""),
+        "{error}"
+    );
+
+    let stop = |path: &str| load(LEAST, &[&format!("shingle.normalize=[\"stop-words:file={path}\"]")]);
+    let words = file("words.txt", b"The\nof\n");
+    let job = stop(&words).unwrap();
+    assert_eq!(job.shingle.normalize, [Normalize::StopWordList("of the".into())]);
+    // The job is whole without the file: as a manifest has it, and as executors get it.
+    std::fs::remove_file(&words).unwrap();
+    job.check().unwrap();
+    let again: Job = serde_json::from_str(&serde_json::to_string(&job).unwrap()).unwrap();
+    assert_eq!(again, job);
+    for (path, said) in [
+        (&file("empty.txt", b"\n"), "holds no word"),
+        (&file("latin.txt", b"caf\xE9\n"), "is not UTF-8"),
+        (&file("several.txt", b"a\nof the\n"), "line 2"),
+    ] {
+        let error = message(stop(path));
+        assert!(error.contains("`shingle.normalize`") && error.contains(path.as_str()), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn documents_without_shingles_are_kept_only_where_their_signatures_are_compared() {
+    let by_signature = |set: &str| load(LEAST, &["shingle.short=empty", "score.by=signature", set]);
+    by_signature("name=x").unwrap().check().unwrap();
+    for (set, said) in
+        [("shingle.min_words=3", "shingle.min_words"), ("shingle.hash=dictionary", "dictionary")]
+    {
+        let error = message(by_signature(set));
+        assert!(error.contains("`shingle.short`") && error.contains(said), "{error}");
+    }
+    load(LEAST, &["shingle.short=whole", "shingle.min_words=3"]).unwrap().check().unwrap();
 }
 
 #[test]
@@ -301,6 +390,29 @@ fn every_job_in_the_repository_loads() {
         }
     }
     assert!(seen >= 4, "{seen} jobs");
+}
+
+/// A template's own choice of bands and rows gives way to one that is made on the command line.
+#[test]
+fn every_job_in_the_repository_takes_other_bands_and_rows() {
+    let sets = |sets: &[&str]| sets.iter().map(|set| set.to_string()).collect::<Vec<_>>();
+    for name in ["amazon-books", "newsgroups", "parquet", "quickstart", "reuters", "text-files"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("jobs/{name}.toml"));
+        let given = Job::load(&path, &sets(&["lsh.bands=20", "lsh.rows=3"])).unwrap().lsh;
+        assert_eq!((given.bands, given.rows, given.choice), (20, 3, Choice::Given), "{name}");
+        let target = Job::load(&path, &sets(&["lsh.target_recall=0.9"])).unwrap().lsh;
+        assert_eq!(target.choice, Choice::TargetRecall(0.9), "{name}");
+        let nearest = Job::load(&path, &sets(&["lsh.choose=nearest"])).unwrap().lsh;
+        assert_eq!(nearest.choice, Choice::Nearest, "{name}");
+    }
+    // A half of a choice is none, and two of them are an error.
+    let template = format!("{LEAST}[lsh]\ntarget_recall = 0.5\n");
+    assert!(message(load(&template, &["lsh.bands=20"])).contains("without `lsh.rows`"));
+    let two = load(&template, &["lsh.choose=recall", "lsh.target_recall=0.9"]);
+    assert!(message(two).contains("beside `lsh.choose`"));
+    let given = format!("{LEAST}[lsh]\nbands = 4\nrows = 8\n");
+    assert_eq!(load(&given, &["lsh.bands=5"]).unwrap().lsh.bands, 5);
+    assert_eq!(load(&given, &["lsh.choose=recall"]).unwrap().lsh.choice, Choice::Recall);
 }
 
 proptest! {

@@ -34,7 +34,12 @@ async fn rows_that_break_a_rule_are_counted() {
         (Table::Pairs, "id_a", "NULL::varchar", "`id_a IS NOT NULL` in 3 rows"),
         (Table::Clusters, "size", "1::bigint", "`size >= 2` in 2 rows"),
         (Table::Clusters, "cluster_id", "'z'", "cluster_id <= id"),
-        (Table::Documents, "shingle_count", "9::bigint", "array_length(shingles) = shingle_count"),
+        (
+            Table::Documents,
+            "shingle_count",
+            "9::bigint",
+            "coalesce(array_length(shingles), 0) = shingle_count",
+        ),
         (Table::Documents, "signature", "NULL::int[]", "signature IS NOT NULL"),
         (Table::Pairs, "shared_bands", "-1::int", "shared_bands >= 0"),
         (Table::Documents, "position", "-1::bigint", "position >= 0"),

@@ -18,7 +18,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use resemblance::error::{Error, Kind, Result};
-use resemblance::job::{Csv, DuplicateIds, Format, Id, OnError, Source};
+use resemblance::job::{Csv, DuplicateIds, Encoding, Format, Id, OnError, References, Source};
 use resemblance::source::{list, open};
 use tempfile::TempDir;
 
@@ -791,6 +791,7 @@ fn columns(names: &[&str]) -> Id {
 fn source(format: Format, url: &str) -> Source {
     Source {
         format,
+        encoding: Encoding::Utf8,
         urls: vec![url.to_owned()],
         id: columns(&["id"]),
         id_separator: "-".into(),
@@ -799,6 +800,7 @@ fn source(format: Format, url: &str) -> Source {
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Error,
         csv: Csv { delimiter: b',', header: true, quote: b'"' },
+        references: References::Decode,
     }
 }
 

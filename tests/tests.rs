@@ -16,6 +16,7 @@ mod components;
 mod damage;
 mod dense;
 mod docs;
+mod encoding;
 mod find;
 mod footers;
 mod fuzz_replay;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SessionContext, col};
-use resemblance::job::{BucketHash, Choice, Lsh, Normalize, Shingle, ShingleHash, Unit, Words};
+use resemblance::job::{BucketHash, Choice, Lsh, Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use resemblance::udf::{all, expr_fn, register_all};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
@@ -55,6 +55,7 @@ fn expressions_are_the_functions() {
         separator: " ".into(),
         hash: ShingleHash::Crc32,
         min_words: 2,
+        short: Short::Whole,
     };
     let lsh = Lsh {
         bands: 3,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use criterion::{Criterion, Throughput};
 use resemblance::corpus::{Corpus, Settings};
-use resemblance::job::{Normalize, Shingle, ShingleHash, Unit, Words};
+use resemblance::job::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use resemblance::udf::normalize::Normalizer;
 use resemblance::udf::shingles::{Scratch, shingles};
 use resemblance::udf::words::each_word;
@@ -136,7 +136,16 @@ fn char_shingles(c: &mut Criterion, script: &str, texts: &[String]) {
 
 fn by(unit: Unit, size: usize) -> Shingle {
     let (normalize, separator) = (STEPS.to_vec(), " ".to_owned());
-    Shingle { normalize, unit, words: Words::Unicode, size, separator, hash: ShingleHash::Xxh3, min_words: 0 }
+    Shingle {
+        normalize,
+        unit,
+        words: Words::Unicode,
+        size,
+        separator,
+        hash: ShingleHash::Xxh3,
+        min_words: 0,
+        short: Short::Reject,
+    }
 }
 
 fn shingle(b: &mut criterion::Bencher, texts: &[String], by: &Shingle) {

@@ -79,7 +79,32 @@ pub fn step(text: &str, step: &Normalize, rule: Words) -> String {
             });
             without(&|word| list.contains(&word.to_lowercase()))
         }
+        Normalize::StopWordList(words) => {
+            without(&|word| words.split(' ').any(|stop| stop == word.to_lowercase()))
+        }
+        Normalize::RemoveNonLetters => {
+            text.chars().filter(|c| c.is_alphabetic() || c.is_whitespace()).collect()
+        }
+        Normalize::RemoveNewlines => text.replace(['\n', '\r'], ""),
+        Normalize::CollapseWhitespaceKeepEnds => squeezed(text, char::is_whitespace),
+        Normalize::CollapseSpaces => squeezed(text, |c| c == ' '),
         Normalize::SpacesToUnderscores => text.replace(char::is_whitespace, "_"),
+        Normalize::OnlySpacesToUnderscores => text.replace(' ', "_"),
         Normalize::Nfkc => text.nfkc().collect(),
     }
+}
+
+/// The text with one space in place of each run of the characters that `goes` says.
+fn squeezed(text: &str, goes: impl Fn(char) -> bool) -> String {
+    let mut out = String::new();
+    let mut after = false;
+    for c in text.chars() {
+        if !goes(c) {
+            out.push(c);
+        } else if !after {
+            out.push(' ');
+        }
+        after = goes(c);
+    }
+    out
 }

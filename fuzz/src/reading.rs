@@ -96,6 +96,7 @@ impl<'a> Reading<'a> {
             store_of(bytes, self.name, |memory| Arc::new(ChunkedStore::new(memory, chunk.max(1))));
         let source = Source {
             format: self.format,
+            encoding: job::Encoding::Utf8,
             urls: vec![url],
             id: self.id.clone(),
             id_separator: ":".into(),
@@ -104,6 +105,7 @@ impl<'a> Reading<'a> {
             duplicate_ids: job::DuplicateIds::Error,
             on_error: job::OnError::Error,
             csv: self.csv,
+            references: job::References::Decode,
         };
         let rows = RUNTIME.block_on(collect(&session, &source));
         match &rows {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use resemblance::job::{Shingle, ShingleHash, Unit};
+use resemblance::job::{Shingle, ShingleHash, Short, Unit};
 use resemblance::udf::shingles::{Scratch, shingles};
 use resemblance::udf::words::each_word;
 use xxhash_rust::xxh3::xxh3_64;
@@ -38,6 +38,7 @@ pub fn check(bytes: &[u8]) {
         separator,
         hash: ShingleHash::Xxh3,
         min_words: 0,
+        short: Short::Reject,
     };
     let mut cut = Vec::new();
     shingles(&long, &by, &mut Scratch::default(), &mut cut).expect("no step can be wrong");

@@ -11,7 +11,7 @@ use super::side_by_side;
 use crate::address;
 use crate::engine::spills::{self, SpillFolder};
 use crate::error::{Error, Result};
-use crate::job::{self, Job, MAX_SHINGLE_SIZE, file};
+use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, file};
 use crate::local_path;
 use crate::pipeline::OnExisting;
 use crate::query::rows;
@@ -30,6 +30,9 @@ pub(super) struct Find {
     /// What shingles are made of
     #[arg(short, long, value_enum, default_value_t = Unit::Char)]
     unit: Unit,
+    /// How the files are encoded: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: utf-8]
+    #[arg(long, value_name = "NAME", value_parser = encoding)]
+    encoding: Option<Encoding>,
     /// Compare every two files: exact, and quadratic
     #[arg(long)]
     all: bool,
@@ -43,6 +46,10 @@ pub(super) struct Find {
 
 fn shingle_size(text: &str) -> std::result::Result<NonZeroUsize, String> {
     arguments::one_to(MAX_SHINGLE_SIZE)(text).map_err(|expected| format!("{expected} after -k"))
+}
+
+fn encoding(name: &str) -> std::result::Result<Encoding, String> {
+    name.parse().map_err(|e: Error| format!("is {e}"))
 }
 
 fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
@@ -167,7 +174,9 @@ impl Find {
             table.insert(name.to_owned(), toml::Value::Table(entries));
         };
         let urls = self.paths.iter().map(|p| quoted(p)).collect();
-        section("source", vec![("format", quoted("text")), ("url", toml::Value::Array(urls))]);
+        let mut source = vec![("format", quoted("text")), ("url", toml::Value::Array(urls))];
+        source.extend(self.encoding.map(|encoding| ("encoding", quoted(&encoding.to_string()))));
+        section("source", source);
         let size = i64::try_from(self.size.get()).map_err(|e| Error::job("-k is too large").because(e))?;
         let steps = ["lowercase", "collapse-whitespace"].map(quoted).to_vec();
         section(

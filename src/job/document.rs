@@ -32,6 +32,7 @@ impl<'a> Document<'a> {
         for (n, set) in sets.iter().enumerate() {
             document.set(n, set)?;
         }
+        document.give_way();
         // As they are written, strings may hold escapes.
         document.table.get_ref().values().for_each(|value| remember(value.get_ref()));
         Ok(document)
@@ -79,6 +80,27 @@ impl<'a> Document<'a> {
         table.remove(last);
         table.insert(Spanned::new(span.clone(), last.into()), Spanned::new(span, value));
         Ok(())
+    }
+
+    /// Takes the file's choice of bands and rows out where overrides make another one, and says so: the keys of two choices
+    /// cannot stand beside each other, and no override can take a key out.
+    fn give_way(&mut self) {
+        const CHOICES: [&[&str]; 3] = [&["bands", "rows"], &["choose"], &["target_recall"]];
+        let Self { text, table, .. } = self;
+        let Some(DeValue::Table(lsh)) = table.get_mut().get_mut("lsh").map(Spanned::get_mut) else { return };
+        let is_override = |lsh: &DeTable<'_>, name: &str| {
+            lsh.get_key_value(name).is_some_and(|(key, _)| key.span().start > text.len())
+        };
+        let made = |keys: &&&[&str]| keys.iter().all(|key| is_override(lsh, key));
+        // Of several overrides none counts more than the others: that is an error.
+        let [keys] = CHOICES.iter().filter(made).collect::<Vec<_>>()[..] else { return };
+        for other in CHOICES.iter().filter(|other| *other != keys).flat_map(|other| other.iter()) {
+            if lsh.contains_key(*other) && !is_override(lsh, other) {
+                lsh.remove(*other);
+                let keys = keys.iter().map(|key| format!("lsh.{key}")).collect::<Vec<_>>().join(" and ");
+                tracing::warn!("`lsh.{other}` of the job file gives way to --set {keys}");
+            }
+        }
     }
 
     /// What serde said, with the place, the key and the nearest allowed word.

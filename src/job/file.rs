@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
 use super::{
-    BucketHash, DuplicateIds, Expand, Format, Keep, Method, OnError, ScoreBy, ShingleHash, Unit, Words,
+    BucketHash, DuplicateIds, Expand, Format, Keep, Method, OnError, References, ScoreBy, ShingleHash, Short,
+    Unit, Words,
 };
 use crate::error::Result;
 
@@ -67,6 +68,11 @@ pub struct Source {
     /// column that bears one of those names is written as a list: `["path"]`.
     /// Default: `oldid` for reuters, `path` for text, `row_number` for the others.
     pub id: Option<Names>,
+    /// How the bytes of the files stand for characters: `utf-8` (what is not valid is an error or a rejected document; of
+    /// Reuters stories it is read as Latin-1), `utf-8-lossy` (it becomes U+FFFD), `latin-1` (ISO 8859-1 as Python has it:
+    /// every byte is a character) or a label of the Encoding Standard, such as `windows-1252`, which it also calls `latin1`
+    /// and `iso-8859-1`. Not for parquet, whose texts are UTF-8. Default: `utf-8`.
+    pub encoding: Option<String>,
     /// What stands between the parts of an id of several columns.
     #[serde(default = "Source::id_separator")]
     pub id_separator: String,
@@ -83,6 +89,9 @@ pub struct Source {
     /// `reject` puts the row into the table `rejects`.
     #[serde(default)]
     pub on_error: OnError,
+    /// Reuters: `decode` makes of character references such as `&lt;` the characters that they stand for, `keep` leaves them.
+    /// Default: `decode`.
+    pub references: Option<References>,
     /// CSV: the character between fields.
     #[serde(default = "Source::delimiter")]
     pub delimiter: String,
@@ -117,7 +126,11 @@ impl Source {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Shingle {
-    /// Steps that the text goes through first, in this order: see [`Normalize`](super::Normalize).
+    /// Steps that the text goes through first, in this order: `lowercase`, `letters-only`, `remove-non-letters`,
+    /// `remove-newlines`, `collapse-whitespace`, `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`,
+    /// `digits-out`, `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`), `stop-words:list=WORDS` (spaces between
+    /// them), `stop-words:file=PATH` (UTF-8, one word a line; read when the job is), `spaces-to-underscores`,
+    /// `spaces-to-underscores:spaces-only` and `nfkc`. See [`Normalize`](super::Normalize).
     pub normalize: Vec<String>,
     /// `word` or `char`.
     pub unit: Unit,
@@ -131,6 +144,10 @@ pub struct Shingle {
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,
+    /// What becomes of a document of fewer words, or characters, than `size`: `reject` puts it into the table `rejects`,
+    /// `whole` makes all of it one shingle, and `empty` lets it have none, so that by their signatures all such documents are
+    /// alike. The last needs `score.by = "signature"`, and goes with neither `min_words` nor the hash `dictionary`.
+    pub short: Short,
 }
 
 impl Shingle {
@@ -151,6 +168,7 @@ impl Default for Shingle {
             separator: " ".into(),
             hash: ShingleHash::Xxh3,
             min_words: 0,
+            short: Short::Reject,
         }
     }
 }
@@ -168,11 +186,14 @@ pub struct Minhash {
     /// `linear`: what `a * x + b` is taken modulo: `"2^31-1"`, `"2^32-1"`, `"next-prime"` (the first prime above the
     /// number of distinct shingles, for the hash `dictionary`), or a prime under 2^32. Default: `"2^31-1"`.
     pub modulus: Option<Modulus>,
+    /// `linear`: a CSV file of this machine with the a and b of each permutation, a line `a,b` each, in place of those that
+    /// are drawn from `seed`; it is read when the job is. So signatures can be those of another program.
+    pub coefficients: Option<String>,
 }
 
 impl Default for Minhash {
     fn default() -> Self {
-        Self { permutations: 128, seed: 42, family: Family::MultiplyShift, modulus: None }
+        Self { permutations: 128, seed: 42, family: Family::MultiplyShift, modulus: None, coefficients: None }
     }
 }
 

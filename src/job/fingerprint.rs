@@ -6,8 +6,8 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    BucketHash, Csv, Family, InputFile, Job, Keep, Lsh, Minhash, OnError, Output, Score, Shingle, Source,
-    Words, file,
+    BucketHash, Csv, Encoding, Family, InputFile, Job, Keep, Lsh, Minhash, OnError, Output, References,
+    Score, Shingle, Short, Source, Words, file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
@@ -26,10 +26,22 @@ pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> String {
 fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     // Taken apart field by field, so that a new field does not compile until somebody has decided about it here.
     let Job { name: _, source, shingle, minhash, lsh, candidates, score, output, engine: _ } = job;
-    let Source { format, urls, id, id_separator, text, columns, duplicate_ids, on_error, csv } = source;
+    let Source {
+        format,
+        encoding,
+        urls,
+        id,
+        id_separator,
+        text,
+        columns,
+        duplicate_ids,
+        on_error,
+        csv,
+        references,
+    } = source;
     let Csv { delimiter, header, quote } = csv;
-    let Shingle { normalize, unit, words, size, separator, hash, min_words } = shingle;
-    let Minhash { permutations, seed, family } = minhash;
+    let Shingle { normalize, unit, words, size, separator, hash, min_words, short } = shingle;
+    let Minhash { permutations, seed, family, coefficients } = minhash;
     let Lsh { bands, rows, choice: _, bucket_hash, table_size, hot_bucket } = lsh;
     let Score { threshold, by, prefilter } = score;
     // Where a run ends early for `max_pairs` there are no rows, and where it does not, they are the same for any limit: so
@@ -59,6 +71,10 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (!columns.is_empty(), format!("columns {columns:?}")),
         (*hot_bucket != file::Lsh::HOT_BUCKET, format!("hot_bucket {hot_bucket}")),
         (*keep != Keep::default(), format!("keep {keep:?}")),
+        (*encoding != Encoding::Utf8, format!("encoding {encoding}")),
+        (*references != References::Decode, format!("references {references:?}")),
+        (*short != Short::Reject, format!("short {short:?}")),
+        (coefficients.is_some(), format!("coefficients {coefficients:?}")),
     ];
     for (_, line) in later.iter().filter(|(told, _)| *told) {
         lines.push_str(line);
@@ -97,14 +113,22 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 22] = [
+        let changes: [Change<Job>; 30] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
             ("columns", |j| j.source.columns.push("title".into())),
             ("on_error", |j| j.source.on_error = OnError::Reject),
+            ("encoding", |j| j.source.encoding = Encoding::Latin1),
+            ("another encoding", |j| j.source.encoding = "windows-1252".parse().unwrap()),
             ("delimiter", |j| j.source.csv.delimiter = b';'),
             ("normalize", |j| j.shingle.normalize.push(Normalize::Nfkc)),
+            ("stop words", |j| j.shingle.normalize.push(Normalize::StopWordList("a the".into()))),
+            ("other stop words", |j| j.shingle.normalize.push(Normalize::StopWordList("a an".into()))),
+            ("references", |j| j.source.references = References::Keep),
+            ("short", |j| j.shingle.short = Short::Whole),
+            ("coefficients", |j| j.minhash.coefficients = Some(vec![(1, 2); 128])),
+            ("other coefficients", |j| j.minhash.coefficients = Some(vec![(1, 3); 128])),
             ("size", |j| j.shingle.size += 1),
             ("seed", |j| j.minhash.seed += 1),
             ("bands", |j| j.lsh.bands += 1),

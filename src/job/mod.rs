@@ -4,19 +4,24 @@
 //! Stages take the section that bears their name.
 
 pub mod choose;
+mod coefficients;
 pub mod curve;
 mod document;
+mod encoding;
 pub mod file;
 mod fingerprint;
 mod normalize;
 mod prime;
 mod resolve;
 mod size;
+pub(crate) mod stop_words;
 
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::coefficients::Coefficients;
+pub use self::encoding::{Encoding, Label};
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub use self::prime::{is_prime, next_prime};
 pub use self::resolve::{DOCUMENTS_COLUMNS, MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS, resolve};
@@ -51,6 +56,9 @@ pub struct Job {
 pub struct Source {
     /// The format of the files.
     pub format: Format,
+    /// How the bytes of the files stand for characters; Parquet has its own answer.
+    #[serde(default)]
+    pub encoding: Encoding,
     /// Files, folders, globs or URLs; at least one.
     pub urls: Vec<String>,
     /// What identifies a document.
@@ -69,6 +77,20 @@ pub struct Source {
     pub on_error: OnError,
     /// How CSV files are written; other formats pass it over.
     pub csv: Csv,
+    /// What becomes of the character references of Reuters stories; other formats have none.
+    #[serde(default)]
+    pub references: References,
+}
+
+/// What becomes of the character references in SGML, such as `&lt;`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum References {
+    /// Each becomes the character that it stands for.
+    #[default]
+    Decode,
+    /// They stay as they are written.
+    Keep,
 }
 
 /// The formats that can be read.
@@ -149,6 +171,23 @@ pub struct Shingle {
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,
+    /// What becomes of a document of fewer units than `size`.
+    #[serde(default)]
+    pub short: Short,
+}
+
+/// What becomes of a document of fewer units than one shingle has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Short {
+    /// It goes to `rejects` as `too_short`.
+    #[default]
+    Reject,
+    /// All of its text is its one shingle.
+    Whole,
+    /// It has no shingle, and every value of its signature is 2^32 - 1: by their signatures all such documents are alike, also
+    /// those of which normalisation leaves nothing. Only where pairs are kept by their signatures.
+    Empty,
 }
 
 /// A step of text normalisation.
@@ -158,14 +197,26 @@ pub enum Normalize {
     Lowercase,
     /// Every run of characters that are not alphabetic becomes one space.
     LettersOnly,
+    /// Characters that are neither alphabetic nor white space leave, and nothing comes in their place: "don't" becomes "dont".
+    RemoveNonLetters,
+    /// The characters that end lines, `\n` and `\r`, leave, and nothing comes in their place.
+    RemoveNewlines,
     /// Every run of white space becomes one space, none at the ends.
     CollapseWhitespace,
+    /// Every run of white space becomes one space, also at the ends.
+    CollapseWhitespaceKeepEnds,
+    /// Every run of spaces (U+0020) becomes one space, also at the ends; other white space stays.
+    CollapseSpaces,
     /// Words made of digits alone leave.
     DigitsOut,
-    /// The stop words of a language (ISO 639-1 code) leave.
+    /// The stop words of a list that has a name leave: of a language (ISO 639-1 code), or `scikit-learn-en`.
     StopWords(String),
+    /// These stop words leave: lower-cased, sorted and each once, with a space between every two.
+    StopWordList(String),
     /// Every white-space character becomes an underscore.
     SpacesToUnderscores,
+    /// Every space (U+0020) becomes an underscore; other white space stays.
+    OnlySpacesToUnderscores,
     /// Unicode compatibility composition (NFKC).
     Nfkc,
 }
@@ -216,6 +267,9 @@ pub struct Minhash {
     pub seed: u64,
     /// How a permutation is computed.
     pub family: Family,
+    /// The a and b of each permutation of the linear family, in place of those that are drawn from the seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coefficients: Option<Vec<Coefficients>>,
 }
 
 impl Minhash {
@@ -239,6 +293,11 @@ impl Minhash {
                  the {} of `minhash.permutations`, and fewer than 2^32; \"2^31-1\" suits collections of any size",
                 self.permutations
             )));
+        }
+        // Other moduli are known when the job is resolved.
+        let fault = |of: &Vec<Coefficients>| coefficients::fault(of, self.permutations, Some(modulus));
+        if let Some(fault) = self.coefficients.as_ref().and_then(fault) {
+            return Err(Error::job(format!("`minhash.coefficients` {fault}; the modulus is {modulus}")));
         }
         Ok(Some((modulus, shingles)))
     }

@@ -7,39 +7,81 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Normalize;
 use super::document::nearest;
+use super::stop_words::{self, FILE, LIST, STEP as STOP_WORDS};
 use crate::error::{Error, Result};
 
-/// What begins the name of the step that takes a language.
-const STOP_WORDS: &str = "stop-words:";
-
 /// The steps that take nothing.
-const PLAIN: [Normalize; 6] = [
+const PLAIN: [Normalize; 11] = [
     Normalize::Lowercase,
     Normalize::LettersOnly,
+    Normalize::RemoveNonLetters,
+    Normalize::RemoveNewlines,
     Normalize::CollapseWhitespace,
+    Normalize::CollapseWhitespaceKeepEnds,
+    Normalize::CollapseSpaces,
     Normalize::DigitsOut,
     Normalize::SpacesToUnderscores,
+    Normalize::OnlySpacesToUnderscores,
     Normalize::Nfkc,
 ];
 
+/// What a list of the steps ends with.
+const WITH_WORDS: [&str; 3] = ["stop-words:LANGUAGE", "stop-words:list=WORDS", "stop-words:file=PATH"];
+
 impl Normalize {
-    /// The step's name, without its language.
+    /// The step's name, without its words.
     fn name(&self) -> &'static str {
         match self {
             Normalize::Lowercase => "lowercase",
             Normalize::LettersOnly => "letters-only",
+            Normalize::RemoveNonLetters => "remove-non-letters",
+            Normalize::RemoveNewlines => "remove-newlines",
             Normalize::CollapseWhitespace => "collapse-whitespace",
+            Normalize::CollapseWhitespaceKeepEnds => "collapse-whitespace:keep-ends",
+            Normalize::CollapseSpaces => "collapse-whitespace:spaces-only",
             Normalize::DigitsOut => "digits-out",
-            Normalize::StopWords(_) => "stop-words",
+            Normalize::StopWords(_) | Normalize::StopWordList(_) => "stop-words",
             Normalize::SpacesToUnderscores => "spaces-to-underscores",
+            Normalize::OnlySpacesToUnderscores => "spaces-to-underscores:spaces-only",
             Normalize::Nfkc => "nfkc",
         }
     }
+
+    /// Reads a step as a job file has it: by its name, or with the path of a file of stop words, which is read.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) for an unknown step, and for a file that cannot be read or is no list of words:
+    /// what follows the key's name.
+    pub(super) fn read(name: &str) -> Result<Self> {
+        match name.strip_prefix(STOP_WORDS).and_then(|list| list.strip_prefix(FILE)) {
+            Some(path) => stop_words::read(path).map(Normalize::StopWordList),
+            None => name.parse().map_err(|e| Error::job(format!("has a wrong step: {e}"))),
+        }
+    }
+
+    /// Whether the step takes words out.
+    pub fn takes_words(&self) -> bool {
+        self.takes_stop_words() || *self == Normalize::DigitsOut
+    }
+
+    /// Whether the step takes stop words out.
+    pub fn takes_stop_words(&self) -> bool {
+        matches!(self, Normalize::StopWords(_) | Normalize::StopWordList(_))
+    }
+
+    /// Whether white space becomes something else by the step, so that words which it kept apart become one.
+    pub fn joins_words(&self) -> bool {
+        matches!(
+            self,
+            Normalize::SpacesToUnderscores | Normalize::OnlySpacesToUnderscores | Normalize::RemoveNewlines
+        )
+    }
 }
 
-/// Reads a step's name, as in `lowercase` or `stop-words:en`.
+/// Reads a step's name, as in `lowercase`, `stop-words:en` or `stop-words:list=a an the`.
 ///
-/// A language is an ISO 639-1 code for which the `stop-words` crate has a list.
+/// A language is an ISO 639-1 code for which the `stop-words` crate has a list, or `scikit-learn-en`. Files are not read
+/// here: whoever parses a step may stand on another machine than the file.
 impl FromStr for Normalize {
     type Err = Error;
 
@@ -50,19 +92,32 @@ impl FromStr for Normalize {
         let Some(language) = name.strip_prefix(STOP_WORDS) else {
             let known = || PLAIN.iter().map(Normalize::name);
             let near = nearest(name, known()).map(|near| format!("; did you mean {near:?}?"));
-            let known: Vec<_> = known().chain(["stop-words:LANGUAGE"]).collect();
+            let known: Vec<_> = known().chain(WITH_WORDS).collect();
             return Err(Error::job(format!(
                 "unknown step {name:?}, expected one of {}{}",
                 known.join(", "),
                 near.unwrap_or_default()
             )));
         };
-        if languages().any(|known| known == language) {
+        if let Some(words) = language.strip_prefix(LIST) {
+            let list = stop_words::list(words.split_whitespace());
+            return list.map(Normalize::StopWordList).map_err(|e| {
+                Error::job(format!("{STOP_WORDS}{LIST} {e}: expected words with spaces between them"))
+            });
+        }
+        if language.starts_with(FILE) {
+            return Err(Error::job(format!(
+                "{name:?} names a file, which only `shingle.normalize` of a job file may do: expected \
+                 {STOP_WORDS}{LIST} and the words"
+            )));
+        }
+        if stop_words::names().any(|known| known == language) {
             return Ok(Normalize::StopWords(language.to_owned()));
         }
         Err(Error::job(format!(
-            "no stop words for the language {language:?}, expected one of {}",
-            languages().collect::<Vec<_>>().join(", ")
+            "no stop words for the language {language:?}, expected one of {}, or {LIST} and words with spaces between \
+             them, or {FILE} and the path of a file with one word a line",
+            stop_words::names().collect::<Vec<_>>().join(", ")
         )))
     }
 }
@@ -71,6 +126,7 @@ impl fmt::Display for Normalize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Normalize::StopWords(language) => write!(f, "{STOP_WORDS}{language}"),
+            Normalize::StopWordList(words) => write!(f, "{STOP_WORDS}{LIST}{words}"),
             plain => f.write_str(plain.name()),
         }
     }
@@ -88,11 +144,6 @@ impl<'de> Deserialize<'de> for Normalize {
     }
 }
 
-/// The ISO 639-1 codes with stop words, in their order.
-fn languages() -> impl Iterator<Item = &'static str> {
-    stop_words::available_languages().iter().copied().filter(|code| code.len() == 2)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,9 +151,23 @@ mod tests {
     #[test]
     fn names_go_both_ways() {
         let all = PLAIN.iter().map(|step| step.name().to_owned());
-        for name in all.chain(languages().map(|code| format!("stop-words:{code}"))) {
+        let lists = stop_words::names().map(|code| format!("stop-words:{code}"));
+        for name in all.chain(lists).chain(["stop-words:list=a the".to_owned()]) {
             assert_eq!(name.parse::<Normalize>().unwrap().to_string(), name);
         }
+        let list = "stop-words:list= The a  the".parse::<Normalize>().unwrap();
+        assert_eq!(list.to_string(), "stop-words:list=a the");
+    }
+
+    /// A step may be parsed on another machine than the one that has the file.
+    #[test]
+    fn only_job_files_read_files() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "the\na\n").unwrap();
+        let name = format!("stop-words:file={}", file.path().display());
+        assert_eq!(Normalize::read(&name).unwrap(), Normalize::StopWordList("a the".into()));
+        let said = name.parse::<Normalize>().unwrap_err().to_string();
+        assert!(said.contains("shingle.normalize") && said.contains("stop-words:list="), "{said}");
     }
 
     #[test]
@@ -112,11 +177,17 @@ mod tests {
             ("", "stop-words:LANGUAGE"),
             ("stop-words", "stop-words:LANGUAGE"),
             ("stop-words:xx", "de, "),
+            ("stop-words:xx", "scikit-learn-en"),
+            ("collapse-whitespace:keep-end", "did you mean \"collapse-whitespace:keep-ends\""),
             ("stop-words:EN", "en"),
             ("stop-words:", "en"),
         ] {
             let said = name.parse::<Normalize>().unwrap_err().to_string();
             assert!(said.contains(hint) && said.contains("expected one of"), "{name}: {said}");
+        }
+        for name in ["stop-words:list=", "stop-words:list=a,b"] {
+            let said = name.parse::<Normalize>().unwrap_err().to_string();
+            assert!(said.contains("expected words with spaces between them"), "{said}");
         }
     }
 }

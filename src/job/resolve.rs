@@ -5,8 +5,9 @@ use std::path::Path;
 use super::document::Document;
 use super::file::{self, Choose, File, Names};
 use super::{
-    Candidates, Choice, Cluster, Csv, Engine, Family, Format, Id, Job, Lsh, Method, Minhash, Modulus,
-    Normalize, Output, Score, Shingle, ShingleHash, Source, Unit, choose, is_prime, parse_size,
+    Candidates, Choice, Cluster, Coefficients, Csv, Encoding, Engine, Family, Format, Id, Job, Lsh, Method,
+    Minhash, Modulus, Normalize, Output, Score, ScoreBy, Shingle, ShingleHash, Short, Source, Unit, choose,
+    coefficients, is_prime, parse_size,
 };
 use crate::address;
 use crate::error::{Error, Result};
@@ -21,7 +22,8 @@ pub const MAX_THREADS: usize = 1_024;
 const MAX_SECONDS: u64 = 365 * 24 * 3600;
 
 impl Job {
-    /// Reads the job file at `path`, puts `sets` (each `KEY=VALUE`) over it and resolves it. Reads no data.
+    /// Reads the job file at `path`, puts `sets` (each `KEY=VALUE`) over it and resolves it. Reads no data but the small
+    /// files that the job names for its settings, such as a list of stop words.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed
@@ -62,6 +64,7 @@ fn checked(job: &Job) -> Checked<()> {
         separator: shingle.separator.clone(),
         hash: shingle.hash,
         min_words: shingle.min_words,
+        short: shingle.short,
     })?;
     let (family, modulus) = match minhash.family {
         Family::MultiplyShift => (file::Family::MultiplyShift, None),
@@ -76,9 +79,13 @@ fn checked(job: &Job) -> Checked<()> {
             (file::Family::Linear, Some(modulus))
         }
     };
-    let Minhash { permutations, seed, family: _ } = *minhash;
-    minhash_of(file::Minhash { permutations, seed, family, modulus }, shingle.hash)?;
+    let Minhash { permutations, seed, ref coefficients, .. } = *minhash;
+    // The coefficients were read when the job was resolved, and are looked at as they are.
+    let resolved =
+        minhash_of(file::Minhash { permutations, seed, family, modulus, coefficients: None }, shingle.hash)?;
+    coefficients_of(coefficients.as_deref(), permutations, resolved.family)?;
     score_of(&file::Score { threshold: score.threshold, by: score.by, prefilter: score.prefilter })?;
+    short_of(shingle, score)?;
     let lsh = file::Lsh {
         bands: Some(lsh.bands),
         rows: Some(lsh.rows),
@@ -90,6 +97,14 @@ fn checked(job: &Job) -> Checked<()> {
     };
     lsh_of(&lsh, permutations, score.threshold, candidates.method)?;
     Ok(())
+}
+
+/// What an error says, and why.
+fn with_cause(error: &Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
+    }
 }
 
 /// The job that `file` describes: defaults filled in, every rule checked, bands and rows chosen.
@@ -118,6 +133,7 @@ fn job(file: File) -> Checked<Job> {
     let shingle = shingle_of(shingle)?;
     let minhash = minhash_of(minhash, shingle.hash)?;
     let score = score_of(&score)?;
+    short_of(&shingle, &score)?;
     let candidates = Candidates { method: candidates.method };
     let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
     let output = output_of(output, &source)?;
@@ -132,6 +148,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
     for url in &urls {
         address::check(url).or_else(|said| wrong("source.url", said))?;
     }
+    let encoding = encoding_of(format, source.encoding.as_deref())?;
     let id = match source.id {
         Some(Names::One(word)) if word == "row_number" => Id::RowNumber,
         Some(Names::One(word)) if word == "path" && format == Format::Text => Id::Path,
@@ -178,11 +195,21 @@ fn source_of(source: file::Source) -> Checked<Source> {
         header: source.header,
         quote: ascii("source.quote", &source.quote)?,
     };
+    let references = match source.references {
+        Some(_) if format != Format::Reuters => {
+            return wrong(
+                "source.references",
+                "is set, and only the format reuters has references: leave the key out",
+            );
+        }
+        references => references.unwrap_or_default(),
+    };
     if csv.delimiter == csv.quote {
         return wrong("source.quote", "is the same character as `source.delimiter`");
     }
     Ok(Source {
         format,
+        encoding,
         urls,
         id,
         id_separator: source.id_separator,
@@ -191,7 +218,20 @@ fn source_of(source: file::Source) -> Checked<Source> {
         duplicate_ids: source.duplicate_ids,
         on_error: source.on_error,
         csv,
+        references,
     })
+}
+
+fn encoding_of(format: Format, encoding: Option<&str>) -> Checked<Encoding> {
+    const KEY: &str = "source.encoding";
+    match encoding {
+        None => Ok(Encoding::Utf8),
+        Some(_) if format == Format::Parquet => wrong(
+            KEY,
+            "is set, and Parquet files hold their texts as UTF-8, whoever wrote them: leave the key out",
+        ),
+        Some(name) => name.parse().or_else(|e| wrong(KEY, format!("is {e}"))),
+    }
 }
 
 /// The columns that `documents` carries: none bears the name of one of its own or comes twice, also not in other letters'
@@ -245,9 +285,9 @@ fn ascii(key: &'static str, text: &str) -> Checked<u8> {
 fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
     let mut normalize = Vec::with_capacity(shingle.normalize.len());
     for name in &shingle.normalize {
-        match name.parse::<Normalize>() {
+        match Normalize::read(name) {
             Ok(step) => normalize.push(step),
-            Err(e) => return wrong("shingle.normalize", format!("has a wrong step: {e}")),
+            Err(e) => return wrong("shingle.normalize", with_cause(&e)),
         }
     }
     let size = shingle.size.unwrap_or(match shingle.unit {
@@ -260,8 +300,35 @@ fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
             format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}"),
         );
     }
-    let file::Shingle { unit, words, separator, hash, min_words, .. } = shingle;
-    Ok(Shingle { normalize, unit, words, size, separator, hash, min_words })
+    let file::Shingle { unit, words, separator, hash, min_words, short, .. } = shingle;
+    Ok(Shingle { normalize, unit, words, size, separator, hash, min_words, short })
+}
+
+/// Whether documents without shingles can be compared as the rest of the job says.
+fn short_of(shingle: &Shingle, score: &Score) -> Checked<()> {
+    const KEY: &str = "shingle.short";
+    if shingle.short != Short::Empty {
+        return Ok(());
+    }
+    if score.by != ScoreBy::Signature {
+        return wrong(
+            KEY,
+            "is \"empty\", and two documents without shingles have no similarity but that of their signatures: it needs score.by = \"signature\"",
+        );
+    }
+    if shingle.min_words > 0 {
+        return wrong(
+            KEY,
+            "is \"empty\", which keeps short documents, beside `shingle.min_words`, which rejects them: take one of the two out",
+        );
+    }
+    if shingle.hash == ShingleHash::Dictionary {
+        return wrong(
+            KEY,
+            "is \"empty\" beside shingle.hash = \"dictionary\", which numbers the documents' shingles: expected another hash, or \"reject\" or \"whole\"",
+        );
+    }
+    Ok(())
 }
 
 fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
@@ -291,7 +358,29 @@ fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
             ),
         );
     }
-    Ok(Minhash { permutations, seed: minhash.seed, family })
+    let coefficients = match minhash.coefficients {
+        None => None,
+        Some(path) => match coefficients::read(&path) {
+            Ok(read) => Some(read),
+            Err(e) => return wrong("minhash.coefficients", with_cause(&e)),
+        },
+    };
+    coefficients_of(coefficients.as_deref(), permutations, family)?;
+    Ok(Minhash { permutations, seed: minhash.seed, family, coefficients })
+}
+
+/// Whether these coefficients fit the permutations and the family.
+fn coefficients_of(of: Option<&[Coefficients]>, permutations: usize, family: Family) -> Checked<()> {
+    const KEY: &str = "minhash.coefficients";
+    let Some(of) = of else { return Ok(()) };
+    let modulus = match family {
+        Family::Linear(Modulus::Is(modulus)) => Some(modulus),
+        Family::Linear(Modulus::NextPrime) => None,
+        Family::MultiplyShift | Family::OnePermutation => {
+            return wrong(KEY, "stands without `minhash.family = \"linear\"`, which alone has them");
+        }
+    };
+    coefficients::fault(of, permutations, modulus).map_or(Ok(()), |fault| wrong(KEY, fault))
 }
 
 const MERSENNE_31: u64 = (1 << 31) - 1;

@@ -44,14 +44,14 @@ pub(super) async fn sketches(steps: &Steps<'_>, job: &Job, documents: DataFrame)
         ShingleHash::Dictionary => {
             let (cuts, numbers) = (steps.table(WorkTable::Cuts)?, steps.table(WorkTable::Numbers)?);
             let numbered = stage::dictionary::numbered(cuts, numbers)?;
-            (stage::shingles::measured(numbered)?, Some(steps.rows(Table::Dictionary)))
+            (stage::shingles::measured(numbered, &job.shingle)?, Some(steps.rows(Table::Dictionary)))
         }
         _ => {
             let documents = first_of_each_id(steps, job, documents)?;
             (stage::shingles::shingles(documents, &job.shingle)?, None)
         }
     };
-    let signatures = stage::signatures::signatures(shingles, &job.minhash, dictionary)?;
+    let signatures = stage::signatures::signatures(shingles, job, dictionary)?;
     let bands = stage::bands::bands(signatures, &job.lsh)?;
     let bytes = steps.bytes(WorkTable::Cuts) + steps.bytes(WorkTable::Numbers);
     steps.run(Step::Sketches, bytes, vec![bands]).await

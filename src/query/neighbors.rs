@@ -79,9 +79,11 @@ impl Neighbor {
         Some(Self {
             id,
             estimate: minhash_similarity(&a.signature, signature)?,
-            jaccard: shared.map(|shared| jaccard_of(shared, len_a, len_b)),
-            containment_a: shared.map(|shared| containment_of(shared, len_a)),
-            containment_b: shared.map(|shared| containment_of(shared, len_b)),
+            // Two empty sets are the same set, and an empty one is part of every other.
+            jaccard: shared
+                .map(|shared| if len_a + len_b == 0 { 1.0 } else { jaccard_of(shared, len_a, len_b) }),
+            containment_a: shared.map(|shared| if len_a == 0 { 1.0 } else { containment_of(shared, len_a) }),
+            containment_b: shared.map(|shared| if len_b == 0 { 1.0 } else { containment_of(shared, len_b) }),
             shared,
             shingles_a: len_a,
             shingles_b: len_b,

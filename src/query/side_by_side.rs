@@ -328,7 +328,7 @@ fn beside(a: &[Line], b: &[Line], width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{ShingleHash, Words};
+    use crate::job::{ShingleHash, Short, Words};
 
     fn lines(a: &str, b: &str, width: usize, mark: Mark) -> Vec<String> {
         let shingle = Shingle {
@@ -338,6 +338,7 @@ mod tests {
             size: 2,
             separator: " ".into(),
             hash: ShingleHash::Xxh3,
+            short: Short::Reject,
             min_words: 0,
         };
         let layout = side_by_side(["a", "b"], [a, b], View { width, mark, shingle: &shingle });

@@ -11,7 +11,7 @@ use futures::TryStreamExt;
 use super::again::{Again, comparable};
 use super::{Finished, Id};
 use crate::error::{Error, Result};
-use crate::job::{Family, Job, ShingleHash};
+use crate::job::{Family, Job, ShingleHash, Short};
 use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
 use crate::udf::linear::{self, Linear};
@@ -82,7 +82,9 @@ pub async fn of_text(finished: &Finished, job: &Job, text: &str) -> Result<Optio
         }
     };
     if set.is_empty() {
-        return Ok(None);
+        let signature = vec![u32::MAX; job.minhash.permutations];
+        let empty = Sketch { shingles: Some(set), shingle_count: 0, signature };
+        return Ok((job.shingle.short == Short::Empty).then_some(empty));
     }
     let dictionary = finished.manifest().tables.get(Table::Dictionary.name()).map(|table| table.rows);
     let signature = signature(&set, known, job, dictionary)?;
@@ -139,7 +141,11 @@ fn signature(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> R
         minhash(set, &Permutations::new(by.permutations, by.seed), &mut signature);
         return Ok(signature);
     };
-    let functions = Linear::new(by.permutations, by.seed, modulus, draws).ok_or_else(|| {
+    let functions = match &by.coefficients {
+        Some(given) => Linear::of(given, modulus),
+        None => Linear::new(by.permutations, by.seed, modulus, draws),
+    };
+    let functions = functions.ok_or_else(|| {
         Error::bug(format!("no linear functions modulo {modulus} can be drawn from {draws}"))
     })?;
     linear::minhash(set, &functions, &mut signature);

@@ -36,7 +36,7 @@ pub(super) async fn stage(step: Step, before: DataFrame, job: &Job) -> Result<Da
                 ShingleHash::Dictionary => Some(entries(before.clone()).await?),
                 ShingleHash::Xxh3 | ShingleHash::Crc32 | ShingleHash::Sha256Mod31 => None,
             };
-            stage::signatures::signatures(before, &job.minhash, dictionary)
+            stage::signatures::signatures(before, job, dictionary)
         }
         Step::Bands => stage::bands::bands(before, &job.lsh),
     }

@@ -54,7 +54,10 @@ impl Batch {
 
     /// The story at `position` of its file.
     pub fn push_story(&mut self, file: &FileToParse, position: u64, story: &Story) -> Result<()> {
-        let defect = story.truncated.then_some("truncated");
+        let defect = match story.truncated {
+            true => Some("truncated"),
+            false => story.defect,
+        };
         self.push(file, position, &story.parts(), defect)
     }
 

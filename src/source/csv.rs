@@ -8,6 +8,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::bytes::{Chunks, decompressed, start};
 use super::columns::{Values, column, missing, needed};
+use super::decode::decoded;
 use super::listing::File;
 use super::number_rows::value_name;
 use super::parse_files::ParsedTable;
@@ -32,7 +33,7 @@ pub(super) async fn table(
     files: &[Arc<File>],
 ) -> Result<(ParsedTable, Values)> {
     let heads: Vec<Head> = stream::iter(files.iter().cloned())
-        .map(|file| head(ctx, file, source.csv))
+        .map(|file| head(ctx, file, source))
         .buffered(CONCURRENT_HEADS)
         .try_collect()
         .await?;
@@ -60,8 +61,13 @@ pub(super) async fn table(
     }
     let names = needed(source).into_iter().enumerate();
     let values = names.map(|(i, name)| (name.to_owned(), column(value_name(i)))).collect();
-    let parser =
-        Parser::Csv { csv: source.csv, columns: first.columns.len(), wanted, on_error: source.on_error };
+    let parser = Parser::Csv {
+        encoding: source.encoding,
+        csv: source.csv,
+        columns: first.columns.len(),
+        wanted,
+        on_error: source.on_error,
+    };
     let full = heads.into_iter().filter(|head| head.has_rows).map(|head| head.file).collect();
     Ok((ParsedTable::new(parser, full), values))
 }
@@ -78,9 +84,11 @@ struct Head {
     has_rows: bool,
 }
 
-async fn head(ctx: &SessionContext, file: Arc<File>, csv: job::Csv) -> Result<Head> {
+async fn head(ctx: &SessionContext, file: Arc<File>, source: &job::Source) -> Result<Head> {
+    let csv = source.csv;
     let store = ctx.runtime_env().object_store(&file.store)?;
-    let mut chunks = decompressed(store.as_ref(), &file.to_parse()).await?;
+    let chunks = decompressed(store.as_ref(), &file.to_parse()).await?;
+    let mut chunks = decoded(chunks, source.encoding);
     let (fields, has_rows) =
         first(&mut chunks, csv).await.context(|| format!("the start of {} cannot be read", file.path))?;
     let columns = if csv.header {
@@ -88,7 +96,7 @@ async fn head(ctx: &SessionContext, file: Arc<File>, csv: job::Csv) -> Result<He
             .into_iter()
             .map(|name| {
                 String::from_utf8(name).map_err(|_| {
-                    Error::input(format!("the header of {} is not UTF-8: convert the file", file.path))
+                    Error::input(format!("the header of {} {}", file.path, source.encoding.complaint()))
                 })
             })
             .collect::<Result<_>>()?

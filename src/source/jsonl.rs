@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use super::bytes::{decompressed, start};
 use super::columns::{Values, column, missing, needed};
+use super::decode::decoded;
 use super::json_line::{JsonValue, Lines, ValueKind};
 use super::listing::File;
 use super::number_rows::value_name;
@@ -44,7 +45,7 @@ pub(super) async fn table(
     files: &[Arc<File>],
 ) -> Result<(ParsedTable, Values)> {
     let samples: Vec<Sample> = stream::iter(files.iter().cloned())
-        .map(|file| sample(ctx, file, source.on_error))
+        .map(|file| sample(ctx, file, source))
         .buffered(CONCURRENT_SAMPLES)
         .try_collect()
         .await?;
@@ -74,7 +75,13 @@ pub(super) async fn table(
         values.push((name.to_owned(), column(value_name(i))));
     }
     let full = samples.into_iter().filter(|sample| sample.has_rows).map(|sample| sample.file).collect();
-    Ok((ParsedTable::new(Parser::JsonLines { wanted, on_error: source.on_error }, full), values))
+    Ok((
+        ParsedTable::new(
+            Parser::JsonLines { encoding: source.encoding, wanted, on_error: source.on_error },
+            full,
+        ),
+        values,
+    ))
 }
 
 /// What the first rows of a file tell.
@@ -84,12 +91,13 @@ struct Sample {
     has_rows: bool,
 }
 
-async fn sample(ctx: &SessionContext, file: Arc<File>, on_error: OnError) -> Result<Sample> {
+async fn sample(ctx: &SessionContext, file: Arc<File>, source: &job::Source) -> Result<Sample> {
     let store = ctx.runtime_env().object_store(&file.store)?;
     let failed = || format!("the start of {} cannot be read", file.path);
-    let mut chunks = decompressed(store.as_ref(), &file.to_parse()).await?;
+    let chunks = decompressed(store.as_ref(), &file.to_parse()).await?;
+    let mut chunks = decoded(chunks, source.encoding);
     let mut chunk = start(&mut chunks).await.context(failed)?;
-    let mut rows = Rows { shape: Shape::default(), count: 0, path: &file.path, on_error };
+    let mut rows = Rows { shape: Shape::default(), count: 0, path: &file.path, source };
     let mut lines = Lines::default();
     let mut read = chunk.len();
     while rows.count < SAMPLE_ROWS && (read < SAMPLE_BYTES || rows.count == 0) {
@@ -117,7 +125,7 @@ struct Rows<'a> {
     shape: Shape,
     count: usize,
     path: &'a str,
-    on_error: OnError,
+    source: &'a job::Source,
 }
 
 impl Rows<'_> {
@@ -126,7 +134,7 @@ impl Rows<'_> {
             return Ok(());
         }
         self.count += 1;
-        let text = std::str::from_utf8(line).map_err(|_| "is not UTF-8: convert the file".to_owned());
+        let text = std::str::from_utf8(line).map_err(|_| self.source.encoding.complaint());
         let wrong = match text.map(|text| self.shape.see_row(text)) {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) if error.is_data() => "is no JSON object: each line must be one".to_owned(),
@@ -140,7 +148,7 @@ impl Rows<'_> {
             }
             Err(wrong) => wrong,
         };
-        match self.on_error {
+        match self.source.on_error {
             OnError::Error => Err(Error::input(format!("{} line {number} {wrong}", self.path))),
             // The reading puts it into the rejects.
             OnError::Reject => Ok(()),

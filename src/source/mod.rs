@@ -3,14 +3,15 @@
 //! `listing` finds the files, on disks through `walk`. Parquet is read by the engine's own reader (`parquet`, over `scan`)
 //! under [`NumberRows`], which says of each row where it stood (`numbering`). All other formats are read by [`ParseFiles`],
 //! of whose batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`,
-//! `json_line`, `sgml`, `text`). All of them read the files as they were listed, or not at all (`pin`). `columns` makes of
-//! every format the same columns.
+//! `json_line`, `sgml`, `text`), in UTF-8 (`decode`). All of them read the files as they were listed, or not at all (`pin`).
+//! `columns` makes of every format the same columns.
 
 mod batch;
 mod bytes;
 mod chunks;
 mod columns;
 mod csv;
+mod decode;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -70,7 +71,7 @@ pub struct Documents {
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
     /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
     /// | `text` | Utf8View, nullable | null where there is none |
-    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` (a text in another encoding), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is no text) |
+    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` or `invalid_encoding` (a text in another encoding than the job says), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is no text) |
     /// | [`carried`](crate::schema::carried)`(0)`, .. | those of `types`, nullable | the columns that the job carries |
     pub frame: DataFrame,
     /// The types that the source gives to the tables' columns.

@@ -125,7 +125,8 @@ pub(super) fn reuters(source: &job::Source, files: &[Arc<File>]) -> Result<(Pars
         Ok((name.to_owned(), column(value_name(place))))
     };
     let values = needed(source).into_iter().map(value).collect::<Result<Values>>()?;
-    Ok((ParsedTable::new(Parser::Reuters, files.to_vec()), values))
+    let parser = Parser::Reuters { encoding: source.encoding, references: source.references };
+    Ok((ParsedTable::new(parser, files.to_vec()), values))
 }
 
 /// The table of text files, and the job's column in it.
@@ -141,7 +142,7 @@ pub(super) fn texts(source: &job::Source, files: &[Arc<File>]) -> Result<(Parsed
     }
     // Whatever the job calls it, a file has one text.
     let values = source.text.iter().take(1).map(|name| (name.clone(), column(value_name(0)))).collect();
-    Ok((ParsedTable::new(Parser::Text, files.to_vec()), values))
+    Ok((ParsedTable::new(Parser::Text { encoding: source.encoding }, files.to_vec()), values))
 }
 
 #[async_trait]

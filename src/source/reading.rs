@@ -12,6 +12,7 @@ use futures::stream::TryStreamExt;
 
 use super::batch::Batch;
 use super::bytes::{Chunks, decompressed, start, stored};
+use super::decode::decoded;
 use super::json_line::{Lines, Unusable, Wanted};
 use super::records::{End, Keep, Records};
 use super::selection::{RowSet, too_few};
@@ -19,7 +20,7 @@ use super::sgml::Stories;
 use super::text;
 use super::to_parse::{FileToParse, Parser};
 use crate::error::{Context, Error, Result};
-use crate::job::OnError;
+use crate::job::{Encoding, OnError};
 
 /// The reading of one partition's files.
 pub(super) struct Reading {
@@ -36,6 +37,7 @@ pub(super) struct Reading {
 /// The file that is being read.
 struct Open {
     file: FileToParse,
+    encoding: Encoding,
     chunks: Chunks,
     /// Bytes that have come and are not read yet.
     chunk: Bytes,
@@ -113,19 +115,20 @@ impl Reading {
             return Err(Error::bug(format!("file {index} of {} was asked for", self.files.len())));
         };
         let store = self.context.runtime_env().object_store(ObjectStoreUrl::parse(&file.store)?)?;
+        let encoding = self.parser.encoding();
         let content = match &self.parser {
-            Parser::Text => {
-                let bytes = whole(stored(store.as_ref(), &file).await?)
+            Parser::Text { .. } => {
+                let bytes = whole(decoded(stored(store.as_ref(), &file).await?, encoding))
                     .await
                     .context(|| format!("reading {} failed", file.source))?;
                 match text::document(bytes) {
-                    Ok(text) => self.batch.push_text(&file, text)?,
-                    Err(defect) => self.batch.push(&file, 0, &[None], Some(defect))?,
+                    Some(text) => self.batch.push_text(&file, text)?,
+                    None => self.batch.push(&file, 0, &[None], Some(encoding.defect()))?,
                 }
                 return Ok(());
             }
-            Parser::Reuters => Content::Stories(Stories::default()),
-            Parser::Csv { csv, columns, wanted, on_error } => {
+            Parser::Reuters { references, .. } => Content::Stories(Stories::of(encoding, *references)),
+            Parser::Csv { csv, columns, wanted, on_error, .. } => {
                 let mut places = vec![None; *columns];
                 for (value, column) in wanted.iter().enumerate() {
                     if let Some(place) = places.get_mut(*column) {
@@ -139,21 +142,22 @@ impl Reading {
                     on_error: *on_error,
                 }
             }
-            Parser::JsonLines { wanted, on_error } => {
+            Parser::JsonLines { wanted, on_error, .. } => {
                 Content::Lines { lines: Lines::default(), wanted: Wanted::new(wanted), on_error: *on_error }
             }
         };
-        let mut chunks = match content {
+        let chunks = match content {
             Content::Stories(_) => stored(store.as_ref(), &file).await?,
             Content::Records { .. } | Content::Lines { .. } => decompressed(store.as_ref(), &file).await?,
         };
+        let mut chunks = decoded(chunks, encoding);
         let chunk = match content {
             Content::Stories(_) => Bytes::new(),
             Content::Records { .. } | Content::Lines { .. } => {
                 start(&mut chunks).await.context(|| format!("the start of {} cannot be read", file.source))?
             }
         };
-        self.open = Some(Open { file, chunks, chunk, content, count: 0, unusable: 0 });
+        self.open = Some(Open { file, encoding, chunks, chunk, content, count: 0, unusable: 0 });
         Ok(())
     }
 }
@@ -294,7 +298,7 @@ impl Open {
         });
         let wrong = match (wrong, values.collect::<Result<Vec<_>, _>>()) {
             (Some(wrong), _) => wrong,
-            (None, Err(_)) => ("invalid_utf8", line, "is not UTF-8: convert the file".to_owned()),
+            (None, Err(_)) => (self.encoding.defect(), line, self.encoding.complaint()),
             (None, Ok(values)) => {
                 if self.file.wants(self.count) {
                     batch.push(&self.file, self.count, &values, None)?;
@@ -324,7 +328,7 @@ impl Open {
                 return Ok(());
             }
             Err(Unusable::Malformed(said)) => ("malformed", said),
-            Err(Unusable::NotUtf8) => ("invalid_utf8", "is not UTF-8: convert the file".to_owned()),
+            Err(Unusable::NotUtf8) => (self.encoding.defect(), self.encoding.complaint()),
         };
         let (on_error, wrong) = (*on_error, (defect, lines.line(), said));
         let values = wanted.len();

@@ -4,6 +4,11 @@
 //! Lewis, 1997, section VI) has it. This is a reader of that layout and no SGML parser: there are no DTDs, no nested stories, and `<` in
 //! text is written `&lt;`.
 
+use std::borrow::Cow;
+
+use super::text::INVALID;
+use crate::job::{Encoding, References};
+
 /// A story. A part that is not there is none.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Story {
@@ -18,6 +23,8 @@ pub(super) struct Story {
     pub body: Option<String>,
     /// The file or the next story began before this one ended; its last part may be cut.
     pub truncated: bool,
+    /// Why the story cannot be compared, where its bytes are not what the job says.
+    pub defect: Option<&'static str>,
 }
 
 impl Story {
@@ -44,9 +51,18 @@ pub(super) struct Stories {
     searched: usize,
     /// Whether `pending` starts with a story.
     inside: bool,
+    /// What a story with an [`INVALID`] byte gets as its defect; none where such bytes are Latin-1.
+    defect: Option<&'static str>,
+    references: References,
 }
 
 impl Stories {
+    /// The stories of files whose bytes were of this encoding and have been decoded.
+    pub fn of(encoding: Encoding, references: References) -> Self {
+        let defect = (encoding != Encoding::Utf8).then(|| encoding.defect());
+        Self { defect, references, ..Self::default() }
+    }
+
     /// More bytes of the file.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
@@ -81,13 +97,13 @@ impl Stories {
                 at += found;
                 let rest = &self.pending[at..];
                 if is_tag(rest, CLOSE) {
-                    let story = parse(&self.pending[self.taken..at], false);
+                    let story = self.story(at, false);
                     self.give(at + CLOSE.len());
                     return Some(story);
                 }
                 // Without this, a lost end tag would make two stories one.
                 if is_tag(rest, OPEN) {
-                    let story = parse(&self.pending[self.taken..at], true);
+                    let story = self.story(at, true);
                     self.give(at);
                     return Some(story);
                 }
@@ -108,9 +124,16 @@ impl Stories {
         if !self.inside {
             return None;
         }
-        let story = parse(&self.pending[self.taken..], true);
+        let story = self.story(self.pending.len(), true);
         self.give(self.pending.len());
         Some(story)
+    }
+
+    /// The story that ends before `end`.
+    fn story(&self, end: usize, truncated: bool) -> Story {
+        let bytes = &self.pending[self.taken..end];
+        let defect = self.defect.filter(|_| bytes.contains(&INVALID));
+        Story { defect, ..parse(bytes, truncated, self.references) }
     }
 
     fn give(&mut self, end: usize) {
@@ -145,23 +168,25 @@ fn find_tag(bytes: &[u8], from: usize, open: &[u8]) -> Option<usize> {
 }
 
 /// The story in `bytes`, which start with its tag and end before its end tag.
-fn parse(bytes: &[u8], truncated: bool) -> Story {
+fn parse(bytes: &[u8], truncated: bool, references: References) -> Story {
+    let text = |bytes: &[u8]| text(bytes, references);
     let head = bytes.iter().position(|byte| *byte == b'>').unwrap_or(bytes.len());
     let (tag, rest) = bytes.split_at(head);
     Story {
-        oldid: attribute(tag, b"OLDID"),
-        newid: attribute(tag, b"NEWID"),
+        oldid: attribute(tag, b"OLDID").map(text),
+        newid: attribute(tag, b"NEWID").map(text),
         date: element(rest, b"<DATE").map(text),
-        topics: element(rest, b"<TOPICS").map(items),
-        places: element(rest, b"<PLACES").map(items),
+        topics: element(rest, b"<TOPICS").map(|list| items(list, text)),
+        places: element(rest, b"<PLACES").map(|list| items(list, text)),
         title: element(rest, b"<TITLE").map(text),
         body: element(rest, b"<BODY").map(text),
         truncated,
+        defect: None,
     }
 }
 
 /// The value of a tag's attribute, with or without quotes around it.
-fn attribute(tag: &[u8], name: &[u8]) -> Option<String> {
+fn attribute<'a>(tag: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let mut at = 0;
     while at + name.len() < tag.len() {
         let starts = tag[at].is_ascii_whitespace() && starts_with(&tag[at + 1..], name);
@@ -179,7 +204,7 @@ fn attribute(tag: &[u8], name: &[u8]) -> Option<String> {
             }
             _ => value.split(|byte| byte.is_ascii_whitespace()).next(),
         };
-        return value.map(text);
+        return value;
     }
     None
 }
@@ -211,7 +236,7 @@ fn end_tag(bytes: &[u8], name: &[u8]) -> Option<usize> {
 
 /// `<D>a</D><D>b</D>` -> `a,b`. An item whose end tag is missing ends where the next one starts: each byte is in one item
 /// at most.
-fn items(bytes: &[u8]) -> String {
+fn items(bytes: &[u8], text: impl Fn(&[u8]) -> String) -> String {
     let mut joined = String::new();
     let mut first = true;
     let mut next = find_tag(bytes, 0, b"<D");
@@ -228,14 +253,18 @@ fn items(bytes: &[u8]) -> String {
     joined
 }
 
-/// `bytes` as text, character references decoded.
+/// `bytes` as text, character references as the job has them.
 ///
 /// Bytes that are not UTF-8 are Latin-1, each part of a story for itself: the collection is ASCII but for a handful of
 /// stray bytes, and Latin-1 loses none.
-fn text(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => decode(text),
-        Err(_) => decode(&bytes.iter().map(|byte| char::from(*byte)).collect::<String>()),
+fn text(bytes: &[u8], references: References) -> String {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(bytes.iter().map(|byte| char::from(*byte)).collect()),
+    };
+    match references {
+        References::Decode => decode(&text),
+        References::Keep => text.into_owned(),
     }
 }
 
@@ -311,6 +340,7 @@ mod tests {
                 title: some("COCOA & GOLD"),
                 body: some("Prices < 5 & &bogus; A\nReuter\n\u{3}"),
                 truncated: false,
+                defect: None,
             },
             Story { oldid: some("5545"), newid: some("2"), ..Story::default() },
         ]

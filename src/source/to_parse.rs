@@ -8,17 +8,27 @@ use super::json_line::JsonValue;
 use super::pin::Pin;
 use super::selection::RowSet;
 use super::sgml::Story;
-use crate::job::{Csv, OnError};
+use crate::job::{Csv, Encoding, OnError, References};
 
 /// The formats that [`ParseFiles`](super::ParseFiles) reads, and what it must know of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Parser {
     /// Stories of Reuters-21578; values `oldid`, `newid`, `date`, `topics`, `places`, `title`, `body`.
-    Reuters,
+    Reuters {
+        /// How the files are encoded.
+        encoding: Encoding,
+        /// What becomes of character references.
+        references: References,
+    },
     /// A document a file; one value, the file's text.
-    Text,
+    Text {
+        /// How the files are encoded.
+        encoding: Encoding,
+    },
     /// A document a record.
     Csv {
+        /// How the files are encoded.
+        encoding: Encoding,
         /// How the files are written.
         csv: Csv,
         /// How many columns they have.
@@ -30,6 +40,8 @@ pub enum Parser {
     },
     /// A document a line.
     JsonLines {
+        /// How the files are encoded.
+        encoding: Encoding,
         /// The values.
         wanted: Vec<JsonValue>,
         /// What happens to a line that cannot be read.
@@ -41,17 +53,27 @@ impl Parser {
     /// How many values a row has.
     pub(super) fn values(&self) -> usize {
         match self {
-            Parser::Reuters => Story::COLUMNS.len(),
-            Parser::Text => 1,
+            Parser::Reuters { .. } => Story::COLUMNS.len(),
+            Parser::Text { .. } => 1,
             Parser::Csv { wanted, .. } => wanted.len(),
             Parser::JsonLines { wanted, .. } => wanted.len(),
         }
     }
 
+    /// How the files are encoded.
+    pub(super) fn encoding(&self) -> Encoding {
+        match self {
+            Parser::Reuters { encoding, .. }
+            | Parser::Text { encoding }
+            | Parser::Csv { encoding, .. }
+            | Parser::JsonLines { encoding, .. } => *encoding,
+        }
+    }
+
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Parser::Reuters => "Reuters",
-            Parser::Text => "Text",
+            Parser::Reuters { .. } => "Reuters",
+            Parser::Text { .. } => "Text",
             Parser::Csv { .. } => "Csv",
             Parser::JsonLines { .. } => "JsonLines",
         }

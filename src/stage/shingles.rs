@@ -8,7 +8,7 @@ use super::carried;
 use super::dictionary;
 use super::empty_text::empty;
 use crate::error::Result;
-use crate::job::{Shingle, ShingleHash};
+use crate::job::{Shingle, ShingleHash, Short};
 use crate::udf::expr_fn::{set_hash, shingles as shingles_of};
 use crate::udf::shingles::MAX_SHINGLES;
 
@@ -20,7 +20,7 @@ use crate::udf::shingles::MAX_SHINGLES;
 pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     if shingle.hash == ShingleHash::Dictionary {
         let cuts = dictionary::cuts(documents, shingle)?;
-        return measured(dictionary::numbered(cuts.clone(), dictionary::numbers(cuts)?)?);
+        return measured(dictionary::numbered(cuts.clone(), dictionary::numbers(cuts)?)?, shingle);
     }
     let carried = carried(&documents);
     let mut columns = vec![
@@ -35,38 +35,41 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     ];
     columns.extend(carried.iter().cloned());
     let cut = documents.select(columns)?;
-    let mut columns = vec![
-        col("source"),
-        col("position"),
-        col("id"),
-        col("doc"),
-        coalesce(vec![col("reason"), empty("shingles", shingle)?]).alias("reason"),
-        col("shingles"),
-    ];
+    let reason = match shingle.short {
+        // Whatever normalisation leaves, it is compared.
+        Short::Empty => col("reason"),
+        Short::Reject | Short::Whole => coalesce(vec![col("reason"), empty("shingles", shingle)?]),
+    };
+    let mut columns =
+        vec![col("source"), col("position"), col("id"), col("doc"), reason.alias("reason"), col("shingles")];
     columns.extend(carried);
-    measured(cut.select(columns)?)
+    measured(cut.select(columns)?, shingle)
 }
 
 /// (source, position, id, doc, reason, shingles) -> (source, position, id, doc, reason, shingles: `List<UInt64>`,
 /// shingle_count: UInt64, set_hash_0: UInt64, set_hash_1: UInt64).
 ///
 /// Two documents have equal set hashes when they have the same shingles (128 bits tell sets apart). A document
-/// with too few words gets the reason `too_short`, one of more than 2^27 shingles `too_long`.
+/// with too few words gets the reason `too_short`, unless [`Short::Empty`] keeps it, one of more than 2^27 shingles `too_long`.
 ///
 /// # Errors
 /// When the frame has other columns.
-pub fn measured(cut: DataFrame) -> Result<DataFrame> {
+pub fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]);
-    let too_short = when(count.clone().eq(lit(0_u64)), lit("too_short"))
-        .when(count.clone().gt(lit(MAX_SHINGLES as u64)), lit("too_long"))
-        .end()?;
+    let too_long = count.clone().gt(lit(MAX_SHINGLES as u64));
+    let wrong_length = match shingle.short {
+        Short::Empty => when(too_long, lit("too_long")).end()?,
+        Short::Reject | Short::Whole => {
+            when(count.clone().eq(lit(0_u64)), lit("too_short")).when(too_long, lit("too_long")).end()?
+        }
+    };
     let carried = carried(&cut);
     let mut columns = vec![
         col("source"),
         col("position"),
         col("id"),
         col("doc"),
-        coalesce(vec![col("reason"), too_short]).alias("reason"),
+        coalesce(vec![col("reason"), wrong_length]).alias("reason"),
         col("shingles"),
         count.alias("shingle_count"),
         set_hash(col("shingles"), 0).alias("set_hash_0"),

@@ -1,10 +1,12 @@
 //! signatures: one row per document, with the minima of its shingles under each permutation, or in each bin.
 
-use datafusion::prelude::{DataFrame, col};
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_nested::expr_fn::array_repeat;
+use datafusion::prelude::{DataFrame, col, lit};
 
 use crate::error::Result;
-use crate::job::{Family, Minhash};
-use crate::udf::expr_fn::{minhash, one_permutation};
+use crate::job::{Family, Job, Short};
+use crate::udf::expr_fn::{minhash, minhash_by, one_permutation};
 
 /// The same rows with a column `signature: List<UInt32>` of as many values as there are permutations. `dictionary` is
 /// the number of entries of the collection's dictionary, where there is one.
@@ -12,13 +14,20 @@ use crate::udf::expr_fn::{minhash, one_permutation};
 /// # Errors
 /// When the frame has no column `shingles`, or when the job's modulus is the first prime above a dictionary that has
 /// fewer entries than there are permutations, or too many.
-pub fn signatures(shingles: DataFrame, job: &Minhash, dictionary: Option<u64>) -> Result<DataFrame> {
+pub fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
     let set = col("shingles");
-    let signature = match job.family {
-        Family::OnePermutation => one_permutation(set, job.permutations, job.seed),
-        Family::MultiplyShift | Family::Linear(_) => {
-            minhash(set, job.permutations, job.seed, job.linear(dictionary)?)
+    let by = &job.minhash;
+    let signature = match (by.family, by.linear(dictionary)?, &by.coefficients) {
+        (Family::OnePermutation, _, _) => one_permutation(set, by.permutations, by.seed),
+        (Family::Linear(_), Some((modulus, _)), Some(given)) => minhash_by(set, given, modulus),
+        (Family::MultiplyShift | Family::Linear(_), linear, _) => {
+            minhash(set, by.permutations, by.seed, linear)
         }
+    };
+    let signature = match job.shingle.short {
+        Short::Reject | Short::Whole => signature,
+        // A set without elements has no minima: what the search for them starts with stays.
+        Short::Empty => coalesce(vec![signature, array_repeat(lit(u32::MAX), lit(by.permutations as u64))]),
     };
     Ok(shingles.with_column("signature", signature)?)
 }

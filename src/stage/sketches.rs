@@ -50,5 +50,5 @@ pub fn sketches(documents: DataFrame, job: &Job) -> Result<DataFrame> {
     }
     let cut = documents.select(vec![col("doc"), shingles(col("text"), &job.shingle).alias("shingles")])?;
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]).alias("shingle_count");
-    signatures(cut.select(vec![col("doc"), count, col("shingles")])?, &job.minhash, None)
+    signatures(cut.select(vec![col("doc"), count, col("shingles")])?, job, None)
 }

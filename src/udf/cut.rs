@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::normalize::Normalizer;
 use super::words::{each_word, next_cut};
 use crate::error::Result;
-use crate::job::{Normalize, Shingle, ShingleHash, Unit, Words};
+use crate::job::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 
 /// Bytes of text that are normalised at a time: few enough that every step finds them in the first-level cache.
 pub(super) const PIECE: usize = 16 << 10;
@@ -26,8 +26,8 @@ pub(super) trait Sink {
 /// Cuts `text` as `by` says, and gives every shingle to `sink`, in order and with repeats; whether the text has the
 /// words that `by` asks for.
 ///
-/// The room needed is that of a piece of text; texts in which no space precedes an ASCII letter, and those whose stop
-/// words leave by Unicode's rules, are normalised whole, into two buffers.
+/// The room needed is that of a piece of text; texts in which no space precedes an ASCII letter, those whose stop words
+/// leave by Unicode's rules, and those whose newlines are removed, are normalised whole, into two buffers.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; nothing was taken then.
@@ -43,7 +43,7 @@ pub(super) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut im
     let size = by.size.max(1);
     let separator = (by.hash != ShingleHash::Xxh3).then_some(by.separator.as_bytes());
     let piece_bytes = if in_pieces(by) { *piece } else { text.len() };
-    let (mut rest, mut counted) = (text, 0);
+    let (mut rest, mut counted, mut characters) = (text, 0, 0);
     while !rest.is_empty() {
         let (head, tail) = rest.split_at(next_cut(rest.as_bytes(), piece_bytes));
         rest = tail;
@@ -63,8 +63,18 @@ pub(super) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut im
                 if by.min_words > 0 {
                     each_word(text, by.words, |_| counted += 1);
                 }
+                if by.short == Short::Whole {
+                    characters += text.chars().count();
+                }
                 chars.shingle(text, size, sink);
             }
+        }
+    }
+    if by.short == Short::Whole {
+        match by.unit {
+            Unit::Word if counted < size => words.whole(separator, sink),
+            Unit::Char if characters < size => chars.whole(sink),
+            Unit::Word | Unit::Char => {}
         }
     }
     Ok(counted >= by.min_words)
@@ -76,15 +86,18 @@ fn in_pieces(by: &Shingle) -> bool {
     let by_words = by.unit == Unit::Word || by.min_words > 0;
     // A piece starts with a letter. Where its word is taken out, white space may come first and a mark behind it, and
     // by Unicode's rules all white space before a mark is one segment with it.
-    let takes_letters = by.normalize.iter().any(|step| matches!(step, Normalize::StopWords(_)));
+    let takes_letters = by.normalize.iter().any(Normalize::takes_stop_words);
     if by_words && takes_letters && by.words == Words::Unicode {
         return false;
     }
+    // What stood behind a line's end is part of the word before it then.
+    if by.normalize.contains(&Normalize::RemoveNewlines) {
+        return false;
+    }
     // Once white space has become underscores, a cut between words is none any more.
-    let mut steps =
-        by.normalize.iter().skip_while(|step| **step != Normalize::SpacesToUnderscores).peekable();
+    let mut steps = by.normalize.iter().skip_while(|step| !step.joins_words()).peekable();
     let underscores = steps.peek().is_some();
-    !(underscores && (by_words || steps.any(|s| matches!(s, Normalize::DigitsOut | Normalize::StopWords(_)))))
+    !(underscores && (by_words || steps.any(Normalize::takes_words)))
 }
 
 /// Room that is reused from text to text.
@@ -150,6 +163,17 @@ impl Held {
         if self.ends.is_empty() { self.bytes.len() / 8 } else { self.ends.len() }
     }
 
+    /// Gives away all words held as one shingle, if there are some.
+    fn whole(&self, separator: Option<&[u8]>, sink: &mut impl Sink) {
+        let end = match separator {
+            None => self.bytes.len(),
+            Some(_) => self.ends.last().copied().unwrap_or(0),
+        };
+        if end > 0 {
+            sink.take(std::iter::once(&self.bytes[..end]));
+        }
+    }
+
     /// Gives away every shingle of the words held, and keeps the last `size - 1` words.
     fn shingle(&mut self, size: usize, separator: Option<&[u8]>, sink: &mut impl Sink) {
         if self.count() < size {
@@ -181,6 +205,13 @@ struct Chars(String);
 impl Chars {
     fn clear(&mut self) {
         self.0.clear();
+    }
+
+    /// Gives away all characters held as one shingle, if there is more than white space.
+    fn whole(&self, sink: &mut impl Sink) {
+        if !self.0.trim().is_empty() {
+            sink.take(std::iter::once(self.0.as_bytes()));
+        }
     }
 
     fn shingle(&mut self, piece: &str, size: usize, sink: &mut impl Sink) {

@@ -53,6 +53,19 @@ impl Linear {
     }
 }
 
+impl Linear {
+    /// The functions with these coefficients, which count modulo `modulus`.
+    ///
+    /// `None` unless `modulus` is in [2, 2^32).
+    pub fn of(coefficients: &[(u64, u64)], modulus: u64) -> Option<Self> {
+        if !(2..1 << 32).contains(&modulus) {
+            return None;
+        }
+        let (a, b) = coefficients.iter().map(|&(a, b)| (a % modulus, b % modulus)).unzip();
+        Some(Self { a, b, modulus })
+    }
+}
+
 /// Whether `count` functions modulo `modulus` can be drawn from 1 to `draws`.
 pub(super) fn allowed(count: usize, modulus: u64, draws: u64) -> bool {
     count as u64 <= draws && draws < modulus && modulus < 1 << 32
@@ -208,6 +221,23 @@ mod tests {
             assert_eq!(drawn.iter().copied().collect::<BTreeSet<_>>(), (1..=50).collect());
         }
         assert_eq!(Linear::new(20, 7, 53, 50).unwrap().a, linear.a[..20], "the start of a longer one");
+    }
+
+    const GIVEN: [(u64, [u32; 4]); 3] =
+        [(2147483647, [0, 1, 1008, 67890]), (4294967291, [0, 4, 1008, 67890]), (1009, [0, 1, 6, 11])];
+
+    /// Computed with Python: `min((a * (x % c) + b) % c for x in set)`.
+    #[test]
+    fn functions_may_have_given_coefficients() {
+        let set = [0, 1, 2_u64.pow(31), 2_u64.pow(32) - 1, 12_345_678_901_234_567_890, u64::MAX];
+        let given = [(1, 0), (4_294_967_295, 4_294_967_295), (7, 1008), (12_345, 67_890)];
+        for (modulus, expected) in GIVEN {
+            assert_eq!(signature(&set, &Linear::of(&given, modulus).unwrap()), expected, "{modulus}");
+        }
+        let drawn = Linear::new(5, 42, 1009, 1000).unwrap();
+        let pairs: Vec<(u64, u64)> = drawn.a.iter().copied().zip(drawn.b.iter().copied()).collect();
+        assert_eq!(Linear::of(&pairs, 1009).unwrap(), drawn);
+        assert_eq!(Linear::of(&pairs, 1 << 32), None);
     }
 
     #[test]

@@ -159,10 +159,10 @@ impl ScalarUDFImpl for Minhash {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> DfResult<Vec<DataType>> {
-        if !(3..=5).contains(&types.len()) {
+        if !(3..=6).contains(&types.len()) {
             return plan_err!(
-                "minhash takes shingles, permutations and seed, and for the linear family modulus and draws; it got {} \
-                 arguments",
+                "minhash takes shingles, permutations and seed, and for the linear family modulus, draws and \
+                 coefficients; it got {} arguments",
                 types.len()
             );
         }
@@ -200,6 +200,11 @@ impl ScalarUDFImpl for Minhash {
                 "a and b are drawn from 1 to this literal, which is less than c and at least `permutations`; c - 1 by \
                  default.",
             )
+            .with_argument(
+                "coefficients",
+                "For the family linear, in place of those that are drawn: a_0, b_0, a_1, b_1, ... as a literal string of \
+                 numbers with spaces between them, two for each of `permutations`.",
+            )
             .with_related_udf("minhash_similarity")
             .with_related_udf("lsh_bands")
             .build()
@@ -214,6 +219,8 @@ struct Call {
     seed: u64,
     /// Modulus and draws of the linear family.
     linear: Option<(u64, u64)>,
+    /// What stands in place of the functions that would be drawn.
+    given: Option<Vec<(u64, u64)>>,
 }
 
 impl Call {
@@ -224,12 +231,14 @@ impl Call {
         let count = arguments::number(NAME, "permutations", literal(0), PERMUTATIONS, None)?;
         let seed = arguments::integer(NAME, "seed", literal(1), 0, None)?;
         if literal(2).is_none() {
-            return Ok(Self { count, seed, linear: None });
+            return Ok(Self { count, seed, linear: None, given: None });
         }
         let modulus = arguments::integer(NAME, "modulus", literal(2), 2, None)?;
         let draws = arguments::integer(NAME, "draws", literal(3), 1, Some(modulus - 1))?;
         match linear::allowed(count, modulus, draws) {
-            true => Ok(Self { count, seed, linear: Some((modulus, draws)) }),
+            true => {
+                Ok(Self { count, seed, linear: Some((modulus, draws)), given: given(literal(4), count)? })
+            }
             false => plan_err!(
                 "minhash: modulus must be under 2^32 and draws under modulus and at least the {count} permutations, and \
                  they are {modulus} and {draws}"
@@ -238,14 +247,33 @@ impl Call {
     }
 
     fn functions(&self) -> DfResult<Functions> {
-        let &Self { count, seed, linear } = self;
+        let &Self { count, seed, linear, ref given } = self;
         let Some((modulus, draws)) = linear else {
             return Ok(Functions::MultiplyShift(Permutations::new(count, seed)));
         };
-        match Linear::new(count, seed, modulus, draws) {
+        let functions = match given {
+            Some(given) => Linear::of(given, modulus),
+            None => Linear::new(count, seed, modulus, draws),
+        };
+        match functions {
             Some(linear) => Ok(Functions::Linear(linear)),
             None => internal_err!("minhash: no functions modulo {modulus} can be drawn from {draws}"),
         }
+    }
+}
+
+/// The coefficients that a call gives for `count` functions, if it does.
+fn given(literal: arguments::Literal<'_>, count: usize) -> DfResult<Option<Vec<(u64, u64)>>> {
+    if literal.is_none() {
+        return Ok(None);
+    }
+    let text = arguments::string("minhash", "coefficients", literal, "")?;
+    let numbers: Option<Vec<u64>> = text.split_whitespace().map(|number| number.parse().ok()).collect();
+    match numbers {
+        Some(numbers) if numbers.len() == 2 * count => {
+            Ok(Some(numbers.as_chunks::<2>().0.iter().map(|&[a, b]| (a, b)).collect()))
+        }
+        _ => plan_err!("minhash: coefficients must be {} whole numbers with spaces between them", 2 * count),
     }
 }
 

@@ -98,7 +98,7 @@ pub mod expr_fn {
         containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, one_permutation,
         set_hash, shingle_texts, shingles, signature_set, unsigned_bits,
     };
-    use crate::job::{BucketHash, Lsh, Shingle, ShingleHash, Unit, Words};
+    use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, Unit, Words};
 
     fn call(function: impl ScalarUDFImpl + 'static, args: Vec<Expr>) -> Expr {
         ScalarUDF::from(function).call(args)
@@ -132,7 +132,7 @@ pub mod expr_fn {
             Words::Spaces => "spaces",
         };
         let normalize: Vec<_> = by.normalize.iter().map(ToString::to_string).collect();
-        vec![
+        let mut arguments = vec![
             text,
             lit(unit),
             lit(by.size as u64),
@@ -141,13 +141,33 @@ pub mod expr_fn {
             lit(by.min_words as u64),
             lit(words),
             lit(by.separator.as_str()),
-        ]
+        ];
+        // What has no shingle is the document's matter, not the text's.
+        if by.short == Short::Whole {
+            arguments.push(lit("whole"));
+        }
+        arguments
     }
 
     /// `minhash(shingles, permutations, seed, ...)`: a list of `permutations` UInt32; `linear` is (modulus, draws).
     pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u64, u64)>) -> Expr {
         let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
         args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
+        call(minhash::Minhash::default(), args)
+    }
+
+    /// `minhash(shingles, permutations, seed, ...)` of the linear family, with these coefficients modulo `modulus`: a list of
+    /// as many UInt32.
+    pub fn minhash_by(shingles: Expr, coefficients: &[Coefficients], modulus: u64) -> Expr {
+        let numbers: Vec<String> = coefficients.iter().map(|(a, b)| format!("{a} {b}")).collect();
+        let args = vec![
+            shingles,
+            lit(coefficients.len() as u64),
+            lit(0_u64),
+            lit(modulus),
+            lit(modulus - 1),
+            lit(numbers.join(" ")),
+        ];
         call(minhash::Minhash::default(), args)
     }
 

@@ -5,7 +5,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::words::{each_word, is_white};
 use crate::error::{Error, Result};
-use crate::job::{Normalize, Words};
+use crate::job::{Normalize, Words, stop_words};
 
 /// The steps in a list separated by commas; spaces around a name do not count, and an empty text is no steps.
 ///
@@ -18,20 +18,16 @@ pub fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
     names.split(',').map(|name| name.trim().parse()).collect()
 }
 
-/// The stop words of a language by its ISO 639-1 code, which has two letters.
-fn stop_words(language: &str) -> Result<&'static [&'static str]> {
-    let iso = |code: &str| code.len() == 2;
-    stop_words::lookup(language).filter(|_| iso(language)).ok_or_else(|| {
-        let known: Vec<_> =
-            stop_words::available_languages().iter().copied().filter(|code| iso(code)).collect();
-        Error::job(format!("no stop words for language `{language}`; allowed are {}", known.join(", ")))
-    })
+/// The stop words of the list `name`.
+fn stop_words(name: &str) -> Result<Vec<&'static str>> {
+    // Whoever made the step knew the list.
+    stop_words::named(name).ok_or_else(|| Error::job(format!("no stop words for the language {name:?}")))
 }
 
 /// Applies steps to texts, reusing its buffers.
 ///
 /// A text may be given whole, or in consecutive pieces between two calls of [`begin`](Self::begin). Pieces must be cut
-/// between ASCII white space and an ASCII letter, and no step that works on words may follow
+/// between ASCII white space and an ASCII letter, no step may be `remove-newlines`, and none that works on words may follow
 /// `spaces-to-underscores`; then the results, joined, are the result for the whole.
 #[derive(Debug)]
 pub struct Normalizer {
@@ -49,10 +45,15 @@ pub struct Normalizer {
 enum Step {
     Lowercase,
     LettersOnly(Gap),
+    RemoveNonLetters,
+    RemoveNewlines,
     CollapseWhitespace(Collapse),
+    CollapseWhitespaceKeepEnds(Gap),
+    CollapseSpaces(Gap),
     DigitsOut,
     StopWords(StopWords),
     SpacesToUnderscores,
+    OnlySpacesToUnderscores,
     Nfkc,
 }
 
@@ -67,10 +68,18 @@ impl Normalizer {
             steps.push(match name {
                 Normalize::Lowercase => Step::Lowercase,
                 Normalize::LettersOnly => Step::LettersOnly(Gap::default()),
+                Normalize::RemoveNonLetters => Step::RemoveNonLetters,
+                Normalize::RemoveNewlines => Step::RemoveNewlines,
                 Normalize::CollapseWhitespace => Step::CollapseWhitespace(Collapse::default()),
+                Normalize::CollapseWhitespaceKeepEnds => Step::CollapseWhitespaceKeepEnds(Gap::default()),
+                Normalize::CollapseSpaces => Step::CollapseSpaces(Gap::default()),
                 Normalize::DigitsOut => Step::DigitsOut,
-                Normalize::StopWords(language) => Step::StopWords(StopWords::new(language)?),
+                Normalize::StopWords(name) => Step::StopWords(StopWords::new(&stop_words(name)?)),
+                Normalize::StopWordList(words) => {
+                    Step::StopWords(StopWords::new(&words.split_whitespace().collect::<Vec<_>>()))
+                }
                 Normalize::SpacesToUnderscores => Step::SpacesToUnderscores,
+                Normalize::OnlySpacesToUnderscores => Step::OnlySpacesToUnderscores,
                 Normalize::Nfkc => Step::Nfkc,
             });
         }
@@ -79,12 +88,12 @@ impl Normalizer {
     }
 
     /// The same, where only the *words* of the result are used: the white space between them may come out longer than
-    /// the steps say, which lets ASCII take one pass. Steps with `spaces-to-underscores` are followed to the letter.
+    /// the steps say, which lets ASCII take one pass. Steps that join words are followed to the letter.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn for_words(steps: &[Normalize], words: Words) -> Result<Self> {
-        let for_words = !steps.contains(&Normalize::SpacesToUnderscores);
+        let for_words = !steps.iter().any(Normalize::joins_words);
         Ok(Self { for_words, ..Self::new(steps, words)? })
     }
 
@@ -97,7 +106,9 @@ impl Normalizer {
     pub fn begin(&mut self) {
         for step in &mut self.steps {
             match step {
-                Step::LettersOnly(gap) => *gap = Gap::default(),
+                Step::LettersOnly(gap)
+                | Step::CollapseWhitespaceKeepEnds(gap)
+                | Step::CollapseSpaces(gap) => *gap = Gap::default(),
                 Step::CollapseWhitespace(collapse) => *collapse = Collapse::default(),
                 _ => {}
             }
@@ -136,8 +147,16 @@ impl Normalizer {
             match step {
                 Step::Lowercase => lower = true,
                 Step::LettersOnly(_) => letters = true,
-                Step::CollapseWhitespace(_) | Step::Nfkc => {}
-                Step::DigitsOut | Step::StopWords(_) | Step::SpacesToUnderscores => return false,
+                Step::CollapseWhitespace(_)
+                | Step::CollapseWhitespaceKeepEnds(_)
+                | Step::CollapseSpaces(_)
+                | Step::Nfkc => {}
+                Step::RemoveNonLetters
+                | Step::RemoveNewlines
+                | Step::DigitsOut
+                | Step::StopWords(_)
+                | Step::SpacesToUnderscores
+                | Step::OnlySpacesToUnderscores => return false,
             }
         }
         map_ascii(piece, &mut self.text, |byte| {
@@ -160,15 +179,31 @@ impl Step {
     fn apply(&mut self, text: &str, rule: Words, out: &mut String) {
         match self {
             Step::Lowercase => lowercase(text, out),
-            Step::LettersOnly(gap) => gap.letters_only(text, out),
+            Step::LettersOnly(gap) => {
+                gap.squeeze(text, out, |byte| byte.is_ascii_alphabetic(), char::is_alphabetic)
+            }
+            Step::RemoveNonLetters => keep(
+                text,
+                out,
+                |byte| byte.is_ascii_alphabetic() || is_white(byte),
+                |c| c.is_alphabetic() || c.is_whitespace(),
+            ),
+            Step::RemoveNewlines => {
+                keep(text, out, |byte| !matches!(byte, b'\n' | b'\r'), |c| !matches!(c, '\n' | '\r'));
+            }
             Step::CollapseWhitespace(collapse) => collapse.collapse(text, out),
+            Step::CollapseWhitespaceKeepEnds(gap) => {
+                gap.squeeze(text, out, |byte| !is_white(byte), |c| !c.is_whitespace());
+            }
+            Step::CollapseSpaces(gap) => gap.squeeze(text, out, |byte| byte != b' ', |c| c != ' '),
             Step::DigitsOut => without(text, rule, out, |word| word.chars().all(char::is_numeric)),
             Step::StopWords(words) => {
                 let mut lower = std::mem::take(&mut words.lower);
                 without(text, rule, out, |word| words.has(word, &mut lower));
                 words.lower = lower;
             }
-            Step::SpacesToUnderscores => underscores(text, out),
+            Step::SpacesToUnderscores => underscores(text, out, is_white, char::is_whitespace),
+            Step::OnlySpacesToUnderscores => underscores(text, out, |byte| byte == b' ', |c| c == ' '),
             Step::Nfkc => nfkc(text, out),
         }
     }
@@ -203,20 +238,37 @@ fn lowercase(text: &str, out: &mut String) {
     }
 }
 
-/// Whether the text so far ends in characters that are not alphabetic.
+/// Appends the characters of `text` that stay.
+fn keep(text: &str, out: &mut String, byte_stays: impl Fn(u8) -> bool, stays: impl Fn(char) -> bool) {
+    if text.is_ascii() {
+        let mut bytes = std::mem::take(out).into_bytes();
+        bytes.extend(text.bytes().filter(|&byte| byte_stays(byte)));
+        restore(out, bytes);
+    } else {
+        out.extend(text.chars().filter(|&c| stays(c)));
+    }
+}
+
+/// Whether the text so far ends in characters that do not stay.
 #[derive(Debug, Default)]
 struct Gap(bool);
 
 impl Gap {
-    /// Every run of characters that are not alphabetic becomes one space.
-    fn letters_only(&mut self, text: &str, out: &mut String) {
+    /// Every run of characters that do not stay becomes one space. `byte_stays` says the same of ASCII, and keeps no space.
+    fn squeeze(
+        &mut self,
+        text: &str,
+        out: &mut String,
+        byte_stays: impl Fn(u8) -> bool,
+        stays: impl Fn(char) -> bool,
+    ) {
         if text.is_ascii() {
-            let letter = |byte: u8| if byte.is_ascii_alphabetic() { byte } else { b' ' };
-            self.0 = squeeze_ascii(text, out, letter, self.0);
+            let squeezed = |byte: u8| if byte_stays(byte) { byte } else { b' ' };
+            self.0 = squeeze_ascii(text, out, squeezed, self.0);
             return;
         }
         for c in text.chars() {
-            if c.is_alphabetic() {
+            if stays(c) {
                 out.push(c);
                 self.0 = false;
             } else if !self.0 {
@@ -332,8 +384,7 @@ struct StopWords {
 }
 
 impl StopWords {
-    fn new(language: &str) -> Result<Self> {
-        let words = stop_words(language)?;
+    fn new(words: &[&str]) -> Self {
         let slots = vec![String::new(); (2 * words.len() + 1).next_power_of_two()];
         let mut table = Self { slots, longest: 0, lower: String::new() };
         for word in words.iter().map(|word| word.to_lowercase()).filter(|word| !word.is_empty()) {
@@ -341,7 +392,7 @@ impl StopWords {
             let slot = table.slot(&word);
             table.slots[slot] = word;
         }
-        Ok(table)
+        table
     }
 
     /// Where the word is, or else where it would go.
@@ -365,11 +416,11 @@ impl StopWords {
     }
 }
 
-fn underscores(text: &str, out: &mut String) {
+fn underscores(text: &str, out: &mut String, byte_goes: impl Fn(u8) -> bool, goes: impl Fn(char) -> bool) {
     if text.is_ascii() {
-        map_ascii(text, out, |byte| if is_white(byte) { b'_' } else { byte });
+        map_ascii(text, out, |byte| if byte_goes(byte) { b'_' } else { byte });
     } else {
-        out.extend(text.chars().map(|c| if c.is_whitespace() { '_' } else { c }));
+        out.extend(text.chars().map(|c| if goes(c) { '_' } else { c }));
     }
 }
 
@@ -415,13 +466,31 @@ pub(super) mod tests {
                 }
                 out
             }
+            Normalize::RemoveNonLetters => {
+                text.chars().filter(|c| c.is_alphabetic() || c.is_whitespace()).collect()
+            }
+            Normalize::RemoveNewlines => text.replace(['\n', '\r'], ""),
             Normalize::CollapseWhitespace => text.split_whitespace().collect::<Vec<_>>().join(" "),
+            Normalize::CollapseWhitespaceKeepEnds => text
+                .split_inclusive_runs(char::is_whitespace)
+                .into_iter()
+                .map(|run| if run.starts_with(char::is_whitespace) { " " } else { run })
+                .collect(),
+            Normalize::CollapseSpaces => {
+                let runs = text.split_inclusive_runs(|c| c == ' ').into_iter();
+                runs.map(|run| if run.starts_with(' ') { " " } else { run }).collect()
+            }
             Normalize::DigitsOut => drop_words(&text, &|word| word.chars().all(char::is_numeric)),
             Normalize::StopWords(language) => {
                 let stop = stop_words(language).unwrap();
                 drop_words(&text, &|word| stop.iter().any(|s| s.to_lowercase() == word.to_lowercase()))
             }
+            Normalize::StopWordList(words) => {
+                let stop: Vec<&str> = words.split(' ').collect();
+                drop_words(&text, &|word| stop.contains(&word.to_lowercase().as_str()))
+            }
             Normalize::SpacesToUnderscores => text.replace(char::is_whitespace, "_"),
+            Normalize::OnlySpacesToUnderscores => text.replace(' ', "_"),
             Normalize::Nfkc => text.nfkc().collect(),
         })
     }
@@ -462,7 +531,13 @@ pub(super) mod tests {
             Normalize::CollapseWhitespace,
             Normalize::DigitsOut,
             Normalize::StopWords("en".into()),
+            Normalize::StopWordList("dog the".into()),
+            Normalize::RemoveNonLetters,
+            Normalize::RemoveNewlines,
+            Normalize::CollapseWhitespaceKeepEnds,
+            Normalize::CollapseSpaces,
             Normalize::SpacesToUnderscores,
+            Normalize::OnlySpacesToUnderscores,
             Normalize::Nfkc,
         ]);
         proptest::collection::vec(step, 0..5)
@@ -526,7 +601,14 @@ pub(super) mod tests {
         let steps = parse_steps("digits-out,stop-words:en").unwrap();
         let mut tokens = Normalizer::new(&steps, Words::WordCharacters).unwrap();
         assert_eq!(tokens.piece("3.5 isn't x1, the-cat"), ". ' x1, -cat");
+        assert_eq!(normalized("The dog isn't on THE mat", "stop-words:list=the MAT"), " dog isn't on  ");
+        assert_eq!(normalized("isn't fifteen whereafter", "stop-words:scikit-learn-en"), "isn't  ");
+        assert_eq!(normalized("don't  stop\n-42 née", "remove-non-letters"), "dont  stop\n née");
+        assert_eq!(normalized("the\r\nprice of \ngold", "remove-newlines"), "theprice of gold");
+        assert_eq!(normalized(" \ta \n b\n", "collapse-whitespace:keep-ends"), " a b ");
+        assert_eq!(normalized("  a \n  b\tc ", "collapse-whitespace:spaces-only"), " a \n b\tc ");
         assert_eq!(normalized("a b\tc\u{a0}d", "spaces-to-underscores"), "a_b_c_d");
+        assert_eq!(normalized("a b\tc\u{a0}d", "spaces-to-underscores:spaces-only"), "a_b\tc\u{a0}d");
         assert_eq!(normalized("ﬁn ａ", "nfkc"), "fin a");
         assert_eq!(normalized(" As is ", ""), " As is ");
     }
@@ -539,8 +621,7 @@ pub(super) mod tests {
 
     #[test]
     fn names_go_there_and_back() {
-        let names =
-            "lowercase,letters-only,collapse-whitespace,digits-out,stop-words:de,spaces-to-underscores,nfkc";
+        let names = "lowercase,letters-only,collapse-whitespace,digits-out,stop-words:de,stop-words:list=a b,remove-newlines,nfkc";
         let steps = parse_steps(names).unwrap();
         assert_eq!(steps.iter().map(ToString::to_string).collect::<Vec<_>>().join(","), names);
     }
@@ -567,10 +648,9 @@ pub(super) mod tests {
 
         #[test]
         fn pieces_join_to_the_whole(text in any_text(), steps in any_steps(), words in any_words()) {
-            let underscores = steps.iter().position(|s| *s == Normalize::SpacesToUnderscores).unwrap_or(steps.len());
-            prop_assume!(
-                !steps[underscores..].iter().any(|s| matches!(s, Normalize::DigitsOut | Normalize::StopWords(_)))
-            );
+            prop_assume!(!steps.contains(&Normalize::RemoveNewlines));
+            let underscores = steps.iter().position(Normalize::joins_words).unwrap_or(steps.len());
+            prop_assume!(!steps[underscores..].iter().any(Normalize::takes_words));
             let mut normalizer = Normalizer::new(&steps, words).unwrap();
             let (mut joined, mut rest) = (String::new(), text.as_str());
             while !rest.is_empty() {

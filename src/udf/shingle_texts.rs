@@ -81,7 +81,7 @@ impl ScalarUDFImpl for ShingleTexts {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> DfResult<Vec<DataType>> {
-        text_and_settings(self.name(), types, 7)
+        text_and_settings(self.name(), types, 8)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
@@ -126,7 +126,7 @@ fn text_rows<'a>(texts: impl StringArrayType<'a>, by: &Shingle) -> DfResult<Arra
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Unit, Words};
+    use crate::job::{Short, Unit, Words};
 
     fn texts(text: &str, unit: Unit, size: usize, min_words: usize) -> Vec<String> {
         let by = Shingle {
@@ -137,6 +137,7 @@ mod tests {
             separator: ", ".into(),
             hash: ShingleHash::Dictionary,
             min_words,
+            short: Short::Reject,
         };
         shingle_texts(text, &by, &mut Scratch::default()).unwrap().into_iter().collect()
     }

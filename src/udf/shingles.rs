@@ -31,7 +31,7 @@ use super::cut::{self, Sink, cut};
 use super::distinct::{self, sort_distinct};
 use super::normalize::parse_steps;
 use crate::error::{Error, Result};
-use crate::job::{MAX_SHINGLE_SIZE, Shingle, ShingleHash, Unit, Words};
+use crate::job::{MAX_SHINGLE_SIZE, Shingle, ShingleHash, Short, Unit, Words};
 
 /// Distinct shingles of a text, at most: Parquet stores a list whole in a page of less than 2 GiB.
 pub const MAX_SHINGLES: usize = (1 << 27) - 1;
@@ -47,10 +47,11 @@ const UNSORTED: usize = 1 << 16;
 /// A text of more than [`MAX_SHINGLES`] gives one number more than those and no others, which marks it as too long in
 /// bounded room.
 ///
-/// Appends nothing if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`. Beside
+/// Appends nothing if the normalised text has fewer units than `by.size` (unless [`Short::Whole`] makes one shingle of it), or
+/// fewer words than `by.min_words`. Beside
 /// `out`, which follows the number of *distinct* shingles and not the text's length, the room needed is that of a piece
-/// of text; texts in which no space precedes an ASCII letter, and those whose stop words leave by Unicode's rules, are
-/// normalised whole, into two buffers.
+/// of text; texts in which no space precedes an ASCII letter, those whose stop words leave by Unicode's rules, and those
+/// whose newlines are removed, are normalised whole, into two buffers.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words, or if `by.hash` is
@@ -165,7 +166,7 @@ impl ScalarUDFImpl for Shingles {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> DfResult<Vec<DataType>> {
-        text_and_settings(self.name(), types, 7)
+        text_and_settings(self.name(), types, 8)
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
@@ -185,7 +186,7 @@ impl ScalarUDFImpl for Shingles {
                 "Returns the sorted distinct hashes of the shingles of a text: of every run of `size` consecutive words \
                  or characters. Returns NULL for a NULL text, and an empty list for a text of fewer units than `size` \
                  or, after normalisation, of fewer words than `min_words`. The settings must be literals.",
-                "shingles(text[, unit[, size[, hash[, normalize[, min_words[, words[, separator]]]]]]])",
+                "shingles(text[, unit[, size[, hash[, normalize[, min_words[, words[, separator[, short]]]]]]]])",
             )
             .with_sql_example(
                 "```sql\n\
@@ -208,8 +209,10 @@ impl ScalarUDFImpl for Shingles {
             .with_argument(
                 "normalize",
                 "Steps that the text goes through first, in order, separated by commas; none by default. Allowed: \
-                 `lowercase`, `letters-only`, `collapse-whitespace`, `digits-out`, `stop-words:LANGUAGE` (ISO 639-1 \
-                 code), `spaces-to-underscores`, `nfkc`.",
+                 `lowercase`, `letters-only`, `remove-non-letters`, `remove-newlines`, `collapse-whitespace`, \
+                 `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`, `digits-out`, \
+                 `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`), `stop-words:list=WORDS` (with spaces \
+                 between them), `spaces-to-underscores`, `spaces-to-underscores:spaces-only`, `nfkc`.",
             )
             .with_argument("min_words", "Texts of fewer words than this have no shingles; 0 by default.")
             .with_argument(
@@ -219,6 +222,11 @@ impl ScalarUDFImpl for Shingles {
                  `'spaces'` (whatever stands between white space).",
             )
             .with_argument("separator", "What stands between the words of a shingle that is hashed; a space by default.")
+            .with_argument(
+                "short",
+                "What a text of fewer units than `size` has: `'reject'` (no shingle; the default) or `'whole'` (all of it is \
+                 one shingle).",
+            )
             .with_related_udf("minhash")
             .with_related_udf("jaccard")
             .build()
@@ -290,7 +298,12 @@ pub(super) fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
         }
     };
     let separator = arguments::string(NAME, "separator", literal(6), " ")?.to_owned();
-    Ok(Shingle { normalize, unit, words, size, separator, hash, min_words })
+    let short = match arguments::string(NAME, "short", literal(7), "reject")? {
+        "reject" => Short::Reject,
+        "whole" => Short::Whole,
+        other => return plan_err!("shingles has no short '{other}'; allowed are 'reject' and 'whole'"),
+    };
+    Ok(Shingle { normalize, unit, words, size, separator, hash, min_words, short })
 }
 
 fn shingle_rows<'a>(texts: impl StringArrayType<'a>, by: &Shingle) -> DfResult<ArrayRef> {
@@ -325,7 +338,16 @@ mod tests {
 
     fn by(unit: Unit, size: usize, hash: ShingleHash) -> Shingle {
         let (words, separator) = (Words::Unicode, " ".into());
-        Shingle { normalize: Vec::new(), unit, words, size, separator, hash, min_words: 0 }
+        Shingle {
+            normalize: Vec::new(),
+            unit,
+            words,
+            size,
+            separator,
+            hash,
+            min_words: 0,
+            short: Short::Reject,
+        }
     }
 
     fn set_of(text: &str, by: &Shingle) -> Vec<u64> {
@@ -432,6 +454,25 @@ mod tests {
     }
 
     #[test]
+    fn too_short_a_text_is_one_shingle_where_it_is_taken_whole() {
+        for hash in [ShingleHash::Xxh3, ShingleHash::Crc32] {
+            let whole = |unit, size| Shingle { short: Short::Whole, ..by(unit, size, hash) };
+            // It is the shingle that the text has where that is just long enough.
+            assert_eq!(set_of("a b", &whole(Unit::Word, 7)), set_of("a b", &by(Unit::Word, 2, hash)));
+            assert_eq!(set_of("aé", &whole(Unit::Char, 7)), set_of("aé", &by(Unit::Char, 2, hash)));
+            assert_eq!(set_of("a b c", &whole(Unit::Word, 2)), set_of("a b c", &by(Unit::Word, 2, hash)));
+            for nothing in ["", " ", "\n."] {
+                assert!(set_of(nothing, &whole(Unit::Word, 2)).is_empty(), "{nothing:?}");
+            }
+            assert!(set_of("  ", &whole(Unit::Char, 7)).is_empty());
+            let two_words = Shingle { min_words: 2, ..whole(Unit::Word, 7) };
+            assert_eq!((set_of("a", &two_words).len(), set_of("a b", &two_words).len()), (0, 1));
+            let empty = Shingle { short: Short::Empty, ..by(Unit::Word, 7, hash) };
+            assert!(set_of("a b", &empty).is_empty());
+        }
+    }
+
+    #[test]
     fn what_was_there_before_stays() {
         let (mut scratch, mut out) = (Scratch::default(), vec![9, 9, 1]);
         shingles("b a b a", &by(Unit::Word, 1, ShingleHash::Crc32), &mut scratch, &mut out).unwrap();
@@ -488,8 +529,9 @@ mod tests {
         let hash =
             prop_oneof![Just(ShingleHash::Xxh3), Just(ShingleHash::Crc32), Just(ShingleHash::Sha256Mod31)];
         let separator = prop_oneof![Just(" "), Just(", "), Just("")].prop_map(String::from);
-        (any_steps(), unit, any_words(), 1usize..5, separator, hash, 0usize..4).prop_map(
-            |(normalize, unit, words, size, separator, hash, min_words)| Shingle {
+        let short = prop_oneof![Just(Short::Reject), Just(Short::Whole), Just(Short::Empty)];
+        (any_steps(), unit, any_words(), 1usize..5, separator, hash, 0usize..4, short).prop_map(
+            |(normalize, unit, words, size, separator, hash, min_words, short)| Shingle {
                 normalize,
                 unit,
                 words,
@@ -497,6 +539,7 @@ mod tests {
                 separator,
                 hash,
                 min_words,
+                short,
             },
         )
     }
@@ -508,15 +551,21 @@ mod tests {
             return Vec::new();
         }
         let chars: Vec<char> = text.chars().collect();
+        let whole = |units: usize| by.short == Short::Whole && units < by.size && !text.trim().is_empty();
+        let size = match by.unit {
+            Unit::Word if whole(words.len()) => words.len().max(1),
+            Unit::Char if whole(chars.len()) => chars.len(),
+            Unit::Word | Unit::Char => by.size,
+        };
         let runs: Vec<String> = match by.unit {
-            Unit::Word => words.windows(by.size).map(|run| run.join(&by.separator)).collect(),
-            Unit::Char => chars.windows(by.size).map(|run| run.iter().collect()).collect(),
+            Unit::Word => words.windows(size).map(|run| run.join(&by.separator)).collect(),
+            Unit::Char => chars.windows(size).map(|run| run.iter().collect()).collect(),
         };
         let of_words = |run: &[&str]| {
             xxh3_64(&run.iter().flat_map(|w| xxh3_64(w.as_bytes()).to_le_bytes()).collect::<Vec<_>>())
         };
         let set: BTreeSet<u64> = match (by.unit, by.hash) {
-            (Unit::Word, ShingleHash::Xxh3) => words.windows(by.size).map(of_words).collect(),
+            (Unit::Word, ShingleHash::Xxh3) => words.windows(size).map(of_words).collect(),
             (Unit::Char, ShingleHash::Xxh3) => runs.iter().map(|run| xxh3_64(run.as_bytes())).collect(),
             (_, ShingleHash::Crc32) => {
                 runs.iter().map(|run| crc32fast::hash(run.as_bytes()).into()).collect()

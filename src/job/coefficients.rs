@@ -1,0 +1,97 @@
+//! Coefficients of one's own for the linear family: the `a` and `b` of each permutation, from a file.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// The a and the b of a permutation, each under 2^32.
+pub type Coefficients = (u64, u64);
+
+/// Bytes of a file, at most: the most permutations that a job may have, two numbers of ten digits each, and some room.
+const MAX_BYTES: u64 = 2 << 20;
+
+/// The coefficients in a CSV file of this machine: a line `a,b` for each permutation, in their order, as numbers from 0 to
+/// 2^32 - 1. The first line may be the header `a,b`; empty lines do not count.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job): what follows the key's name.
+pub(super) fn read(path: &str) -> Result<Vec<Coefficients>> {
+    let unread = |e| Error::job(format!("names {path:?}, which cannot be read")).because(e);
+    let wrong = |said: &str| Error::job(format!("names {path:?}, which {said}"));
+    if std::fs::metadata(Path::new(path)).map_err(unread)?.len() > MAX_BYTES {
+        return Err(wrong(&format!("is larger than {MAX_BYTES} bytes")));
+    }
+    let text = String::from_utf8(std::fs::read(path).map_err(unread)?)
+        .map_err(|_| wrong("is not UTF-8: expected a line `a,b` for each permutation"))?;
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        if line.is_empty() || (number == 1 && fields == ["a", "b"]) {
+            continue;
+        }
+        let value = |field: &str| field.parse::<u32>().ok().map(u64::from);
+        match fields.as_slice() {
+            [a, b] if let (Some(a), Some(b)) = (value(a), value(b)) => found.push((a, b)),
+            _ => {
+                return Err(wrong(&format!(
+                    "has {line:?} in line {number}: expected `a,b`, two whole numbers from 0 to 4294967295"
+                )));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What is wrong with coefficients for so many permutations and, where it is known, this modulus: what follows the key's
+/// name.
+pub(super) fn fault(of: &[Coefficients], permutations: usize, modulus: Option<u64>) -> Option<String> {
+    if of.len() != permutations {
+        return Some(format!(
+            "gives {} pairs of a and b: expected as many as the {permutations} of `minhash.permutations`",
+            of.len()
+        ));
+    }
+    let is_zero = |a: u64| a == 0 || modulus.is_some_and(|modulus| a.is_multiple_of(modulus));
+    let at = of.iter().position(|&(a, _)| is_zero(a))?;
+    Some(format!(
+        "gives {} as the a of permutation {}: it is 0 by the modulus, so that every shingle would have one value",
+        of[at].0,
+        at + 1
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> std::result::Result<Vec<Coefficients>, String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        read(&file.path().to_string_lossy()).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn a_line_is_a_permutation() {
+        assert_eq!(read_text("a,b\n1,2\r\n\n 3 , 4294967295\n").unwrap(), [(1, 2), (3, u64::from(u32::MAX))]);
+        assert_eq!(read_text("1,2").unwrap(), [(1, 2)]);
+        for (text, said) in [
+            ("1,2\n3\n", "\"3\" in line 2"),
+            ("1,2,3\n", "line 1"),
+            ("1,4294967296\n", "from 0 to 4294967295"),
+            ("1,-2\n", "two whole numbers"),
+            ("1,2\na,b\n", "line 2"),
+        ] {
+            let error = read_text(text).unwrap_err();
+            assert!(error.contains(said), "{text:?}: {error}");
+        }
+        assert!(read("no/such/file.csv").unwrap_err().to_string().contains("no/such/file.csv"));
+    }
+
+    #[test]
+    fn every_permutation_has_its_pair_and_depends_on_the_shingle() {
+        assert_eq!(fault(&[(1, 0), (2, 0)], 2, Some(7)), None);
+        assert!(fault(&[(1, 0)], 2, None).unwrap().contains("minhash.permutations"));
+        assert!(fault(&[(1, 0), (14, 0)], 2, Some(7)).unwrap().contains("14 as the a of permutation 2"));
+        assert!(fault(&[(0, 0)], 1, None).unwrap().contains("permutation 1"));
+    }
+}

@@ -1,0 +1,197 @@
+//! The names of the encodings in a job file.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::document::nearest;
+use crate::error::{Error, Result};
+
+/// How the bytes of files stand for characters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-8. What is not valid UTF-8 cannot be read; of Reuters stories it is read as Latin-1.
+    #[default]
+    Utf8,
+    /// UTF-8. Each sequence of bytes that is not valid becomes the replacement character, U+FFFD.
+    Utf8Lossy,
+    /// ISO 8859-1: each byte is the character whose code point is its value. Every file can be read. This is the `latin-1` of
+    /// Python; in the Encoding Standard the labels `latin1` and `iso-8859-1` stand for windows-1252, which has other
+    /// characters for the bytes from 0x80 to 0x9F.
+    Latin1,
+    /// Another encoding of the Encoding Standard (WHATWG). As the standard has it, a byte order mark at a file's start
+    /// counts more than the label. What is not valid cannot be read.
+    Standard(Label),
+}
+
+/// An encoding of the Encoding Standard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label(&'static encoding_rs::Encoding);
+
+const UTF_8: &str = "utf-8";
+const UTF_8_LOSSY: &str = "utf-8-lossy";
+const LATIN_1: &str = "latin-1";
+
+/// What a slip of the hand may have meant: our own names, and those of the standard.
+const NAMES: [&str; 40] = [
+    UTF_8,
+    UTF_8_LOSSY,
+    LATIN_1,
+    "big5",
+    "euc-jp",
+    "euc-kr",
+    "gb18030",
+    "gbk",
+    "ibm866",
+    "iso-2022-jp",
+    "iso-8859-2",
+    "iso-8859-3",
+    "iso-8859-4",
+    "iso-8859-5",
+    "iso-8859-6",
+    "iso-8859-7",
+    "iso-8859-8",
+    "iso-8859-8-i",
+    "iso-8859-10",
+    "iso-8859-13",
+    "iso-8859-14",
+    "iso-8859-15",
+    "iso-8859-16",
+    "koi8-r",
+    "koi8-u",
+    "macintosh",
+    "shift_jis",
+    "utf-16be",
+    "utf-16le",
+    "windows-874",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
+    "windows-1253",
+    "windows-1254",
+    "windows-1255",
+    "windows-1256",
+    "windows-1257",
+    "windows-1258",
+    "x-mac-cyrillic",
+];
+
+impl Encoding {
+    /// Why a document of this encoding cannot be compared where its bytes are not valid: a reason of
+    /// `schemas/rejects.toml`.
+    pub fn defect(self) -> &'static str {
+        match self {
+            Encoding::Utf8 => "invalid_utf8",
+            _ => "invalid_encoding",
+        }
+    }
+
+    /// What is wrong with bytes that are not valid, and what can be done: what follows their place in a message.
+    pub fn complaint(self) -> String {
+        match self {
+            Encoding::Utf8 => {
+                "is not UTF-8: set source.encoding, for example to \"latin-1\", or convert the file"
+                    .to_owned()
+            }
+            other => format!("is not {other}: correct source.encoding, or convert the file"),
+        }
+    }
+}
+
+impl Label {
+    /// The encoding.
+    pub(crate) fn encoding(self) -> &'static encoding_rs::Encoding {
+        self.0
+    }
+}
+
+/// Reads `utf-8`, `utf-8-lossy`, `latin-1`, or a label of the Encoding Standard in letters of any case.
+impl FromStr for Encoding {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            UTF_8 => return Ok(Encoding::Utf8),
+            UTF_8_LOSSY => return Ok(Encoding::Utf8Lossy),
+            LATIN_1 => return Ok(Encoding::Latin1),
+            _ => {}
+        }
+        // Some labels stand for encodings that the standard decodes to nothing, since they are a danger.
+        match encoding_rs::Encoding::for_label_no_replacement(name.as_bytes()) {
+            Some(encoding) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
+            Some(encoding) => Ok(Encoding::Standard(Label(encoding))),
+            None => {
+                let near = nearest(&name.to_ascii_lowercase(), NAMES.into_iter());
+                let near = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+                Err(Error::job(format!(
+                    "{name:?}: expected {UTF_8:?}, {UTF_8_LOSSY:?}, {LATIN_1:?}, or a label of the Encoding Standard such as \
+                     \"windows-1252\", \"shift_jis\" or \"utf-16le\"{near}"
+                )))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Encoding::Utf8 => f.write_str(UTF_8),
+            Encoding::Utf8Lossy => f.write_str(UTF_8_LOSSY),
+            Encoding::Latin1 => f.write_str(LATIN_1),
+            Encoding::Standard(Label(encoding)) => f.write_str(&encoding.name().to_ascii_lowercase()),
+        }
+    }
+}
+
+impl Serialize for Encoding {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Encoding {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_both_ways() {
+        for name in NAMES {
+            assert_eq!(name.parse::<Encoding>().unwrap().to_string(), name);
+        }
+    }
+
+    #[test]
+    fn labels_stand_for_encodings_as_the_standard_has_it() {
+        for (label, name) in [
+            ("UTF8", "utf-8"),
+            ("cp1252", "windows-1252"),
+            ("Windows-1252", "windows-1252"),
+            ("latin1", "windows-1252"),
+            ("iso-8859-1", "windows-1252"),
+            ("utf-16", "utf-16le"),
+            ("sjis", "shift_jis"),
+        ] {
+            assert_eq!(label.parse::<Encoding>().unwrap().to_string(), name, "{label}");
+        }
+    }
+
+    #[test]
+    fn other_names_are_refused_with_what_is_allowed() {
+        for (name, hint) in [
+            ("latin-2x", "windows-1252"),
+            ("", "utf-8-lossy"),
+            ("utf-8-losy", "did you mean \"utf-8-lossy\""),
+            ("iso-2022-kr", "Encoding Standard"),
+        ] {
+            let said = name.parse::<Encoding>().unwrap_err().to_string();
+            assert!(said.contains(hint) && said.contains("expected"), "{name}: {said}");
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Stop words: the lists that have names, and lists of one's own.
+//!
+//! A list of one's own travels as its words, lower-cased, sorted and each once, with spaces between them: it is part of the
+//! job, so that whoever runs a part of it needs no file, and so that two lists of one content are one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+
+/// What begins the name of the step.
+pub(super) const STEP: &str = "stop-words:";
+/// What begins a list of words, in place of a name.
+pub(super) const LIST: &str = "list=";
+/// What begins the path of a file of words, one a line.
+pub(super) const FILE: &str = "file=";
+
+/// The English list of scikit-learn (`ENGLISH_STOP_WORDS`), which goes back to the Glasgow Information Retrieval Group.
+const SCIKIT_LEARN_EN: &str = "scikit-learn-en";
+const SCIKIT_LEARN_EN_WORDS: &str = include_str!("stop_words/scikit_learn_en.txt");
+
+/// Bytes of a list, at most: it travels with every task of a run.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// The words of the list `name`: of a language, by its ISO 639-1 code, or of a program.
+pub(crate) fn named(name: &str) -> Option<Vec<&'static str>> {
+    if name == SCIKIT_LEARN_EN {
+        return Some(SCIKIT_LEARN_EN_WORDS.split_whitespace().collect());
+    }
+    stop_words::lookup(name).filter(|_| is_language(name)).map(<[_]>::to_vec)
+}
+
+fn is_language(code: &str) -> bool {
+    code.len() == 2
+}
+
+/// The names of the lists: languages in their order, then programs.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    let languages = stop_words::available_languages().iter().copied().filter(|code| is_language(code));
+    languages.chain([SCIKIT_LEARN_EN])
+}
+
+/// The list of these words as it travels.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where there is none, or one holds a comma: what follows the list's name.
+pub(super) fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
+    let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
+    if words.is_empty() {
+        return Err(Error::job("holds no word"));
+    }
+    if let Some(word) = words.iter().find(|word| word.contains(',')) {
+        return Err(Error::job(format!("holds {word:?}, and a stop word has no comma: take it out")));
+    }
+    Ok(words.into_iter().collect::<Vec<_>>().join(" "))
+}
+
+/// The list in a file of this machine: UTF-8, one word a line; lines without a word do not count.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where it cannot be read or is no such list: what follows the key's name.
+pub(super) fn read(path: &str) -> Result<String> {
+    let unread =
+        |e| Error::job(format!("names {path:?}, a file of stop words that cannot be read")).because(e);
+    let wrong = |said: &str| Error::job(format!("names {path:?}, a file of stop words that {said}"));
+    if path.is_empty() {
+        return Err(Error::job(format!("names no file: expected a path behind {STEP}{FILE}")));
+    }
+    let path_of = Path::new(path);
+    if std::fs::metadata(path_of).map_err(unread)?.len() > MAX_BYTES {
+        return Err(wrong(&format!("is larger than {MAX_BYTES} bytes")));
+    }
+    let text = String::from_utf8(std::fs::read(path_of).map_err(unread)?)
+        .map_err(|_| wrong("is not UTF-8: convert it"))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut words = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let mut of_line = line.split_whitespace();
+        words.extend(of_line.next());
+        if of_line.next().is_some() {
+            return Err(wrong(&format!("has several words in line {number}: expected one a line")));
+        }
+    }
+    list(words.into_iter()).map_err(|e| wrong(&e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_scikit_learn_has_318_words() {
+        let words = named("scikit-learn-en").unwrap();
+        assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), 318);
+        // One of those that other lists do not have, and one that only they have.
+        assert!(words.contains(&"fifteen") && !words.contains(&"don't"));
+    }
+
+    #[test]
+    fn a_list_is_its_content() {
+        assert_eq!(list(["The", "a", "the"].into_iter()).unwrap(), "a the");
+        assert!(list([].into_iter()).is_err());
+        assert!(list(["a,b"].into_iter()).unwrap_err().to_string().contains("comma"));
+    }
+
+    #[test]
+    fn a_file_has_one_word_a_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, bytes).unwrap();
+            path.to_string_lossy().into_owned()
+        };
+        assert_eq!(read(&file("good", b"\xEF\xBB\xBFthe\r\n\n An \nthe\n")).unwrap(), "an the");
+        for (path, said) in [
+            (file("empty", b"\n \n"), "holds no word"),
+            (file("latin", b"caf\xE9\n"), "is not UTF-8"),
+            (file("two", b"the\nof the\n"), "line 2"),
+            (file("comma", b"the\na,b\n"), "comma"),
+            (file("large", &vec![b'a'; 1 + MAX_BYTES as usize]), "larger than"),
+            (folder.path().join("missing").to_string_lossy().into_owned(), "cannot be read"),
+        ] {
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.contains(&format!("{path:?}")) && error.contains(said), "{error}");
+        }
+        assert!(read("").unwrap_err().to_string().contains("stop-words:file="));
+    }
+}

@@ -1,0 +1,257 @@
+//! The four programs, written again in plain Python: what they make of a few hundred documents is what their jobs make of
+//! them, to the last digit.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use resemblance::job::{Job, Score, ScoreBy};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tempfile::tempdir;
+
+use super::{DICTIONARY, load, signatures_of};
+use crate::support::*;
+
+const STOP_WORDS: &str = "src/job/stop_words/scikit_learn_en.txt";
+
+/// What a program prints; none, said loudly, where there is no Python.
+fn python(script: &str, arguments: &[&str]) -> Option<Vec<u8>> {
+    let script = repository("tests/systems").join(script);
+    // Without -B it would leave its bytecode in the repository.
+    let output = match Command::new("python3").arg("-B").arg(&script).args(arguments).output() {
+        Ok(output) => output,
+        Err(e) => {
+            eprintln!(
+                "SKIPPED: python3 cannot be started ({e}), so nothing was compared with {}",
+                script.display()
+            );
+            return None;
+        }
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(output.stdout)
+}
+
+fn answer(script: &str, arguments: &[&str]) -> Option<Answer> {
+    python(script, arguments).map(|printed| serde_json::from_slice(&printed).unwrap())
+}
+
+/// Two ids, equal values of their signatures, shared shingles, and shingles of both together.
+type Scored = (String, String, u64, u64, u64);
+
+/// What a program makes of its documents.
+#[derive(Deserialize)]
+struct Answer {
+    bands: usize,
+    rows: usize,
+    coefficients: Vec<(u64, u64)>,
+    signatures: BTreeMap<String, Vec<u32>>,
+    candidates: Vec<Scored>,
+    pairs: Vec<Scored>,
+    neighbors: BTreeMap<String, Vec<(String, u64, u64, u64)>>,
+}
+
+impl Answer {
+    /// Estimate and Jaccard similarity from the counts.
+    fn scores(&self, equal: u64, shared: u64, union: u64) -> (f64, f64) {
+        let jaccard = if union == 0 { 1.0 } else { shared as f64 / union as f64 };
+        (equal as f64 / self.coefficients.len() as f64, jaccard)
+    }
+
+    fn scored(&self, pairs: &[Scored]) -> BTreeMap<(String, String), (f64, f64)> {
+        let scored = |(a, b, equal, shared, union): &Scored| {
+            ((a.clone(), b.clone()), self.scores(*equal, *shared, *union))
+        };
+        pairs.iter().map(scored).collect()
+    }
+
+    /// Writes the coefficients as `minhash.coefficients` reads them.
+    fn write_coefficients(&self, path: &Path) {
+        let lines: String = self.coefficients.iter().map(|(a, b)| format!("{a},{b}\n")).collect();
+        std::fs::write(path, lines).unwrap();
+    }
+}
+
+/// The pairs of an output with both of their scores.
+fn scored_pairs(output: &Path) -> BTreeMap<(String, String), (f64, f64)> {
+    let pairs = table(output, "pairs");
+    let scores = floats(&pairs, "estimate").into_iter().zip(floats(&pairs, "jaccard"));
+    strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b")).zip(scores).collect()
+}
+
+/// A line of `neighbors --json`. Numbers are read from their digits, since the parser may miss the last bit.
+#[derive(Deserialize)]
+struct Near {
+    id: String,
+    estimate: Box<RawValue>,
+    jaccard: Box<RawValue>,
+}
+
+/// The neighbors of a document as the command ranks them.
+fn neighbors(output: &Path, id: &str) -> Vec<(String, f64, f64)> {
+    let asked = ["--id", id, "--top", "10", "--by", "estimate", "--json"];
+    let command = resemblance().arg("neighbors").arg(output).args(asked).assert().success();
+    let printed = String::from_utf8(command.get_output().stdout.clone()).unwrap();
+    let number = |raw: &RawValue| raw.get().parse::<f64>().unwrap();
+    let line = |line: &str| {
+        let near: Near = serde_json::from_str(line).unwrap();
+        (near.id, number(&near.estimate), number(&near.jaccard))
+    };
+    printed.lines().map(line).collect()
+}
+
+/// Runs the job and holds bands, coefficients, signatures, candidates, pairs and neighbors against the program's.
+fn assert_equal(job: &Job, output: &Path, answer: &Answer) {
+    assert_eq!((job.lsh.bands, job.lsh.rows), (answer.bands, answer.rows));
+    assert_eq!(job.minhash.coefficients.as_ref(), Some(&answer.coefficients));
+    run(job).unwrap();
+    let documents = table(output, "documents");
+    let signatures: BTreeMap<String, Vec<u32>> =
+        strings(&documents, "id").into_iter().zip(signatures_of(&documents)).collect();
+    assert!(signatures.len() >= 200);
+    assert_eq!(signatures.keys().collect::<Vec<_>>(), answer.signatures.keys().collect::<Vec<_>>());
+    for (id, signature) in &signatures {
+        assert_eq!(signature, &answer.signatures[id], "the signature of {id}");
+    }
+    assert!(!answer.pairs.is_empty());
+    assert_eq!(scored_pairs(output), answer.scored(&answer.pairs));
+
+    // Every candidate whose signatures agree anywhere is a pair where all of those are kept.
+    let everything = output.with_extension("candidates");
+    let mut all = job.clone();
+    all.output.url = everything.display().to_string();
+    all.score = Score { threshold: 1e-6, by: ScoreBy::Signature, prefilter: false };
+    run(&all).unwrap();
+    let mut expected = answer.scored(&answer.candidates);
+    expected.retain(|_, (estimate, _)| *estimate > 0.0);
+    assert!(expected.len() >= answer.pairs.len());
+    assert_eq!(scored_pairs(&everything), expected);
+
+    let with_neighbors = answer.neighbors.iter().filter(|(_, near)| near.len() > 1).take(3);
+    let alone = answer.neighbors.iter().filter(|(_, near)| near.is_empty()).take(1);
+    for (id, near) in with_neighbors.chain(alone) {
+        let expected: Vec<(String, f64, f64)> = near
+            .iter()
+            .map(|(id, equal, shared, union)| {
+                let (estimate, jaccard) = answer.scores(*equal, *shared, *union);
+                (id.clone(), estimate, jaccard)
+            })
+            .collect();
+        assert_eq!(neighbors(output, id), expected, "the neighbors of {id}");
+    }
+}
+
+/// Folders and files of a test: where the input is, where the coefficients are, and where the output goes.
+struct Places {
+    scratch: tempfile::TempDir,
+}
+
+impl Places {
+    fn new() -> Self {
+        let scratch = tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("in")).unwrap();
+        Self { scratch }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// The key that names the file of coefficients.
+    fn coefficients(&self) -> String {
+        format!("minhash.coefficients={}", self.text("coefficients.csv"))
+    }
+}
+
+#[test]
+fn similar_files_are_the_same_to_the_digit() {
+    let places = Places::new();
+    let Some(answer) = answer("similar_files.py", &[&places.text("in"), "0.8"]) else { return };
+    answer.write_coefficients(&places.path("coefficients.csv"));
+    let output = places.path("out");
+    let job = load("jobs/newsgroups.toml", &places.path("in"), &output, &[&places.coefficients()]);
+    assert_equal(&job, &output, &answer);
+}
+
+#[test]
+fn the_three_methods_are_the_same_to_the_digit() {
+    let places = Places::new();
+    let Some(answer) = answer("three_methods.py", &[&places.text("in"), "0.8"]) else { return };
+    answer.write_coefficients(&places.path("coefficients.csv"));
+    let output = places.path("out");
+    let job = load("jobs/text-files.toml", &places.path("in"), &output, &[&places.coefficients()]);
+    assert_equal(&job, &output, &answer);
+}
+
+/// The coefficients come from the script that draws Python's for seed 42; short reviews have all-maximum signatures.
+#[test]
+fn reviews_are_the_same_to_the_digit() {
+    let places = Places::new();
+    let csv = places.text("in/reviews.csv");
+    let stop_words = repository(STOP_WORDS).display().to_string();
+    let Some(answer) = answer("reviews.py", &[&csv, &stop_words, "0.8", "3", "write"]) else { return };
+    let Some(drawn) = python("coefficients.py", &["42"]) else { return };
+    std::fs::write(places.path("coefficients.csv"), drawn).unwrap();
+    let output = places.path("out");
+    let sets = [places.coefficients(), "shingle.short=empty".into()];
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    let job = load("jobs/amazon-books.toml", Path::new(&csv), &output, &sets);
+    let maximum = answer.signatures.values().filter(|s| s.iter().all(|&value| value == u32::MAX)).count();
+    assert!(maximum > 10, "{maximum} reviews are too short");
+    assert_equal(&job, &output, &answer);
+}
+
+/// Larger shingles find more pairs there: all reviews that are too short for one are alike by their signatures.
+#[test]
+fn short_reviews_are_pairs_by_their_signatures() {
+    let Some(data) = real_data("amazon-books/Books_rating.sample.csv") else { return };
+    let places = Places::new();
+    let stop_words = repository(STOP_WORDS).display().to_string();
+    for (size, pairs) in [("3", 12), ("5", 15), ("7", 40)] {
+        let arguments = [&data.display().to_string(), &stop_words, "0.7", size];
+        let Some(answer) = answer("reviews.py", &arguments) else { return };
+        assert_eq!(answer.pairs.len(), pairs, "shingles of {size} words");
+        answer.write_coefficients(&places.path("coefficients.csv"));
+        let output = places.path(size);
+        let size = format!("shingle.size={size}");
+        let sets = [&places.coefficients(), "shingle.short=empty", "score.threshold=0.7", &size];
+        let job = load("jobs/amazon-books.toml", &data, &output, &sets);
+        run(&job).unwrap();
+        assert_eq!(scored_pairs(&output), answer.scored(&answer.pairs), "{size}");
+        // Where they are rejected, larger shingles find fewer pairs.
+        let output = places.path(&format!("{pairs}-rejected"));
+        let sets = [&places.coefficients(), "score.threshold=0.7", &size];
+        run(&load("jobs/amazon-books.toml", &data, &output, &sets)).unwrap();
+        assert!(scored_pairs(&output).len() <= 12, "{size}");
+    }
+}
+
+#[test]
+fn news_stories_are_the_same_to_the_digit() {
+    let places = Places::new();
+    let stories = places.text("in/stories.sgm");
+    if python("stories.py", &[&stories, "write"]).is_none() {
+        return;
+    }
+    let steps = "shingle.normalize=[\"remove-newlines\", \"lowercase\", \"remove-non-letters\", \"collapse-whitespace\"]";
+    let sets = [DICTIONARY.as_slice(), &[steps]].concat();
+    // Which number a shingle has is free: the program takes ours, and sees that they are the numbers of a dictionary.
+    let first = places.path("first");
+    run(&load("jobs/reuters.toml", Path::new(&stories), &first, &sets)).unwrap();
+    let dictionary = table(&first, "dictionary");
+    let numbered = numbers(&dictionary, "number").into_iter().zip(strings(&dictionary, "shingle"));
+    let lines: String = numbered.map(|(number, shingle)| format!("{number},{shingle}\n")).collect();
+    std::fs::write(places.path("dictionary.csv"), lines).unwrap();
+    let arguments = [stories.as_str(), &places.text("dictionary.csv"), "0.8", "5"];
+    let Some(answer) = answer("stories.py", &arguments) else { return };
+    answer.write_coefficients(&places.path("coefficients.csv"));
+    let output = places.path("out");
+    let coefficients = places.coefficients();
+    let sets = [sets.as_slice(), &[coefficients.as_str()]].concat();
+    assert_equal(&load("jobs/reuters.toml", Path::new(&stories), &output, &sets), &output, &answer);
+}
