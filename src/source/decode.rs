@@ -24,7 +24,7 @@ pub(super) fn decoded(chunks: Chunks, encoding: Encoding) -> Chunks {
         loop {
             let Some(chunk) = chunks.try_next().await? else {
                 let rest = decoding.decode(&[], true);
-                return Ok((!rest.is_empty()).then(|| (rest, (chunks, None))));
+                return Ok((!rest.is_empty()).then_some((rest, (chunks, None))));
             };
             let text = decoding.decode(&chunk, false);
             // Nothing but the start of a character: an empty chunk would be taken for the end.
