@@ -58,7 +58,7 @@ fn one_sort_has_the_memory_alone_where_several_do_not_fit() {
     let output = folder.path().join("narrow");
     let mut command = resemblance();
     command.arg("run").arg(&job).args(["--set", &format!("output.url={}", output.display())]);
-    command.args(["--set", "engine.memory=24MiB", "--set", "engine.threads=2"]);
+    command.args(["--set", "engine.memory=32MiB", "--set", "engine.threads=4"]);
     let assert = command.assert().success();
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert_rows(&output, &expected, "one sort");

@@ -31,6 +31,7 @@ mod memory;
 mod neighbors;
 mod ownership;
 mod pipeline;
+mod plain_sql;
 mod plans;
 mod platform;
 mod prefix;

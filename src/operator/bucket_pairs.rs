@@ -1,4 +1,5 @@
-//! The self-join on the bucket: documents of a bucket that may be a pair, as one pass over rows that are together by bucket.
+//! The self-join on the bucket, over sorted buckets: documents of a bucket that may be a pair, in one pass over rows that are
+//! together by bucket.
 //!
 //! A hash join would hold one side in memory, and the engine's does not spill. Here the rows of a partition are brought
 //! together by bucket ([`super::by_bucket`], which spills); rows of prefixes come sorted by the engine's own sort. A bucket
@@ -83,7 +84,7 @@ impl fmt::Display for PairRule {
 }
 
 impl Description for PairRule {
-    const NAME: &'static str = "BucketPairsExec";
+    const NAME: &'static str = "BucketSelfJoinExec";
 
     type Shared = ();
 

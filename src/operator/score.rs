@@ -1,4 +1,4 @@
-//! Pairs looked up in sketches, scored, and kept where the score reaches the threshold.
+//! Jaccard scoring over stored sketches: pairs looked up, scored, and kept where the score reaches the threshold.
 //!
 //! A pair costs two look-ups and one merge of two sorted sets, and copies nothing. Candidates meet their sketches at homes
 //! (see [`crate::stage::scores`]), and a task holds the sketches of its homes alone. The search of all pairs holds the
@@ -83,7 +83,7 @@ impl Scoring {
 }
 
 impl Description for Scoring {
-    const NAME: &'static str = "ScoreExec";
+    const NAME: &'static str = "JaccardScoreExec";
 
     type Shared = Shared;
 

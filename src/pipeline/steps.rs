@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 
@@ -303,13 +304,16 @@ impl<'a> Steps<'a> {
             };
             config = session::hold_no_side(config);
             made = frames(more)?;
-            let divides = match made.get(written) {
-                Some(frame) => divides(&self.plan(step, frame.clone(), &config, more).await?),
-                None => false,
+            let (divides, sorts) = match made.get(written) {
+                Some(frame) => {
+                    let plan = self.plan(step, frame.clone(), &config, more).await?;
+                    (divides(&plan), sorts(&plan))
+                }
+                None => (false, false),
             };
             if !divides {
                 // More partitions would leave each task what it has.
-                if sorts_alone {
+                if !sorts || sorts_alone {
                     return Err(error);
                 }
                 (sorts_alone, more) = (true, 1);
@@ -412,6 +416,11 @@ fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
         .downcast_ref::<RepartitionExec>()
         .is_some_and(|node| matches!(node.partitioning(), Partitioning::Hash(..)));
     by_key || plan.children().into_iter().any(divides)
+}
+
+/// Whether a plan sorts rows.
+fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<SortExec>().is_some() || plan.children().into_iter().any(sorts)
 }
 
 /// The rows that a step is known by: those of its public tables, or of all where it has none.

@@ -1,0 +1,89 @@
+//! The statements of `docs/sql.md` give the pairs of a run, in a bare session and in the command `sql`.
+
+use std::path::Path;
+
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type};
+use datafusion::prelude::SessionContext;
+use tempfile::tempdir;
+
+use crate::support::*;
+
+/// The statements of the page, in their order.
+fn statements() -> Vec<String> {
+    let page = std::fs::read_to_string(repository("docs/sql.md")).unwrap();
+    let block = page.split("```sql\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let lines: Vec<&str> = block.lines().filter(|line| !line.starts_with("--")).collect();
+    let statements = lines.join("\n");
+    let statements = statements.split(';').map(str::trim).filter(|statement| !statement.is_empty());
+    statements.map(str::to_owned).collect()
+}
+
+fn texts(input: &Path) -> String {
+    format!("CREATE EXTERNAL TABLE texts STORED AS PARQUET LOCATION '{}'", input.display())
+}
+
+/// (id_a, id_b, jaccard) as the page's last statement gives them.
+fn pairs(batches: &[RecordBatch]) -> Vec<(String, String, f64)> {
+    let of_batch = |batch: &RecordBatch| {
+        let text = |at: usize| cast(batch.column(at), &DataType::Utf8).unwrap();
+        let (a, b, jaccard) = (text(0), text(1), batch.column(2).as_primitive::<Float64Type>().clone());
+        let row = |row| {
+            let id = |ids: &dyn datafusion::arrow::array::Array| ids.as_string::<i32>().value(row).to_owned();
+            (id(&a), id(&b), jaccard.value(row))
+        };
+        (0..batch.num_rows()).map(row).collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(of_batch).collect()
+}
+
+#[tokio::test]
+async fn five_statements_find_the_pairs_of_a_run() {
+    let folder = tempdir().unwrap();
+    let (input, job) = (folder.path().join("in.parquet"), folder.path().join("job.toml"));
+    write_parquet(&input, &corpus(12, 300, 40), 100);
+    let output = folder.path().join("out");
+    std::fs::write(&job, job_text(&input, &output)).unwrap();
+    // Every pair that shares a bucket, as a join finds it.
+    let sets = ["lsh.bands=32", "lsh.rows=4", "lsh.hot_bucket=100000", "output.max_expand=0"];
+    let mut command = resemblance();
+    command.arg("run").arg(&job);
+    for set in sets {
+        command.args(["--set", set]);
+    }
+    command.assert().success();
+
+    let session = SessionContext::new();
+    resemblance::udf::register_all(&session).unwrap();
+    let files = format!("{}/pairs/", output.display());
+    session.register_parquet("of_run", files, Default::default()).await.unwrap();
+    let of_run = session.sql("SELECT id_a, id_b, jaccard FROM of_run ORDER BY id_a, id_b").await.unwrap();
+    let expected = pairs(&of_run.collect().await.unwrap());
+    assert!(expected.len() > 100, "{}", expected.len());
+
+    let statements = statements();
+    assert_eq!(statements.len(), 5, "{statements:#?}");
+    let mut last = session.sql(&texts(&input)).await.unwrap().collect().await.unwrap();
+    for statement in &statements {
+        last = session.sql(statement).await.unwrap().collect().await.unwrap();
+    }
+    assert_eq!(pairs(&last), expected);
+
+    let mut command = resemblance();
+    command.arg("sql").arg(&output).args(["--allow-writes", "--json"]);
+    let all = format!("{};\n{};\n", texts(&input), statements.join(";\n"));
+    let assert = command.write_stdin(all).assert().success();
+    let printed = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
+    // Read by hand: `serde_json` gives the nearest number or one beside it.
+    let field = |line: &str, name: &str| {
+        let value = line.split(&format!("\"{name}\":")).nth(1).and_then(|rest| rest.split([',', '}']).next());
+        value.unwrap_or_default().trim_matches('"').to_owned()
+    };
+    let of_command: Vec<(String, String, f64)> = printed
+        .lines()
+        .filter(|line| line.contains("\"jaccard\":"))
+        .map(|line| (field(line, "id_a"), field(line, "id_b"), field(line, "jaccard").parse().unwrap()))
+        .collect();
+    assert_eq!(of_command, expected);
+}
