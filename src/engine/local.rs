@@ -16,11 +16,14 @@ use futures::{StreamExt, TryStreamExt, stream};
 use super::deal::deal;
 use super::exchange::exchange;
 use super::{BUCKET_SHARE, Engine, RunControl};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::sink::manifest::File;
 
 /// How often progress is read off the running plan.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long tasks that were stopped are waited for: they end with the batch that they are at.
+const TASKS_END: Duration = Duration::from_secs(10);
 
 /// Runs plans in this process.
 pub struct Local {
@@ -54,6 +57,22 @@ impl Engine for Local {
         config: &SessionConfig,
         control: &RunControl,
     ) -> Result<Vec<File>> {
+        let reserved = self.session.runtime_env().memory_pool.reserved();
+        let ended = self.run_to_its_end(plan, config, control).await;
+        if ended.as_ref().is_err_and(|error| error.kind() == Kind::Memory) {
+            self.reserves_at_most(reserved).await;
+        }
+        ended
+    }
+}
+
+impl Local {
+    async fn run_to_its_end(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+        control: &RunControl,
+    ) -> Result<Vec<File>> {
         let plan = exchange(deal(plan, self.tasks)?, self.tasks)?;
         let mut state = self.session.state();
         *state.config_mut() = config.clone();
@@ -79,6 +98,23 @@ impl Engine for Local {
         }
         files.sort();
         Ok(files)
+    }
+}
+
+impl Local {
+    /// Waits until the tasks of a plan that has ended have given back what they reserved, of which a plan in its place may
+    /// need all.
+    async fn reserves_at_most(&self, bytes: usize) {
+        let pool = Arc::clone(&self.session.runtime_env().memory_pool);
+        let given_back = async {
+            let mut poll = tokio::time::interval(Duration::from_millis(10));
+            while pool.reserved() > bytes {
+                poll.tick().await;
+            }
+        };
+        if tokio::time::timeout(TASKS_END, given_back).await.is_err() {
+            tracing::debug!(bytes = pool.reserved(), "tasks that were stopped still hold memory");
+        }
     }
 }
 
