@@ -2,21 +2,21 @@
 //!
 //! Left alone, glibc keeps up to 64 MiB of freed memory for each of its arenas, of which there are eight for each core: it
 //! raises both of its thresholds with the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run under a
-//! budget of 512 MiB held up to 840 MB so, of which its operators had reserved 360 at most. Thresholds that are set stay
-//! as they are set.
+//! budget of 512 MiB held up to 840 MB in this way, while its operators had reserved 360 MB at most. Thresholds that a program
+//! sets stay as they are.
 
-/// A block of at least one part in so many of the budget is mapped alone, and goes back when it is freed.
+/// The budget divided by this: larger blocks are mapped one by one, and each goes back when it is freed.
 const MAPPED_PART: u64 = 128;
 
-/// Of an arena, what is free at its end goes back when it is more than one part in so many of the budget.
+/// The budget divided by this: when more is free at the end of an arena, it goes back.
 const FREE_PART: u64 = 32;
 
-/// Bytes that neither threshold exceeds: to map and to clear memory anew takes time, and with a large budget some may lie
-/// idle. The largest that glibc takes for M_MMAP_THRESHOLD.
+/// Neither threshold exceeds so many bytes, which is the most that glibc takes for M_MMAP_THRESHOLD. They are as large as the
+/// budget allows, because mapping and clearing memory takes time.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// Makes freed memory go back to the system, so that a process with so many bytes for its operators holds not much more.
-/// Does nothing where the allocator is not glibc's.
+/// Makes the allocator give freed memory back to the system, as the budget of `memory` bytes asks for. Does nothing where the
+/// allocator is not glibc's.
 pub(super) fn give_back(memory: u64) {
     let (mapped, free) = thresholds(memory);
     set(mapped, free);

@@ -22,7 +22,7 @@ use crate::sink::manifest::File;
 /// How often progress is read off the running plan.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long tasks that were stopped are waited for: they end with the batch that they are at.
+/// The longest wait for stopped tasks. Each of them ends after the batch that it is working on.
 const TASKS_END: Duration = Duration::from_secs(10);
 
 /// Runs plans in this process.
@@ -67,6 +67,7 @@ impl Engine for Local {
 }
 
 impl Local {
+    /// Runs `plan`. When this returns an error, stopped tasks may still hold memory.
     async fn run_to_its_end(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -99,11 +100,8 @@ impl Local {
         files.sort();
         Ok(files)
     }
-}
 
-impl Local {
-    /// Waits until the tasks of a plan that has ended have given back what they reserved, of which a plan in its place may
-    /// need all.
+    /// Waits until the stopped tasks of a plan have released their memory, because the plan that replaces it may need all of it.
     async fn reserves_at_most(&self, bytes: usize) {
         let pool = Arc::clone(&self.session.runtime_env().memory_pool);
         let given_back = async {

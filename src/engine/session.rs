@@ -119,12 +119,13 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// Of what a task may reserve, a sort that has it alone keeps one part in so many aside for its merge. The engine's own sort
-/// reserves twice what it holds, and takes three times as much: the rows, the rows in their order, and the keys to compare.
+/// A sort that has a task's memory to itself keeps the share of one in so many aside for its merge. The engine's sort reserves
+/// twice the bytes of its rows and needs three times as many: for the rows, for the sorted rows, and for the keys it compares.
 const MERGE_PART: usize = 3;
 
-/// `config` for a plan in place of one that brings all rows into one order and ran out of memory, where a task may reserve
-/// `task_bytes`. Such a plan merges all its sorts at once, so more partitions would not help: there is one sort.
+/// `config` for planning a step anew that sorts all rows into one order and ran out of memory. Its plan had a sort for each
+/// partition and merged them all at once, so more partitions would not help. The new plan has one sort, and may reserve
+/// `task_bytes`.
 pub fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {
     let options = config.options_mut();
     options.execution.target_partitions = 1;

@@ -30,8 +30,8 @@ impl<'a> Walk<'a> {
         Self { steps, job, documents, search }
     }
 
-    /// Takes all steps of the job. Steps of which only the data tell how many there are, such as the rounds that settle
-    /// dense groups, belong to the step before them on the list.
+    /// Takes all steps of the job. Some steps are on no list, because only the data tell how many there are, such as the rounds
+    /// that settle dense groups. The step on the list that needs them runs them.
     pub(super) async fn walk(&self) -> Result<()> {
         let mut ahead = VecDeque::from(Step::of(self.job));
         while let Some(step) = ahead.pop_front() {
@@ -59,7 +59,7 @@ impl<'a> Walk<'a> {
         pairs.and(others)
     }
 
-    /// The steps that are on no list before `done` was taken.
+    /// The steps that the results of `done` ask for, which come next.
     fn asked_for_by(&self, done: Step) -> Vec<Step> {
         let hot = self.job.candidates.method == Method::Lsh && self.steps.rows(WorkTable::Hot) > 0;
         if done != Step::Candidates || !hot {
