@@ -99,14 +99,6 @@ fn checked(job: &Job) -> Checked<()> {
     Ok(())
 }
 
-/// What an error says, and why.
-fn with_cause(error: &Error) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
-}
-
 /// The job that `file` describes: defaults filled in, every rule checked, bands and rows chosen.
 ///
 /// # Errors
@@ -287,7 +279,7 @@ fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
     for name in &shingle.normalize {
         match Normalize::read(name) {
             Ok(step) => normalize.push(step),
-            Err(e) => return wrong("shingle.normalize", with_cause(&e)),
+            Err(e) => return wrong("shingle.normalize", e.one_line()),
         }
     }
     let size = shingle.size.unwrap_or(match shingle.unit {
@@ -362,7 +354,7 @@ fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
         None => None,
         Some(path) => match coefficients::read(&path) {
             Ok(read) => Some(read),
-            Err(e) => return wrong("minhash.coefficients", with_cause(&e)),
+            Err(e) => return wrong("minhash.coefficients", e.one_line()),
         },
     };
     coefficients_of(coefficients.as_deref(), permutations, family)?;
