@@ -1,7 +1,6 @@
 //! Coefficients of one's own for the linear family: the `a` and `b` of each permutation, from a file.
 
-use std::path::Path;
-
+use super::setting_file;
 use crate::error::{Error, Result};
 
 /// The a and the b of a permutation, each under 2^32.
@@ -16,13 +15,9 @@ const MAX_BYTES: u64 = 2 << 20;
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job): what follows the key's name.
 pub(super) fn read(path: &str) -> Result<Vec<Coefficients>> {
-    let unread = |e| Error::job(format!("names {path:?}, which cannot be read")).because(e);
+    let expected = "expected a line `a,b` for each permutation";
+    let text = setting_file::read(path, "which", MAX_BYTES, expected)?;
     let wrong = |said: &str| Error::job(format!("names {path:?}, which {said}"));
-    if std::fs::metadata(Path::new(path)).map_err(unread)?.len() > MAX_BYTES {
-        return Err(wrong(&format!("is larger than {MAX_BYTES} bytes")));
-    }
-    let text = String::from_utf8(std::fs::read(path).map_err(unread)?)
-        .map_err(|_| wrong("is not UTF-8: expected a line `a,b` for each permutation"))?;
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();

@@ -13,6 +13,7 @@ mod fingerprint;
 mod normalize;
 mod prime;
 mod resolve;
+mod setting_file;
 mod size;
 pub(crate) mod stop_words;
 

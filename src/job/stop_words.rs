@@ -4,8 +4,8 @@
 //! job, so that whoever runs a part of it needs no file, and so that two lists of one content are one.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
+use super::setting_file;
 use crate::error::{Error, Result};
 
 /// What begins the name of the step.
@@ -60,18 +60,12 @@ pub(super) fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where it cannot be read or is no such list: what follows the key's name.
 pub(super) fn read(path: &str) -> Result<String> {
-    let unread =
-        |e| Error::job(format!("names {path:?}, a file of stop words that cannot be read")).because(e);
-    let wrong = |said: &str| Error::job(format!("names {path:?}, a file of stop words that {said}"));
+    const WHAT: &str = "a file of stop words that";
+    let wrong = |said: &str| Error::job(format!("names {path:?}, {WHAT} {said}"));
     if path.is_empty() {
         return Err(Error::job(format!("names no file: expected a path behind {STEP}{FILE}")));
     }
-    let path_of = Path::new(path);
-    if std::fs::metadata(path_of).map_err(unread)?.len() > MAX_BYTES {
-        return Err(wrong(&format!("is larger than {MAX_BYTES} bytes")));
-    }
-    let text = String::from_utf8(std::fs::read(path_of).map_err(unread)?)
-        .map_err(|_| wrong("is not UTF-8: convert it"))?;
+    let text = setting_file::read(path, WHAT, MAX_BYTES, "convert it")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let mut words = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
