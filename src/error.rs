@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use datafusion::arrow::error::ArrowError;
+use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
-use datafusion::parquet::errors::ParquetError;
+use parquet::errors::ParquetError;
 use serde::{Deserialize, Serialize};
 
 /// The crate's result.

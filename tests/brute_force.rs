@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::{Int32Type, Int64Type};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::datatypes::{Int32Type, Int64Type};
 use resemblance::error::Kind;
 
 use self::answer::{Answer, Cluster, Pair, Reject};

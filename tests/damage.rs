@@ -38,7 +38,7 @@ fn damage(file: &Path, how: Damage) {
 struct Scene {
     folder: TempDir,
     input: PathBuf,
-    expected: Vec<datafusion::arrow::array::RecordBatch>,
+    expected: Vec<arrow::array::RecordBatch>,
 }
 
 impl Scene {

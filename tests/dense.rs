@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, PrimitiveArray, RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, UInt64Type};
+use arrow::array::{ArrayRef, AsArray, PrimitiveArray, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::prelude::{cast, col};
 use resemblance::engine::{Local, session};
 use resemblance::error::Kind;

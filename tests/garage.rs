@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::engine::stores;
 use resemblance::sink::manifest::Run;
 

@@ -116,8 +116,7 @@ fn clusters_are_the_components_of_the_pairs() {
     assert_eq!(clusters, label);
     let sizes = numbers(&table, "size");
     let representative = table.column_by_name("representative").unwrap();
-    let representative =
-        representative.as_any().downcast_ref::<datafusion::arrow::array::BooleanArray>().unwrap();
+    let representative = representative.as_any().downcast_ref::<arrow::array::BooleanArray>().unwrap();
     let count_of = |cluster: &str| label.values().filter(|l| *l == cluster).count() as u64;
     let texts: BTreeMap<_, _> = documents.iter().cloned().collect();
     for cluster in label.values().collect::<BTreeSet<_>>() {

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float64Type};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type};
 use datafusion::prelude::SessionContext;
 use tempfile::tempdir;
 
@@ -30,7 +30,7 @@ fn pairs(batches: &[RecordBatch]) -> Vec<(String, String, f64)> {
         let text = |at: usize| cast(batch.column(at), &DataType::Utf8).unwrap();
         let (a, b, jaccard) = (text(0), text(1), batch.column(2).as_primitive::<Float64Type>().clone());
         let row = |row| {
-            let id = |ids: &dyn datafusion::arrow::array::Array| ids.as_string::<i32>().value(row).to_owned();
+            let id = |ids: &dyn arrow::array::Array| ids.as_string::<i32>().value(row).to_owned();
             (id(&a), id(&b), jaccard.value(row))
         };
         (0..batch.num_rows()).map(row).collect::<Vec<_>>()

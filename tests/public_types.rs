@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float32Array, Int8Array, Int32Array, Int64Array,
     ListArray, RecordBatch, StringArray, TimestampMicrosecondArray, UInt32Array, UInt64Array,
 };
-use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
 use predicates::prelude::*;
 use resemblance::error::Kind;
 use resemblance::schema::{IdType, SourceColumn};
@@ -369,7 +369,7 @@ fn columns_of_the_source_are_carried_into_documents() {
         assert_eq!(found, [&own[..], &names].concat(), "{to}");
         let positions = int64s(&rows, "position");
         for (name, array, data_type) in many() {
-            let expected = datafusion::arrow::compute::cast(&array, &data_type).unwrap();
+            let expected = arrow::compute::cast(&array, &data_type).unwrap();
             let carried = rows.column_by_name(name).unwrap();
             assert_eq!(*carried.data_type(), data_type, "{to} {name}");
             for (row, position) in positions.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float32Array, Int32Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Float32Array, Int32Array, RecordBatch, StringArray};
 use tempfile::tempdir;
 
 use crate::support::*;

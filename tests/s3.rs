@@ -134,7 +134,7 @@ impl Format {
 }
 
 /// What a user takes from an output: pairs and clusters, whatever the files are called.
-fn answers(output: &FsPath) -> Vec<datafusion::arrow::array::RecordBatch> {
+fn answers(output: &FsPath) -> Vec<arrow::array::RecordBatch> {
     ["pairs", "clusters"].map(|name| table(output, name)).to_vec()
 }
 
@@ -143,7 +143,7 @@ struct Corpus {
     s3: Arc<S3>,
     folder: tempfile::TempDir,
     job: PathBuf,
-    expected: Vec<datafusion::arrow::array::RecordBatch>,
+    expected: Vec<arrow::array::RecordBatch>,
 }
 
 impl Corpus {

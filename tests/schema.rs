@@ -1,6 +1,6 @@
 //! The contracts: their examples keep them, and other tables do not.
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::prelude::{DataFrame, SessionContext};
 use resemblance::error::{Kind, Result};
 use resemblance::schema::{Column, Contract, Depth, Table, Type, contract};

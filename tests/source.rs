@@ -6,17 +6,17 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, AsArray, DictionaryArray, Int64Array, LargeStringArray, RecordBatch, StringArray,
     StringViewArray,
 };
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int32Type, UInt64Type};
-use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::parquet::file::properties::WriterProperties;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type, UInt64Type};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 use resemblance::error::{Error, Kind, Result};
 use resemblance::job::{Csv, DuplicateIds, Encoding, Format, Id, OnError, References, Source};
 use resemblance::source::{list, open};

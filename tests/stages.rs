@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, AsArray, BooleanArray, ListArray, RecordBatch, StringArray, UInt64Array,
-};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};
+use arrow::array::{Array, AsArray, BooleanArray, ListArray, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext};
 use proptest::prelude::*;

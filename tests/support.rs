@@ -16,12 +16,12 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_indices, take_record_batch};
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use assert_cmd::Command;
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use datafusion::arrow::compute::{SortColumn, cast, concat_batches, lexsort_to_indices, take_record_batch};
-use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
-use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::engine::{Local, RunControl, session};
 use resemblance::job::{self, Job};
 use resemblance::pipeline::{self, OnExisting, Outcome};
@@ -116,7 +116,7 @@ pub fn write_parquet(path: &Path, documents: &[Document], row_group: usize) {
 
 /// Writes rows as Parquet, so many in a row group.
 pub fn write_batch(path: &Path, batch: &RecordBatch, row_group: usize) {
-    let properties = datafusion::parquet::file::properties::WriterProperties::builder()
+    let properties = parquet::file::properties::WriterProperties::builder()
         .set_max_row_group_row_count(Some(row_group))
         .build();
     let file = std::fs::File::create(path).unwrap();
@@ -221,7 +221,7 @@ pub fn strings(batch: &RecordBatch, column: &str) -> Vec<String> {
 /// A column of floats.
 pub fn floats(batch: &RecordBatch, column: &str) -> Vec<f64> {
     let array = batch.column_by_name(column).unwrap();
-    array.as_any().downcast_ref::<datafusion::arrow::array::Float64Array>().unwrap().values().to_vec()
+    array.as_any().downcast_ref::<arrow::array::Float64Array>().unwrap().values().to_vec()
 }
 
 /// A column of counts, or of keys by their bits.

@@ -5,8 +5,8 @@ mod python;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{Int32Type, Int64Type};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Int32Type, Int64Type};
 use resemblance::job::{Encoding, Job, Keep};
 use sha2::{Digest, Sha256};
 use tempfile::tempdir;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 use tempfile::tempdir;
 
 use crate::support::process::{Process, wait_for};

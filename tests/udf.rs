@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::error::DataFusionError;
 use datafusion::prelude::{SessionContext, col};
 use resemblance::job::{BucketHash, Choice, Lsh, Normalize, Shingle, ShingleHash, Short, Unit, Words};

@@ -6,13 +6,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::parquet::arrow::ArrowWriter;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::prelude::SessionContext;
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
+use parquet::arrow::ArrowWriter;
 use resemblance::error::{Error, Kind, Result};
 use resemblance::job::{self, Job};
 use resemblance::source::{list, open, open_listed};

@@ -96,7 +96,7 @@ fn message(payload: &(dyn Any + Send)) -> &str {
 mod tests {
     use std::sync::Arc;
 
-    use datafusion::arrow::datatypes::DataType;
+    use arrow::datatypes::DataType;
     use datafusion::common::exec_err;
     use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
     use datafusion::prelude::SessionContext;

@@ -110,7 +110,7 @@ fn warn_of(beside: Result<()>) {
 }
 
 /// The most similar pairs of a run.
-pub(super) type Pairs = Vec<datafusion::arrow::array::RecordBatch>;
+pub(super) type Pairs = Vec<arrow::array::RecordBatch>;
 
 /// Runs a job and reads back its `top` most similar pairs.
 pub(super) fn run_job(

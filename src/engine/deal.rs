@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 use datafusion::common::internal_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -140,8 +140,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll};
 
-    use datafusion::arrow::array::{AsArray, UInt64Array};
-    use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
+    use arrow::array::{AsArray, UInt64Array};
+    use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
     use datafusion::catalog::memory::MemorySourceConfig;
     use datafusion::physical_plan::collect_partitioned;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;

@@ -184,8 +184,8 @@ async fn divide(
 mod tests {
     use std::collections::BTreeMap;
 
-    use datafusion::arrow::array::{AsArray, RecordBatch, UInt64Array};
-    use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
+    use arrow::array::{AsArray, RecordBatch, UInt64Array};
+    use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
     use datafusion::datasource::MemTable;
     use datafusion::execution::memory_pool::FairSpillPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;

@@ -1,6 +1,6 @@
 //! The search of all pairs: each document with those of a size that could match.
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::SendableRecordBatchStream;

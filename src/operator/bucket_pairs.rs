@@ -8,8 +8,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, UInt32Array, UInt64Array};
-use datafusion::arrow::datatypes::DataType;
+use arrow::array::{RecordBatch, UInt32Array, UInt64Array};
+use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_uint32_array, as_uint64_array};
 use datafusion::common::{Result, plan_err};
 use datafusion::physical_expr::PhysicalExpr;
@@ -27,8 +27,8 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::udf::jaccard::least_shared;
 
 #[cfg(test)]
-pub(super) fn rows_schema() -> datafusion::arrow::datatypes::SchemaRef {
-    use datafusion::arrow::datatypes::{Field, Schema};
+pub(super) fn rows_schema() -> arrow::datatypes::SchemaRef {
+    use arrow::datatypes::{Field, Schema};
 
     let column = |name| Field::new(name, DataType::UInt64, false);
     Arc::new(Schema::new(vec![column("bucket"), column("doc")]))

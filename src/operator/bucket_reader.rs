@@ -1,6 +1,6 @@
 //! Rows that are together by bucket, read bucket by bucket, and the pairs that are made of each.
 
-use datafusion::arrow::array::{RecordBatch, UInt64Array};
+use arrow::array::{RecordBatch, UInt64Array};
 use datafusion::common::Result;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -154,7 +154,7 @@ impl Runs {
     fn merge(self, held: MemoryReservation) -> Result<SendableRecordBatchStream> {
         let read = |file| self.spills.read_spill_as_stream_unbuffered(file, None);
         let streams = self.files.into_iter().map(read).collect::<Result<Vec<_>>>()?;
-        let ascending = |(at, field): (usize, &Arc<datafusion::arrow::datatypes::Field>)| {
+        let ascending = |(at, field): (usize, &Arc<arrow::datatypes::Field>)| {
             PhysicalSortExpr::new_default(Arc::new(Column::new(field.name(), at)))
         };
         let Some(order) = LexOrdering::new(self.schema.fields().iter().enumerate().map(ascending)) else {

@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, UInt32Array, UInt64Array};
-use datafusion::arrow::datatypes::DataType;
+use arrow::array::{RecordBatch, UInt32Array, UInt64Array};
+use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_uint32_array, as_uint64_array};
 use datafusion::common::{Result, plan_err};
 use datafusion::physical_expr::expressions::Column;

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{RecordBatch, UInt32Array};
-use datafusion::arrow::compute::take_record_batch;
-use datafusion::arrow::datatypes::SchemaRef;
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -202,7 +202,7 @@ impl Parts {
     fn spill_part(&mut self, part: usize) -> Result<()> {
         let (pending, _) = std::mem::take(&mut self.pending[part]);
         if !pending.is_empty() {
-            let rows = datafusion::arrow::compute::concat_batches(&self.schema, &pending)?;
+            let rows = arrow::compute::concat_batches(&self.schema, &pending)?;
             self.files[part].extend(self.spills.spill_record_batch_and_finish(&[rows], "a home")?);
         }
         Ok(())
@@ -232,8 +232,8 @@ impl Parts {
 mod tests {
     use std::collections::BTreeSet;
 
-    use datafusion::arrow::array::{AsArray, ListArray, UInt64Array};
-    use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};
+    use arrow::array::{AsArray, ListArray, UInt64Array};
+    use arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};
     use datafusion::execution::memory_pool::FairSpillPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -272,7 +272,7 @@ mod tests {
                 documents.map(|d| Some(vec![Some(d as u32), Some(7)])),
             );
             let item = |name: &str, column: &ListArray| {
-                Field::new(name, datafusion::arrow::array::Array::data_type(column).clone(), true)
+                Field::new(name, arrow::array::Array::data_type(column).clone(), true)
             };
             let schema = Schema::new(vec![
                 Field::new("home", DataType::UInt64, false),
@@ -280,7 +280,7 @@ mod tests {
                 item("shingles", &shingles),
                 item("signature", &signatures),
             ]);
-            let columns: Vec<datafusion::arrow::array::ArrayRef> =
+            let columns: Vec<arrow::array::ArrayRef> =
                 vec![Arc::new(homes), Arc::new(docs), Arc::new(shingles), Arc::new(signatures)];
             RecordBatch::try_new(Arc::new(schema), columns).unwrap()
         };
@@ -296,8 +296,7 @@ mod tests {
         let batches = a.chunks(100).zip(b.chunks(100)).map(|(a, b)| {
             let homes = UInt64Array::from(vec![3; a.len()]);
             let (a, b) = (UInt64Array::from(a.to_vec()), UInt64Array::from(b.to_vec()));
-            let columns: Vec<datafusion::arrow::array::ArrayRef> =
-                vec![Arc::new(homes), Arc::new(a), Arc::new(b)];
+            let columns: Vec<arrow::array::ArrayRef> = vec![Arc::new(homes), Arc::new(a), Arc::new(b)];
             RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
         });
         stream_of(batches.collect())

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Builder};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, UInt64Builder};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {

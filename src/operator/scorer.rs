@@ -2,10 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{
-    ArrayBuilder, ArrayRef, Float64Builder, RecordBatch, UInt16Builder, UInt64Builder,
-};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{ArrayBuilder, ArrayRef, Float64Builder, RecordBatch, UInt16Builder, UInt64Builder};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 
 use super::sketches::{SketchRef, Sketches};

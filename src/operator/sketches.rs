@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::array::RecordBatch;
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use datafusion::common::cast::{as_list_array, as_uint32_array, as_uint64_array};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;

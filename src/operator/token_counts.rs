@@ -8,8 +8,8 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{ArrayRef, AsArray, BinaryBuilder, RecordBatch, UInt64Builder};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
+use arrow::array::{ArrayRef, AsArray, BinaryBuilder, RecordBatch, UInt64Builder};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::common::cast::{as_binary_array, as_uint64_array};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use datafusion::arrow::datatypes::SchemaRef;
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::datatypes::SchemaRef;
 use datafusion::catalog::streaming::StreamingTable;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::common::exec_datafusion_err;

@@ -39,5 +39,5 @@ pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
 
 /// A column as plain strings, whatever strings the engine keeps it as.
 pub(crate) fn utf8(column: &str) -> datafusion::prelude::Expr {
-    cast(col(column), datafusion::arrow::datatypes::DataType::Utf8).alias(column)
+    cast(col(column), arrow::datatypes::DataType::Utf8).alias(column)
 }

@@ -198,7 +198,7 @@ async fn check(contract: schema::Contract, written: DataFrame, said: u64) -> Res
 async fn reasons(rejects: DataFrame) -> Result<BTreeMap<String, u64>> {
     let counted = rejects
         .aggregate(vec![col("reason")], vec![count(lit(1)).alias("times")])?
-        .select(vec![utf8("reason"), cast(col("times"), datafusion::arrow::datatypes::DataType::UInt64)])?;
+        .select(vec![utf8("reason"), cast(col("times"), arrow::datatypes::DataType::UInt64)])?;
     let mut reasons = BTreeMap::new();
     for batch in counted.collect().await? {
         let (names, times) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);

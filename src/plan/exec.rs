@@ -175,8 +175,8 @@ impl<D: Description> ExecutionPlan for OperatorExec<D> {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use datafusion::arrow::array::{AsArray, RecordBatch, UInt64Array};
-    use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt64Type};
+    use arrow::array::{AsArray, RecordBatch, UInt64Array};
+    use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
     use datafusion::catalog::memory::MemorySourceConfig;
     use datafusion::physical_plan::{collect, displayable};
     use futures::{StreamExt, stream};

@@ -1,8 +1,8 @@
 //! Rows of an answer, as cells for people and as JSON for programs.
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::json::LineDelimitedWriter;
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::array::RecordBatch;
+use arrow::json::LineDelimitedWriter;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::error::{Error, Result};
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use datafusion::arrow::compute::{concat_batches, take_record_batch};
-use datafusion::arrow::datatypes::DataType;
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col};

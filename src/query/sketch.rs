@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType};
-use datafusion::arrow::datatypes::{UInt32Type, UInt64Type};
+use arrow::array::{ArrayRef, ArrowPrimitiveType};
+use arrow::datatypes::{UInt32Type, UInt64Type};
 use datafusion::common::cast::{as_list_array, as_primitive_array, as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;

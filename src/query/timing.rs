@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 use datafusion::datasource::MemTable;
 use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::functions_nested::expr_fn::array_max;

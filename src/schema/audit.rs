@@ -1,6 +1,6 @@
 //! The check of a table's rows against its contract, in one pass.
 
-use datafusion::arrow::array::{Int64Array, RecordBatch};
+use arrow::array::{Int64Array, RecordBatch};
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, Expr, lit, when};
 

@@ -1,6 +1,6 @@
 //! What the columns of an output's tables take from the source.
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -49,7 +49,7 @@ pub fn carried(at: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::TimeUnit;
+    use arrow::datatypes::TimeUnit;
 
     use super::*;
 

@@ -6,20 +6,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::compute::{cast, filter_record_batch, is_not_null, is_null};
+use arrow::datatypes::{DataType, SchemaRef};
 use bytes::Bytes;
-use datafusion::arrow::array::{Array, BooleanArray, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::compute::{cast, filter_record_batch, is_not_null, is_null};
-use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::parquet::arrow::AsyncArrowWriter;
-use datafusion::parquet::arrow::async_writer::AsyncFileWriter;
-use datafusion::parquet::basic::{Compression, ZstdLevel};
-use datafusion::parquet::errors::{ParquetError, Result as ParquetResult};
-use datafusion::parquet::file::properties::{EnabledStatistics, WriterProperties};
-use datafusion::parquet::schema::types::ColumnPath;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
@@ -27,6 +21,12 @@ use futures::future::BoxFuture;
 use object_store::ObjectStore;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
+use parquet::arrow::AsyncArrowWriter;
+use parquet::arrow::async_writer::AsyncFileWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
 use serde::{Deserialize, Serialize};
 
 use super::manifest::File;

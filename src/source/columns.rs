@@ -1,6 +1,6 @@
 //! The columns of a format -> those that every format has.
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::common::Column;
 use datafusion::common::utils::datafusion_strsim::normalized_levenshtein;
 use datafusion::functions::string::expr_fn::concat_ws;

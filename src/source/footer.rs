@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use bytes::Bytes;
-use datafusion::arrow::datatypes::Schema;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
     CachedParquetFileReaderFactory, CachedParquetMetaData, ParquetFileReaderFactory,

@@ -5,8 +5,8 @@ use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::datasource::physical_plan::FileGroup;
 use datafusion::error::Result as DfResult;
 use datafusion::execution::SendableRecordBatchStream;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StringViewBuilder, UInt64Builder,
 };
-use datafusion::arrow::datatypes::{SchemaRef, UInt32Type};
+use arrow::datatypes::{SchemaRef, UInt32Type};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::datasource::source::DataSourceExec;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use async_trait::async_trait;
-use datafusion::arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;

@@ -75,7 +75,7 @@ pub fn numbers(cuts: DataFrame) -> Result<DataFrame> {
     let first = col("before").is_null().or(col("before").not_eq(col("shingle")));
     Ok(ranked.select(vec![
         col("doc"),
-        cast(col("number"), datafusion::arrow::datatypes::DataType::UInt64).alias("number"),
+        cast(col("number"), arrow::datatypes::DataType::UInt64).alias("number"),
         when(first, col("shingle")).end()?.alias("shingle"),
     ])?)
 }

@@ -23,8 +23,7 @@ pub fn groups(keys: DataFrame) -> Result<DataFrame> {
             col("set_hash_0").alias("rep_hash_0"),
             col("set_hash_1").alias("rep_hash_1"),
             col("rep"),
-            datafusion::prelude::cast(col("times"), datafusion::arrow::datatypes::DataType::UInt64)
-                .alias("size"),
+            datafusion::prelude::cast(col("times"), arrow::datatypes::DataType::UInt64).alias("size"),
         ])?;
     // The groups are the side that is held: they are few where documents are many.
     let joined =

@@ -1,6 +1,6 @@
 //! pairs: scored representatives, expanded to the documents that they stand for.
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::{min, sum};
 use datafusion::logical_expr::Expr;

@@ -3,12 +3,10 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use datafusion::arrow::array::builder::NullBufferBuilder;
-use datafusion::arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, Float64Array, ListArray, PrimitiveArray,
-};
-use datafusion::arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
+use arrow::array::builder::NullBufferBuilder;
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, Float64Array, ListArray, PrimitiveArray};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, internal_datafusion_err, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 

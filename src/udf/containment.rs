@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use datafusion::arrow::datatypes::{DataType, UInt64Type};
+use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::{

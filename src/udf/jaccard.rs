@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use datafusion::arrow::datatypes::{DataType, UInt64Type};
+use arrow::datatypes::{DataType, UInt64Type};
 use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::{

@@ -18,8 +18,8 @@
 use std::io::Write;
 use std::sync::LazyLock;
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use datafusion::arrow::datatypes::{DataType, UInt32Type};
+use arrow::datatypes::{DataType, UInt32Type};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::{

@@ -39,8 +39,8 @@
 
 use std::sync::LazyLock;
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{

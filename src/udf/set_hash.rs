@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, UInt64Array};
-use datafusion::arrow::datatypes::{DataType, ToByteSlice, UInt64Type};
+use arrow::array::{ArrayRef, UInt64Array};
+use arrow::datatypes::{DataType, ToByteSlice, UInt64Type};
 use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};

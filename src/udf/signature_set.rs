@@ -1,6 +1,6 @@
 //! `signature_set(signature)`: a signature as a set, so that what finds similar sets finds similar signatures.
 
-use datafusion::arrow::datatypes::{DataType, UInt32Type, UInt64Type};
+use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, ListArray, PrimitiveArray};
-use datafusion::arrow::buffer::ScalarBuffer;
-use datafusion::arrow::datatypes::{DataType, FieldRef, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, ListArray, PrimitiveArray};
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::{DataType, FieldRef, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, internal_datafusion_err, plan_err};
 use datafusion::logical_expr::{
@@ -106,7 +106,7 @@ impl ScalarUDFImpl for UnsignedBits {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{Int64Array, UInt64Array};
+    use arrow::array::{Int64Array, UInt64Array};
 
     use super::*;
 

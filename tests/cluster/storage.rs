@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::{RecordBatch, StringArray};
+use arrow::array::{RecordBatch, StringArray};
 
 use super::faults::{Scene, works};
 use super::{QUIET, job_file, parquet_files};

@@ -1,8 +1,8 @@
 //! A server that fails for a while, for ever, in the middle of an answer, or that refuses.
 
+use arrow::datatypes::{DataType, Field, Schema};
 use ballista_core::error::BallistaError;
 use ballista_core::serde::protobuf::FailedTask;
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;

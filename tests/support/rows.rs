@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 
 use super::{manifest, resemblance, table};
 

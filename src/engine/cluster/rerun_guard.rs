@@ -65,7 +65,7 @@ impl Description for RerunGuard {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::Schema;
+    use arrow::datatypes::Schema;
     use datafusion::physical_plan::Partitioning;
     use datafusion::prelude::SessionConfig;
 

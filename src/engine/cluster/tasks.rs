@@ -334,7 +334,7 @@ fn chain(error: &DataFusionError) -> impl Iterator<Item = Cause<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::error::ArrowError;
+    use arrow::error::ArrowError;
 
     use super::*;
 

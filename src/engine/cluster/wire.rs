@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 use ballista_core::serde::BallistaPhysicalExtensionCodec;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
-use datafusion::arrow::ipc::reader::StreamReader;
-use datafusion::arrow::ipc::writer::StreamWriter;
 use datafusion::common::{Result, exec_err};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
@@ -175,7 +175,7 @@ fn schema_of(bytes: &[u8]) -> Result<SchemaRef> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::{DataType, Field};
+    use arrow::datatypes::{DataType, Field};
     use datafusion::catalog::memory::MemorySourceConfig;
     use datafusion::datasource::physical_plan::JsonSource;
     use datafusion::datasource::table_schema::TableSchema;
