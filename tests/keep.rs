@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, UInt64Type};
 use async_trait::async_trait;
-use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, UInt64Type};
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext, col};
 use resemblance::engine::{Engine, Local, RunControl, session};
@@ -60,7 +60,7 @@ fn whatever_is_kept_the_rows_are_the_same() {
             let sets = [&keeps, &hot_bucket, "source.duplicate_ids=reject", "engine.threads=3"];
             run(&job_over(format, &input, &output, &sets)).unwrap();
             let rows = |name: &str| -> String {
-                let rows = datafusion::arrow::util::pretty::pretty_format_batches(&[table(&output, name)]);
+                let rows = arrow::util::pretty::pretty_format_batches(&[table(&output, name)]);
                 let mut rows: Vec<_> = rows.unwrap().to_string().lines().map(str::to_owned).collect();
                 rows.sort();
                 rows.join("\n")
@@ -113,9 +113,7 @@ fn rows(batches: &[RecordBatch]) -> BTreeSet<(String, u64, String, String)> {
         let text = |name: &str| cast(batch.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
         let (sources, ids, texts) = (text("source"), text("id"), text("text"));
         let positions = batch.column_by_name("position").unwrap().as_primitive::<UInt64Type>();
-        let string = |column: &datafusion::arrow::array::ArrayRef, row| {
-            column.as_string::<i32>().value(row).to_owned()
-        };
+        let string = |column: &arrow::array::ArrayRef, row| column.as_string::<i32>().value(row).to_owned();
         rows.extend((0..batch.num_rows()).map(|row| {
             (string(&sources, row), positions.value(row), string(&ids, row), string(&texts, row))
         }));
@@ -279,7 +277,7 @@ async fn sketches_by_key_are_those_by_position() {
         let sketches = resemblance::stage::sketches::sketches(documents, &job).unwrap();
         let sorted = sketches.sort(vec![col("doc").sort(true, false)]).unwrap().collect().await.unwrap();
         let schema = sorted[0].schema();
-        found.push(datafusion::arrow::compute::concat_batches(&schema, &sorted).unwrap());
+        found.push(arrow::compute::concat_batches(&schema, &sorted).unwrap());
     }
     assert_eq!(found[0], found[1]);
     assert!(found[0].num_rows() > 10, "{}", found[0].num_rows());

@@ -27,6 +27,7 @@ mod keep;
 mod kill;
 mod layers;
 mod limits;
+mod long_text;
 mod memory;
 mod neighbors;
 mod ownership;

@@ -68,7 +68,7 @@ pub async fn run(
         {
             return Ok(finished);
         }
-        let read = source::open_listed(session, &job.source, &listed).await?;
+        let read = source::open_cut(session, &job.source, &listed, None, &job.shingle).await?;
         let holder = match claim::ask(&output, &attempt, "run", &mut others).await? {
             claim::Asked::Granted(claim) => {
                 let run = Run {

@@ -114,14 +114,14 @@ impl<'a> Sketches<'a> {
 
     /// Reads those texts again, once it was found where they are.
     pub(super) async fn cut(&self, wanted: TextsToCut) -> Result<DataFrame> {
-        let (session, source) = (self.steps.session(), &self.job.source);
+        let (session, Job { source, shingle, .. }) = (self.steps.session(), self.job);
         let documents = match self.selection(wanted.table).await? {
             Some(selection) => {
-                let read = source::open_wanted(session, source, self.listed, selection).await?;
+                let read = source::open_cut(session, source, self.listed, Some(selection), shingle).await?;
                 stage::documents::documents(read.frame)?
             }
             None => {
-                let read = source::open_listed(session, source, self.listed).await?;
+                let read = source::open_cut(session, source, self.listed, None, shingle).await?;
                 let documents = stage::documents::documents(read.frame)?;
                 stage::sketches::only(first_of_each_id(self.steps, self.job, documents)?, wanted.needed)?
             }

@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
+use arrow::array::{
+    ArrayRef, ListArray, RecordBatch, StringBuilder, StringViewBuilder, UInt64Array, UInt64Builder,
+};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use bytes::Bytes;
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringBuilder, StringViewBuilder, UInt64Builder};
-use datafusion::arrow::buffer::Buffer;
-use datafusion::arrow::datatypes::SchemaRef;
 
 use super::sgml::Story;
-use super::to_parse::FileToParse;
+use super::to_parse::{CUT, FileToParse};
 use crate::error::{Error, Result};
+use crate::udf::long_text::CutText;
 
 /// Rows of a batch at most.
 const BATCH_ROWS: usize = 1024;
@@ -26,6 +29,8 @@ pub(super) struct Batch {
     names: StringViewBuilder,
     positions: UInt64Builder,
     defects: StringBuilder,
+    /// None where the schema has no such column.
+    cuts: Option<Vec<Option<Vec<u64>>>>,
     pub rows: usize,
     bytes: usize,
 }
@@ -36,12 +41,13 @@ impl Batch {
         // A batch has few files and many rows: each path is held once.
         let paths = || StringViewBuilder::new().with_deduplicate_strings();
         Self {
-            schema,
             values: (0..values).map(|_| StringViewBuilder::new()).collect(),
             sources: paths(),
             names: paths(),
             positions: UInt64Builder::new(),
             defects: StringBuilder::new(),
+            cuts: schema.column_with_name(CUT).map(|_| Vec::new()),
+            schema,
             rows: 0,
             bytes: 0,
         }
@@ -104,6 +110,18 @@ impl Batch {
         self.origin(file, 0, None)
     }
 
+    /// The document that is the whole file, which was cut while it was read.
+    pub fn push_cut(&mut self, file: &FileToParse, text: CutText) -> Result<()> {
+        let (Some(cuts), [builder]) = (&mut self.cuts, self.values.as_mut_slice()) else {
+            return Err(Error::bug("a text was cut that is wanted whole"));
+        };
+        self.bytes += size_of_val(text.shingles.as_slice()) + text.sample.len();
+        cuts.resize(self.rows, None);
+        cuts.push(Some(text.shingles));
+        builder.try_append_value(&text.sample)?;
+        self.origin(file, 0, None)
+    }
+
     fn origin(&mut self, file: &FileToParse, position: u64, defect: Option<&str>) -> Result<()> {
         self.sources.try_append_value(&*file.source)?;
         self.names.try_append_value(&*file.name)?;
@@ -121,10 +139,25 @@ impl Batch {
         columns.push(Arc::new(self.names.finish()));
         columns.push(Arc::new(self.positions.finish()));
         columns.push(Arc::new(self.defects.finish()));
+        if let Some(cuts) = &mut self.cuts {
+            cuts.resize(self.rows, None);
+            columns.push(Arc::new(lists(std::mem::take(cuts))?));
+        }
         self.rows = 0;
         self.bytes = 0;
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
+}
+
+/// A row for each list. A list that is alone stays where it is: it may be most of what this process holds.
+fn lists(mut rows: Vec<Option<Vec<u64>>>) -> Result<ListArray> {
+    let valid = NullBuffer::from_iter(rows.iter().map(Option::is_some));
+    let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.as_ref().map_or(0, Vec::len)));
+    let mut lists = rows.iter_mut().flatten();
+    let mut values = lists.next().map(std::mem::take).unwrap_or_default();
+    lists.for_each(|list| values.append(list));
+    let field = Arc::new(Field::new_list_field(DataType::UInt64, true));
+    Ok(ListArray::try_new(field, offsets, Arc::new(UInt64Array::from(values)), Some(valid))?)
 }
 
 fn too_long(file: &FileToParse, bytes: usize) -> Error {

@@ -35,10 +35,8 @@ mod walk;
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    ArrayRef, RecordBatch, StringArray, StringViewArray, UInt64Array, new_null_array,
-};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::array::{ArrayRef, RecordBatch, StringArray, StringViewArray, UInt64Array, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -50,6 +48,8 @@ use object_store::path::Path;
 use crate::error::{Error, Result};
 use crate::job::{self, Format};
 use crate::schema::{IdType, SourceColumn, SourceTypes};
+use crate::udf::long_text::LongText;
+use reading::LONG_TEXT;
 
 pub use json_line::{JsonValue, ValueKind};
 pub use number_rows::NumberRows;
@@ -58,6 +58,7 @@ pub use parse_files::ParseFiles;
 pub use pin::Pin;
 pub use scan::pinned_scan;
 pub use selection::{RowSet, Selection};
+pub(crate) use to_parse::CUT;
 pub use to_parse::{FileToParse, Parser};
 
 /// The documents of a source, and the files that they are in.
@@ -130,7 +131,7 @@ pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Document
 /// # Errors
 /// As [`open`].
 pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Listed) -> Result<Documents> {
-    documents(ctx, source, listed, None).await
+    documents(ctx, source, listed, None, None).await
 }
 
 /// As [`open_listed`], of those documents alone that `wanted` says. Of Parquet no other rows are read; other formats are read
@@ -144,7 +145,25 @@ pub async fn open_wanted(
     listed: &Listed,
     wanted: Selection,
 ) -> Result<Documents> {
-    documents(ctx, source, listed, Some(wanted)).await
+    documents(ctx, source, listed, Some(wanted), None).await
+}
+
+/// As [`open_wanted`], or [`open_listed`] where none are named, for whoever wants no texts but their shingles: long text files
+/// are cut as `shingle` says while they are read, and are never held whole. Where there are such files, the frame has a
+/// column `cut` too.
+///
+/// # Errors
+/// As [`open_wanted`].
+pub async fn open_cut(
+    ctx: &SessionContext,
+    source: &job::Source,
+    listed: &Listed,
+    wanted: Option<Selection>,
+    shingle: &job::Shingle,
+) -> Result<Documents> {
+    let long = listed.files.iter().any(|file| file.meta.size >= LONG_TEXT);
+    let cut = (long && source.format == Format::Text && LongText::can(shingle)).then_some(shingle);
+    documents(ctx, source, listed, wanted, cut).await
 }
 
 async fn documents(
@@ -152,6 +171,7 @@ async fn documents(
     source: &job::Source,
     listed: &Listed,
     wanted: Option<Selection>,
+    cut: Option<&job::Shingle>,
 ) -> Result<Documents> {
     let files = &listed.files;
     let inputs = listed.inputs();
@@ -186,7 +206,7 @@ async fn documents(
             (Arc::new(table.only(wanted)), values, true)
         }
         Format::Text => {
-            let (table, values) = parse_files::texts(source, &read)?;
+            let (table, values) = parse_files::texts(source, &read, cut)?;
             (Arc::new(table.only(wanted)), values, true)
         }
     };
@@ -203,6 +223,7 @@ async fn documents(
         text.alias("text"),
         defect.alias("defect"),
     ];
+    selected.extend(cut.map(|_| columns::column(CUT)));
     selected.extend(columns::carried(&values, &types.columns)?);
     let frame = ctx.read_table(table)?.select(selected)?;
     let frame = match listed.unnamable.as_slice() {

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
-use datafusion::arrow::array::{RecordBatch, UInt32Array};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::memory::MemorySourceConfig;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::datasource::TableType;
@@ -25,7 +25,7 @@ use super::reading::Reading;
 use super::scan::project;
 use super::selection::Selection;
 use super::sgml::Story;
-use super::to_parse::{FileToParse, Parser};
+use super::to_parse::{CUT, FileToParse, Parser};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
@@ -33,8 +33,9 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 /// The documents of files, read in the order in which the input names them.
 ///
 /// Input: one column of UInt32, indices into `files`. Output: the parser's values as `value_0`, `value_1`, ... (Utf8View), then
-/// `source` and `name` (Utf8View), `position` (UInt64) and `defect` (Utf8). Partitions stay. The node is no leaf so that
-/// whoever distributes the plan knows how to deal out what it reads.
+/// `source` and `name` (Utf8View), `position` (UInt64) and `defect` (Utf8), and `cut` (`List<UInt64>`) where long text files are
+/// cut while they are read: see [`CUT`]. Partitions stay. The node is no leaf so that whoever distributes the plan knows how
+/// to deal out what it reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParseFiles {
     /// How the files are read.
@@ -47,6 +48,9 @@ fn parsed_schema(parser: &Parser) -> SchemaRef {
     let numbered = numbered_schema(std::iter::repeat_n(&DataType::Utf8View, parser.values()));
     let mut fields: Vec<Arc<Field>> = numbered.fields().to_vec();
     fields.push(Arc::new(Field::new("defect", DataType::Utf8, true)));
+    if matches!(parser, Parser::Text { cut: Some(_), .. }) {
+        fields.push(Arc::new(Field::new(CUT, DataType::new_list(DataType::UInt64, true), true)));
+    }
     Arc::new(Schema::new(fields))
 }
 
@@ -129,11 +133,15 @@ pub(super) fn reuters(source: &job::Source, files: &[Arc<File>]) -> Result<(Pars
     Ok((ParsedTable::new(parser, files.to_vec()), values))
 }
 
-/// The table of text files, and the job's column in it.
+/// The table of text files, and the job's column in it. Long files are cut while they are read where `cut` says how.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for an id that is a column, for there is none.
-pub(super) fn texts(source: &job::Source, files: &[Arc<File>]) -> Result<(ParsedTable, Values)> {
+pub(super) fn texts(
+    source: &job::Source,
+    files: &[Arc<File>],
+    cut: Option<&job::Shingle>,
+) -> Result<(ParsedTable, Values)> {
     if let job::Id::Columns(names) = &source.id {
         return Err(Error::job(format!(
             "text files have no column `{}` to take ids from: set [source] id to \"path\"",
@@ -142,7 +150,8 @@ pub(super) fn texts(source: &job::Source, files: &[Arc<File>]) -> Result<(Parsed
     }
     // Whatever the job calls it, a file has one text.
     let values = source.text.iter().take(1).map(|name| (name.clone(), column(value_name(0)))).collect();
-    Ok((ParsedTable::new(Parser::Text { encoding: source.encoding }, files.to_vec()), values))
+    let parser = Parser::Text { encoding: source.encoding, cut: cut.cloned() };
+    Ok((ParsedTable::new(parser, files.to_vec()), values))
 }
 
 #[async_trait]

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{SchemaRef, UInt32Type};
 use bytes::{Buf, Bytes, BytesMut};
-use datafusion::arrow::array::{Array, AsArray, RecordBatch};
-use datafusion::arrow::datatypes::{SchemaRef, UInt32Type};
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use futures::stream::TryStreamExt;
@@ -17,10 +17,14 @@ use super::json_line::{Lines, Unusable, Wanted};
 use super::records::{End, Keep, Records};
 use super::selection::{RowSet, too_few};
 use super::sgml::Stories;
-use super::text;
+use super::text::{self, Utf8Text};
 use super::to_parse::{FileToParse, Parser};
 use crate::error::{Context, Error, Result};
 use crate::job::{Encoding, OnError};
+use crate::udf::long_text::LongText;
+
+/// Bytes from which a text file is cut into shingles while it is read, where that can be: it need not be held whole then.
+pub(super) const LONG_TEXT: u64 = 8 * 1024 * 1024;
 
 /// The reading of one partition's files.
 pub(super) struct Reading {
@@ -49,6 +53,8 @@ struct Open {
 }
 
 enum Content {
+    /// A file that is one document, and is cut while it comes.
+    LongText(Utf8Text, Box<LongText>),
     Stories(Stories),
     Records {
         records: Records,
@@ -117,6 +123,9 @@ impl Reading {
         let store = self.context.runtime_env().object_store(ObjectStoreUrl::parse(&file.store)?)?;
         let encoding = self.parser.encoding();
         let content = match &self.parser {
+            Parser::Text { cut: Some(by), .. } if file.pin.size >= LONG_TEXT => {
+                Content::LongText(Utf8Text::default(), Box::new(LongText::begin(by)?))
+            }
             Parser::Text { .. } => {
                 let bytes = whole(decoded(stored(store.as_ref(), &file).await?, encoding))
                     .await
@@ -147,12 +156,12 @@ impl Reading {
             }
         };
         let chunks = match content {
-            Content::Stories(_) => stored(store.as_ref(), &file).await?,
+            Content::Stories(_) | Content::LongText(..) => stored(store.as_ref(), &file).await?,
             Content::Records { .. } | Content::Lines { .. } => decompressed(store.as_ref(), &file).await?,
         };
         let mut chunks = decoded(chunks, encoding);
         let chunk = match content {
-            Content::Stories(_) => Bytes::new(),
+            Content::Stories(_) | Content::LongText(..) => Bytes::new(),
             Content::Records { .. } | Content::Lines { .. } => {
                 start(&mut chunks).await.context(|| format!("the start of {} cannot be read", file.source))?
             }
@@ -184,6 +193,7 @@ impl Open {
         match self.chunks.try_next().await.context(failed)? {
             Some(chunk) => {
                 match &mut self.content {
+                    Content::LongText(text, cut) => text.take(&chunk, |part| cut.take(part)),
                     Content::Stories(stories) => stories.feed(&chunk),
                     Content::Records { .. } | Content::Lines { .. } => self.chunk = chunk,
                 }
@@ -199,6 +209,7 @@ impl Open {
     /// Reads a row that has come whole; false where there is none.
     fn row(&mut self, batch: &mut Batch) -> Result<bool> {
         match &mut self.content {
+            Content::LongText(..) => Ok(false),
             Content::Stories(stories) => match stories.next() {
                 Some(story) => {
                     if self.file.wants(self.count) {
@@ -231,6 +242,13 @@ impl Open {
     /// Reads what the end of the file ends.
     fn end(&mut self, batch: &mut Batch) -> Result<()> {
         match &mut self.content {
+            Content::LongText(text, cut) => {
+                match text.is_valid() {
+                    true => batch.push_cut(&self.file, cut.end()?)?,
+                    false => batch.push(&self.file, 0, &[None], Some(self.encoding.defect()))?,
+                }
+                self.count += 1;
+            }
             Content::Stories(stories) => {
                 if let Some(story) = stories.end() {
                     if self.file.wants(self.count) {

@@ -8,7 +8,11 @@ use super::json_line::JsonValue;
 use super::pin::Pin;
 use super::selection::RowSet;
 use super::sgml::Story;
-use crate::job::{Csv, Encoding, OnError, References};
+use crate::job::{Csv, Encoding, OnError, References, Shingle};
+
+/// The column of the shingles of texts that were cut while they were read; null for the others. The text beside them is a
+/// piece of it: see [`CutText`](crate::udf::long_text::CutText).
+pub(crate) const CUT: &str = "cut";
 
 /// The formats that [`ParseFiles`](super::ParseFiles) reads, and what it must know of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,6 +28,8 @@ pub enum Parser {
     Text {
         /// How the files are encoded.
         encoding: Encoding,
+        /// How long files are cut into shingles while they are read; none where every text is wanted whole.
+        cut: Option<Shingle>,
     },
     /// A document a record.
     Csv {
@@ -64,7 +70,7 @@ impl Parser {
     pub(super) fn encoding(&self) -> Encoding {
         match self {
             Parser::Reuters { encoding, .. }
-            | Parser::Text { encoding }
+            | Parser::Text { encoding, .. }
             | Parser::Csv { encoding, .. }
             | Parser::JsonLines { encoding, .. } => *encoding,
         }

@@ -3,12 +3,13 @@
 use datafusion::functions::expr_fn::{btrim, coalesce};
 use datafusion::prelude::{DataFrame, col, lit, when};
 
-use super::carried;
+use super::{carried, text_and_cut};
 use crate::error::Result;
 use crate::udf::expr_fn::document_key;
 
 /// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8), and the columns that the
-/// source carries, as every stage to `signatures` has them behind its own.
+/// source carries, as every stage to `signatures` has them behind its own. Where texts were cut while they were read, a column
+/// `cut` stands behind `text` as far as that goes.
 ///
 /// `doc` is the key by which every later stage knows the document. `reason` is null for a document that can be
 /// compared, and else one of the reasons of `schemas/rejects.toml`.
@@ -20,15 +21,13 @@ pub fn documents(read: DataFrame) -> Result<DataFrame> {
         .when(col("text").is_null(), lit("missing_text"))
         .when(btrim(vec![col("text"), lit(" \t\r\n")]).eq(lit("")), lit("empty_text"))
         .end()?;
-    let carried = carried(&read);
-    let mut columns = vec![
-        col("source"),
-        col("position"),
-        col("id"),
-        col("text"),
+    let (text, carried) = (text_and_cut(&read), carried(&read));
+    let mut columns = vec![col("source"), col("position"), col("id")];
+    columns.extend(text);
+    columns.extend([
         document_key(col("id")).alias("doc"),
         coalesce(vec![col("defect"), missing]).alias("reason"),
-    ];
+    ]);
     columns.extend(carried);
     Ok(read.select(columns)?)
 }

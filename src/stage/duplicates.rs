@@ -1,14 +1,14 @@
 //! duplicates: documents whose key an earlier document has.
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions_aggregate::expr_fn::{count, max, min};
 use datafusion::functions_window::expr_fn::{first_value, row_number};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::carried;
 use super::shingles::shingles;
+use super::{carried, text_and_cut};
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash};
 
@@ -59,7 +59,7 @@ pub fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> 
         col("position").alias("duplicate_position"),
         col("reason").alias("duplicate_reason"),
     ])?;
-    let carried = carried(&documents);
+    let (text, carried) = (text_and_cut(&documents), carried(&documents));
     let joined = duplicates.join(
         documents,
         JoinType::Right,
@@ -68,8 +68,9 @@ pub fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> 
         None,
     )?;
     let reason = datafusion::functions::expr_fn::coalesce(vec![col("reason"), col("duplicate_reason")]);
-    let mut columns =
-        vec![col("source"), col("position"), col("id"), col("text"), col("doc"), reason.alias("reason")];
+    let mut columns = vec![col("source"), col("position"), col("id")];
+    columns.extend(text);
+    columns.extend([col("doc"), reason.alias("reason")]);
     columns.extend(carried);
     Ok(joined.select(columns)?)
 }

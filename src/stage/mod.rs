@@ -20,10 +20,35 @@ pub mod shingles;
 pub mod signatures;
 pub mod sketches;
 
-use datafusion::prelude::{DataFrame, Expr, col};
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::prelude::{DataFrame, Expr, col, when};
+
+use crate::error::Result;
+use crate::job::Shingle;
+use crate::source::CUT;
+use crate::udf::expr_fn::shingles;
 
 /// The columns of the source that a frame carries, in their order: see [`crate::schema::carried`].
 pub(crate) fn carried(frame: &DataFrame) -> Vec<Expr> {
     let has = |name: &String| frame.schema().as_arrow().column_with_name(name).is_some();
     (0..).map(crate::schema::carried).take_while(has).map(|name| col(name.as_str())).collect()
+}
+
+/// The text of a frame, and beside it the shingles of texts that were cut while they were read, where there may be such.
+pub(crate) fn text_and_cut(frame: &DataFrame) -> Vec<Expr> {
+    let cut = frame.schema().as_arrow().column_with_name(CUT).map(|_| col(CUT));
+    std::iter::once(col("text")).chain(cut).collect()
+}
+
+/// The shingles of the texts of a frame; null for a text that is null.
+pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle) -> Result<Expr> {
+    Ok(match frame.schema().as_arrow().column_with_name(CUT) {
+        None => shingles(text, shingle),
+        // Of a text that was cut already there is only a piece.
+        Some(_) => {
+            let uncut = when(col(CUT).is_null(), text.clone()).end()?;
+            let cut = when(text.is_not_null(), col(CUT)).end()?;
+            coalesce(vec![cut, shingles(uncut, shingle)])
+        }
+    })
 }

@@ -4,12 +4,12 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;
 use datafusion::prelude::{DataFrame, col, lit, when};
 
-use super::carried;
 use super::dictionary;
 use super::empty_text::empty;
+use super::{carried, shingles_of_text};
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash, Short};
-use crate::udf::expr_fn::{set_hash, shingles as shingles_of};
+use crate::udf::expr_fn::set_hash;
 use crate::udf::shingles::MAX_SHINGLES;
 
 /// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
@@ -31,7 +31,8 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
         col("doc"),
         col("reason"),
         // A rejected text is not cut: it may be anything.
-        shingles_of(when(col("reason").is_null(), col("text")).end()?, shingle).alias("shingles"),
+        shingles_of_text(&documents, when(col("reason").is_null(), col("text")).end()?, shingle)?
+            .alias("shingles"),
     ];
     columns.extend(carried.iter().cloned());
     let cut = documents.select(columns)?;

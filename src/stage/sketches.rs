@@ -5,10 +5,10 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;
 use datafusion::prelude::{DataFrame, col, lit};
 
+use super::shingles_of_text;
 use super::signatures::signatures;
 use crate::error::{Error, Result};
 use crate::job::{Job, ShingleHash};
-use crate::udf::expr_fn::shingles;
 
 /// Where the documents `needed` (needed: UInt64, distinct) stand in their files: (source, position, doc, ..) -> (source,
 /// position).
@@ -48,7 +48,8 @@ pub fn sketches(documents: DataFrame, job: &Job) -> Result<DataFrame> {
     if job.shingle.hash == ShingleHash::Dictionary {
         return Err(Error::bug("the numbers of a dictionary are not those of single texts"));
     }
-    let cut = documents.select(vec![col("doc"), shingles(col("text"), &job.shingle).alias("shingles")])?;
+    let shingles = shingles_of_text(&documents, col("text"), &job.shingle)?;
+    let cut = documents.select(vec![col("doc"), shingles.alias("shingles")])?;
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]).alias("shingle_count");
     signatures(cut.select(vec![col("doc"), count, col("shingles")])?, job, None)
 }

@@ -32,27 +32,55 @@ pub(super) trait Sink {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; nothing was taken then.
 pub(super) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) -> Result<bool> {
-    scratch.resolve(by)?;
-    let Scratch { normalizer: Some(normalizer), words, chars, piece, .. } = scratch else {
-        return Ok(false);
-    };
-    normalizer.begin();
-    words.clear();
-    chars.clear();
-
-    let size = by.size.max(1);
-    let separator = (by.hash != ShingleHash::Xxh3).then_some(by.separator.as_bytes());
-    let piece_bytes = if in_pieces(by) { *piece } else { text.len() };
-    let (mut rest, mut counted, mut characters) = (text, 0, 0);
+    let mut cutting = Cutting::begin(by, scratch)?;
+    let piece_bytes = if in_pieces(by) { scratch.piece } else { text.len() };
+    let mut rest = text;
     while !rest.is_empty() {
         let (head, tail) = rest.split_at(next_cut(rest.as_bytes(), piece_bytes));
         rest = tail;
-        let text = normalizer.piece(head);
+        cutting.piece(head, by, scratch, sink);
+    }
+    Ok(cutting.end(by, scratch, sink))
+}
+
+/// A text that is being cut, as far as its pieces have come.
+#[derive(Debug, Default)]
+pub(super) struct Cutting {
+    /// Words so far; counted only where they decide.
+    words: usize,
+    /// Characters so far; counted only where they decide.
+    characters: usize,
+    /// Whether normalisation has left more than white space.
+    pub(super) says_something: bool,
+}
+
+impl Cutting {
+    /// The beginning of a text, in whose room no other text may be cut before its end.
+    ///
+    /// # Errors
+    /// As [`cut`].
+    pub(super) fn begin(by: &Shingle, scratch: &mut Scratch) -> Result<Self> {
+        scratch.resolve(by)?;
+        if let Some(normalizer) = &mut scratch.normalizer {
+            normalizer.begin();
+        }
+        scratch.words.clear();
+        scratch.chars.clear();
+        Ok(Self::default())
+    }
+
+    /// Gives away the shingles that the next piece of the text completes. Pieces must be cut as [`next_cut`] says, and only
+    /// where [`in_pieces`] allows it.
+    pub(super) fn piece(&mut self, piece: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) {
+        let Scratch { normalizer: Some(normalizer), words, chars, .. } = scratch else { return };
+        let (size, separator) = size_and_separator(by);
+        let text = normalizer.piece(piece);
+        self.says_something = self.says_something || !is_blank(text);
         match by.unit {
             Unit::Word => {
                 each_word(text, by.words, |word| {
                     words.add(&text.as_bytes()[word], separator);
-                    counted += 1;
+                    self.words += 1;
                     if words.count() >= BLOCK.saturating_add(size) {
                         words.shingle(size, separator, sink);
                     }
@@ -61,28 +89,43 @@ pub(super) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut im
             }
             Unit::Char => {
                 if by.min_words > 0 {
-                    each_word(text, by.words, |_| counted += 1);
+                    each_word(text, by.words, |_| self.words += 1);
                 }
                 if by.short == Short::Whole {
-                    characters += text.chars().count();
+                    self.characters += text.chars().count();
                 }
                 chars.shingle(text, size, sink);
             }
         }
     }
-    if by.short == Short::Whole {
-        match by.unit {
-            Unit::Word if counted < size => words.whole(separator, sink),
-            Unit::Char if characters < size => chars.whole(sink),
-            Unit::Word | Unit::Char => {}
+
+    /// Gives away what the end of the text ends; whether the text has the words that `by` asks for.
+    pub(super) fn end(self, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) -> bool {
+        let (size, separator) = size_and_separator(by);
+        if by.short == Short::Whole {
+            match by.unit {
+                Unit::Word if self.words < size => scratch.words.whole(separator, sink),
+                Unit::Char if self.characters < size => scratch.chars.whole(sink),
+                Unit::Word | Unit::Char => {}
+            }
         }
+        self.words >= by.min_words
     }
-    Ok(counted >= by.min_words)
+}
+
+/// Units in a shingle, and what stands between its words when its bytes are hashed.
+fn size_and_separator(by: &Shingle) -> (usize, Option<&[u8]>) {
+    (by.size.max(1), (by.hash != ShingleHash::Xxh3).then_some(by.separator.as_bytes()))
+}
+
+/// Whether a text is nothing but spaces, tabs and line ends: such a text is empty to us.
+pub(super) fn is_blank(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }
 
 /// Whether the text may be normalised piece by piece: only where a cut between its words is one between those of the
 /// result.
-fn in_pieces(by: &Shingle) -> bool {
+pub(super) fn in_pieces(by: &Shingle) -> bool {
     let by_words = by.unit == Unit::Word || by.min_words > 0;
     // A piece starts with a letter. Where its word is taken out, white space may come first and a mark behind it, and
     // by Unicode's rules all white space before a mark is one segment with it.

@@ -22,6 +22,7 @@ pub mod distinct;
 pub mod document_key;
 pub mod jaccard;
 pub mod linear;
+pub mod long_text;
 pub mod lsh_bands;
 pub mod minhash;
 pub mod minhash_similarity;

@@ -15,10 +15,8 @@
 
 use std::sync::LazyLock;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, LargeStringArray, StringArray, StringArrayType, StringViewArray,
-};
-use datafusion::arrow::datatypes::{DataType, FieldRef, UInt64Type};
+use arrow::array::{Array, ArrayRef, LargeStringArray, StringArray, StringArrayType, StringViewArray};
+use arrow::datatypes::{DataType, FieldRef, UInt64Type};
 use datafusion::common::{Result as DfResult, ScalarValue, internal_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
@@ -40,7 +38,7 @@ pub const MAX_SHINGLES: usize = (1 << 27) - 1;
 const MAX_MIN_WORDS: usize = 1 << 31;
 
 /// Shingles up to which nothing is sorted before the end.
-const UNSORTED: usize = 1 << 16;
+pub(super) const UNSORTED: usize = 1 << 16;
 
 /// Appends the sorted distinct numbers of the shingles of `text` to `out`.
 ///
@@ -64,9 +62,7 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut Scratch, out: &mut Vec<u
         ShingleHash::Xxh3 => self::cut(text, by, cut, &mut Hashed(set, xxh3_64))?,
         ShingleHash::Crc32 => self::cut(text, by, cut, &mut Hashed(set, crc32))?,
         ShingleHash::Sha256Mod31 => self::cut(text, by, cut, &mut Hashed(set, sha256_mod_31))?,
-        ShingleHash::Dictionary => {
-            return Err(Error::job("the numbers of a dictionary are a collection's, and this is one text"));
-        }
+        ShingleHash::Dictionary => return Err(of_a_collection()),
     };
     if enough {
         sort_distinct(out, start, sort);
@@ -75,6 +71,23 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut Scratch, out: &mut Vec<u
         out.truncate(start);
     }
     Ok(())
+}
+
+/// What turns a shingle's bytes into its number.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) for [`ShingleHash::Dictionary`].
+pub(super) fn hash_of(hash: ShingleHash) -> Result<fn(&[u8]) -> u64> {
+    match hash {
+        ShingleHash::Xxh3 => Ok(xxh3_64),
+        ShingleHash::Crc32 => Ok(crc32),
+        ShingleHash::Sha256Mod31 => Ok(sha256_mod_31),
+        ShingleHash::Dictionary => Err(of_a_collection()),
+    }
+}
+
+fn of_a_collection() -> Error {
+    Error::job("the numbers of a dictionary are a collection's, and this is one text")
 }
 
 fn crc32(bytes: &[u8]) -> u64 {
@@ -106,19 +119,19 @@ impl Default for Scratch {
 }
 
 /// The numbers of one text, made distinct whenever they have doubled since the last time.
-struct Distinct<'a> {
-    out: &'a mut Vec<u64>,
+pub(super) struct Distinct<'a> {
+    pub(super) out: &'a mut Vec<u64>,
     /// Where this text's numbers start in `out`.
-    start: usize,
+    pub(super) start: usize,
     /// The length of `out` at which it is made distinct.
-    limit: usize,
+    pub(super) limit: usize,
     /// Distinct numbers after which no more are taken.
-    most: usize,
-    sort: &'a mut distinct::Scratch,
+    pub(super) most: usize,
+    pub(super) sort: &'a mut distinct::Scratch,
 }
 
 /// Shingles on their way into a set, by what turns each into a number.
-struct Hashed<'a, H>(Distinct<'a>, H);
+pub(super) struct Hashed<'a, H>(pub(super) Distinct<'a>, pub(super) H);
 
 impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>) {

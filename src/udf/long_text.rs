@@ -1,0 +1,215 @@
+//! A text that is cut into shingles while it comes, so that it need never be held whole.
+
+use super::cut::{self, Cutting, in_pieces, is_blank};
+use super::distinct::{self, sort_distinct};
+use super::shingles::{Distinct, Hashed, MAX_SHINGLES, UNSORTED, hash_of};
+use super::words::next_cut;
+use crate::error::Result;
+use crate::job::{Shingle, ShingleHash};
+
+/// A text on its way into its set of shingles.
+///
+/// The room needed is that of the set, of a piece of text, and of what was given at once. Texts in which no space precedes
+/// an ASCII letter have one piece.
+#[derive(Debug)]
+pub struct LongText {
+    by: Shingle,
+    hash: fn(&[u8]) -> u64,
+    scratch: cut::Scratch,
+    cutting: Cutting,
+    /// What came last, up to the end of a piece.
+    waiting: String,
+    /// Bytes of it in which there is no end of a piece.
+    looked_at: usize,
+    set: Vec<u64>,
+    /// The length of `set` at which it is made distinct.
+    limit: usize,
+    sort: distinct::Scratch,
+    sample: String,
+}
+
+/// What is left of a long text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutText {
+    /// What [`shingles`](super::shingles::shingles) makes of it.
+    pub shingles: Vec<u64>,
+    /// A piece or two of it. They are nothing but white space, as they are or normalised, only where all of it is.
+    pub sample: String,
+}
+
+impl LongText {
+    /// Whether texts that are cut as `by` says can be cut while they come: not where shingles have the numbers of a
+    /// dictionary, nor where a text has to be normalised whole.
+    pub fn can(by: &Shingle) -> bool {
+        by.hash != ShingleHash::Dictionary && in_pieces(by)
+    }
+
+    /// The beginning of a text, which [`can`](Self::can) be cut while it comes.
+    ///
+    /// # Errors
+    /// As [`shingles`](super::shingles::shingles).
+    pub fn begin(by: &Shingle) -> Result<Self> {
+        let mut scratch = cut::Scratch::default();
+        let cutting = Cutting::begin(by, &mut scratch)?;
+        Ok(Self {
+            hash: hash_of(by.hash)?,
+            by: by.clone(),
+            scratch,
+            cutting,
+            waiting: String::new(),
+            looked_at: 0,
+            set: Vec::new(),
+            limit: UNSORTED,
+            sort: distinct::Scratch::default(),
+            sample: String::new(),
+        })
+    }
+
+    /// Takes what comes next of the text.
+    pub fn take(&mut self, text: &str) {
+        self.waiting.push_str(text);
+        let waiting = std::mem::take(&mut self.waiting);
+        let mut rest = waiting.as_str();
+        loop {
+            let end = next_cut(rest.as_bytes(), self.scratch.piece.max(self.looked_at));
+            if end >= rest.len() {
+                break;
+            }
+            let (piece, tail) = rest.split_at(end);
+            self.piece(piece);
+            (rest, self.looked_at) = (tail, 0);
+        }
+        self.looked_at = rest.len();
+        self.waiting = rest.to_owned();
+    }
+
+    /// What is left, once all of it has come; the text is empty again then.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn end(&mut self) -> Result<CutText> {
+        let last = std::mem::take(&mut self.waiting);
+        self.piece(&last);
+        let next = Self::begin(&self.by)?;
+        let Self { by, hash, mut scratch, cutting, mut set, limit, mut sort, sample, .. } =
+            std::mem::replace(self, next);
+        let distinct = Distinct { start: 0, limit, most: MAX_SHINGLES, out: &mut set, sort: &mut sort };
+        match cutting.end(&by, &mut scratch, &mut Hashed(distinct, hash)) {
+            true => {
+                sort_distinct(&mut set, 0, &mut sort);
+                set.truncate(MAX_SHINGLES + 1);
+            }
+            false => set.clear(),
+        }
+        Ok(CutText { shingles: set, sample })
+    }
+
+    fn piece(&mut self, piece: &str) {
+        if piece.is_empty() {
+            return;
+        }
+        let first = self.sample.is_empty() && !is_blank(piece);
+        let said_nothing = !self.cutting.says_something;
+        let Self { by, hash, scratch, cutting, set, limit, sort, .. } = self;
+        let distinct = Distinct { start: 0, limit: *limit, most: MAX_SHINGLES, out: set, sort };
+        let mut sink = Hashed(distinct, *hash);
+        cutting.piece(piece, by, scratch, &mut sink);
+        *limit = sink.0.limit;
+        if first || (said_nothing && self.cutting.says_something) {
+            self.sample.push_str(piece);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::job::{Short, Unit, Words};
+    use crate::udf::normalize::tests::{any_steps, any_text, any_words};
+    use crate::udf::shingles::{Scratch, shingles};
+
+    fn by_pieces(text: &str, by: &Shingle, piece: usize, sizes: &[usize]) -> CutText {
+        let mut long = LongText::begin(by).unwrap();
+        long.scratch.piece = piece;
+        let (mut rest, mut sizes) = (text, sizes.iter().cycle());
+        while !rest.is_empty() {
+            let size = sizes.next().map_or(1, |size| *size);
+            let end = (size..=rest.len()).find(|at| rest.is_char_boundary(*at)).unwrap_or(rest.len());
+            let (head, tail) = rest.split_at(end);
+            long.take(head);
+            rest = tail;
+        }
+        long.end().unwrap()
+    }
+
+    fn whole(text: &str, by: &Shingle) -> Vec<u64> {
+        let mut set = Vec::new();
+        shingles(text, by, &mut Scratch::default(), &mut set).unwrap();
+        set
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 2_000, max_global_rejects: 20_000, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_text_that_comes_in_parts_has_the_shingles_of_the_whole(
+            text in any_text(),
+            normalize in any_steps(),
+            words in any_words(),
+            size in 1_usize..4,
+            by_words: bool,
+            min_words in 0_usize..4,
+            taken_whole: bool,
+            hash in prop_oneof![Just(ShingleHash::Xxh3), Just(ShingleHash::Crc32), Just(ShingleHash::Sha256Mod31)],
+            piece in 1_usize..40,
+            sizes in prop::collection::vec(1_usize..30, 1..5),
+        ) {
+            let by = Shingle {
+                normalize,
+                unit: if by_words { Unit::Word } else { Unit::Char },
+                words,
+                size,
+                separator: ", ".into(),
+                hash,
+                min_words,
+                short: if taken_whole { Short::Whole } else { Short::Reject },
+            };
+            prop_assume!(LongText::can(&by));
+            let cut = by_pieces(&text, &by, piece, &sizes);
+            prop_assert_eq!(cut.shingles, whole(&text, &by));
+            // The sample stands for the text where anybody asks whether it is empty.
+            prop_assert_eq!(is_blank(&cut.sample), is_blank(&text));
+            let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, short: Short::Reject, ..by };
+            let empty = |text: &str| {
+                let texts = crate::udf::shingle_texts::of_one_text(text, &letters).unwrap();
+                texts.iter().all(|text| is_blank(text))
+            };
+            prop_assert_eq!(empty(&cut.sample), empty(&text));
+        }
+    }
+
+    #[test]
+    fn a_text_is_held_by_pieces() {
+        let by = Shingle {
+            normalize: Vec::new(),
+            unit: Unit::Word,
+            words: Words::Unicode,
+            size: 3,
+            separator: " ".into(),
+            hash: ShingleHash::Xxh3,
+            min_words: 0,
+            short: Short::Reject,
+        };
+        let mut long = LongText::begin(&by).unwrap();
+        for _ in 0..100_000 {
+            long.take("the same ten words again and again and then once more ");
+            assert!(long.waiting.len() < 2 * cut::PIECE && long.waiting.capacity() < 8 * cut::PIECE);
+            assert!(long.set.capacity() <= 4 * UNSORTED);
+        }
+        assert_eq!(long.end().unwrap().shingles.len(), 11);
+        let dictionary = Shingle { hash: ShingleHash::Dictionary, ..by };
+        assert!(!LongText::can(&dictionary) && LongText::begin(&dictionary).is_err());
+    }
+}
