@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use datafusion::arrow::array::{Array, AsArray, ListArray, RecordBatch};
-use datafusion::arrow::datatypes::{Int32Type, Int64Type};
+use arrow::array::{Array, AsArray, ListArray, RecordBatch};
+use arrow::datatypes::{Int32Type, Int64Type};
 use predicates::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{Engine, Job};
-use resemblance::query::again::Again;
+use resemblance::query::again::{Again, Need};
 use resemblance::query::neighbors::{By, Neighbors, neighbors};
 use resemblance::query::sketch::{Sketch, of_document, of_text};
 use resemblance::query::{Finished, Id, unknown};
@@ -128,7 +128,7 @@ async fn ask(finished: &Finished, sketch: &Sketch, own: Option<&str>, by: By, to
 async fn again<'a>(finished: &'a Finished, job: &'a Job) -> Option<Again<'a>> {
     match finished.keeps_shingles().unwrap() {
         true => None,
-        false => Some(Again::open(finished, job).await.unwrap()),
+        false => Some(Again::open(finished, job, Need::Shingles).await.unwrap()),
     }
 }
 

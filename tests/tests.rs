@@ -42,6 +42,7 @@ mod reuters;
 mod s3;
 mod schema;
 mod secrets;
+mod show;
 mod soak;
 mod source;
 mod spills;

@@ -8,13 +8,17 @@ use super::print;
 use super::progress::Screen;
 use super::run::run_job;
 use super::side_by_side;
+use super::work::Work;
 use crate::address;
+use crate::engine::session;
 use crate::engine::spills::{self, SpillFolder};
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, file};
 use crate::local_path;
 use crate::pipeline::OnExisting;
-use crate::query::rows;
+use crate::query::again::{Again, Need};
+use crate::query::show::{self, First, Texts};
+use crate::query::{Finished, rows};
 
 #[derive(clap::Args)]
 pub(super) struct Find {
@@ -114,6 +118,23 @@ fn searched_folder(path: &str) -> Option<PathBuf> {
     local_path::absolute(plain).ok()
 }
 
+/// The `most` most similar pairs of the finished job with their texts.
+fn shown(job: &Job, most: usize) -> Result<String> {
+    Work::begin(&job.engine)?.run(async {
+        let session = session::session(&job.engine)?;
+        let finished = Finished::open(&session, &job.output.url).await?;
+        let found = show::pairs(&finished, First::MostSimilar, None, most).await?;
+        if found.first.is_empty() {
+            return Ok(String::new());
+        }
+        let again = Again::open(&finished, job, Need::Texts).await?;
+        let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
+        let texts = Texts::read(&finished, &again, ids).await?;
+        let sides = side_by_side::pairs(&found.first, &texts, &job.shingle)?;
+        Ok(format!("{sides}{}", side_by_side::left_out(found.all, found.first.len(), "pair", "--show")))
+    })
+}
+
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Unit {
     Char,
@@ -155,7 +176,7 @@ impl Find {
             }
         };
         let shown = match self.show {
-            Some(most) => side_by_side::shown(&job, &pairs, most.get())?,
+            Some(most) => shown(&job, most.get())?,
             None => String::new(),
         };
         print::result(&format!("{table}{summary}{shown}"))

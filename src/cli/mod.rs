@@ -23,6 +23,7 @@ mod record;
 mod roles;
 mod run;
 mod scheduler;
+mod show;
 mod side_by_side;
 mod sql;
 mod sweep;
@@ -80,6 +81,7 @@ enum Command {
     Find(find::Find),
     /// The documents nearest to one document, from a finished output
     Neighbors(neighbors::Neighbors),
+    Show(show::Show),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
@@ -141,6 +143,7 @@ fn run(arguments: &Arguments) -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Find(command) => command.run(&screen),
         Command::Neighbors(command) => command.run(),
+        Command::Show(command) => command.run(),
         Command::Clean(command) => command.run(),
         Command::Verify(command) => command.run(),
         Command::Sql(command) => command.run(),

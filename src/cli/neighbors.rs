@@ -7,12 +7,13 @@ use std::num::NonZeroUsize;
 use datafusion::prelude::SessionContext;
 
 use super::work::Work;
-use super::{arguments, print};
+use super::{arguments, print, side_by_side};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, Unit};
-use crate::query::again::Again;
+use crate::query::again::{Again, Need};
 use crate::query::neighbors::{self, By, Neighbor};
+use crate::query::show::Texts;
 use crate::query::{Finished, sketch, unknown};
 use crate::visible::visible;
 
@@ -29,8 +30,11 @@ pub(super) struct Neighbors {
     #[arg(long, value_enum, default_value_t = SortBy::Estimate)]
     by: SortBy,
     /// Print one JSON object a neighbor
-    #[arg(long)]
+    #[arg(long, conflicts_with = "show")]
     json: bool,
+    /// Print the texts of the first N neighbors beside that of the document, common passages marked; 1 without N
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
+    show: Option<NonZeroUsize>,
     /// Bytes that may be held at once
     #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
     memory: u64,
@@ -75,7 +79,7 @@ impl Neighbors {
         let context = session::session(&engine)?;
         // A document is looked up by its id: what else its row holds is read for that row alone.
         context.state_ref().write().config_mut().options_mut().execution.parquet.pushdown_filters = true;
-        let found = work.run(self.find(&context))?;
+        let (found, shown) = work.run(self.find(&context))?;
         let sentence = self.sentence(&found);
         if self.json {
             if let Some(sentence) = sentence {
@@ -92,17 +96,20 @@ impl Neighbors {
         if let Some(sentence) = sentence {
             let _ = writeln!(text, "{}", visible(&sentence));
         }
-        print::result(&text)
+        print::result(&(text + &shown))
     }
 
-    async fn find(&self, context: &SessionContext) -> Result<neighbors::Neighbors> {
+    /// The neighbors, and those that are to be shown with their texts.
+    async fn find(&self, context: &SessionContext) -> Result<(neighbors::Neighbors, String)> {
         let finished = Finished::open(context, &self.output).await?;
         let job = finished.job()?;
         let own = self.of.id.as_deref().and_then(|id| finished.id(id));
-        let again = match finished.keeps_shingles()? {
-            true => None,
-            false => self.again(&finished, &job).await?,
+        let again = match (self.show, finished.keeps_shingles()?) {
+            (Some(_), _) => Some(Again::open(&finished, &job, Need::Texts).await?),
+            (None, true) => None,
+            (None, false) => self.again(&finished, &job).await?,
         };
+        let mut asked = None;
         let sketch = match (&self.of.id, &self.of.text) {
             (Some(id), _) => {
                 let stored = match &own {
@@ -117,6 +124,7 @@ impl Neighbors {
             (None, Some(path)) => {
                 let text = text(path)?;
                 let sketch = sketch::of_text(&finished, &job, &text).await?;
+                asked = Some(text);
                 sketch.ok_or_else(|| too_short(path, &job))?
             }
             (None, None) => return Err(Error::job("expected --id or --text")),
@@ -125,12 +133,41 @@ impl Neighbors {
             SortBy::Estimate => By::Estimate,
             SortBy::Jaccard => By::Jaccard,
         };
-        neighbors::neighbors(&finished, again.as_ref(), &sketch, own.as_ref(), &job.lsh, by, self.top).await
+        let again = again.as_ref();
+        let found =
+            neighbors::neighbors(&finished, again, &sketch, own.as_ref(), &job.lsh, by, self.top).await?;
+        let shown = match (self.show, again) {
+            (Some(most), Some(again)) => {
+                let nearest = &found.nearest[..found.nearest.len().min(most.get())];
+                let ids = nearest.iter().map(|neighbor| &neighbor.id).chain(&own);
+                let texts = Texts::read(&finished, again, ids).await?;
+                let asked = match (&asked, &own) {
+                    (Some(text), _) => text,
+                    (None, Some(own)) => texts.of(own)?,
+                    (None, None) => return Err(Error::bug("nothing was asked about")),
+                };
+                self.beside(asked, nearest, &texts, &job)?
+            }
+            _ => String::new(),
+        };
+        Ok((found, shown))
+    }
+
+    /// The text that was asked about beside each of its nearest.
+    fn beside(&self, text: &str, nearest: &[Neighbor], texts: &Texts, job: &Job) -> Result<String> {
+        let mut shown = String::new();
+        for neighbor in nearest {
+            let names = [self.asked(), neighbor.id.to_string()];
+            let jaccard = neighbor.jaccard.ok_or_else(|| Error::bug("a neighbor was shown unmeasured"))?;
+            let texts = [text, texts.of(&neighbor.id)?];
+            shown += &side_by_side::two(jaccard, names.each_ref().map(String::as_str), texts, &job.shingle);
+        }
+        Ok(shown)
     }
 
     /// The source of an output that keeps no shingles. Where it cannot be read, estimates are left.
     async fn again<'a>(&self, finished: &'a Finished, job: &'a Job) -> Result<Option<Again<'a>>> {
-        match (Again::open(finished, job).await, self.by) {
+        match (Again::open(finished, job, Need::Shingles).await, self.by) {
             (Ok(again), _) => Ok(Some(again)),
             (Err(error), SortBy::Jaccard) => Err(error),
             (Err(error), SortBy::Estimate) => {

@@ -1,10 +1,15 @@
-//! The shingles of documents of a finished output that does not keep them: cut from the source again.
+//! The texts of documents of a finished output, from its source, and the shingles that it does not keep.
 
+use std::collections::BTreeMap;
+
+use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col};
+use futures::TryStreamExt;
 
-use super::Finished;
+use super::{Finished, Id, id};
 use crate::error::{Context, Error, Result};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
+use crate::pipeline::numbers::utf8;
 use crate::source::{self, Listed, Selection};
 use crate::stage;
 
@@ -15,23 +20,56 @@ pub struct Again<'a> {
     listed: Listed,
 }
 
+/// What the source is read again for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Shingles that the output does not keep.
+    Shingles,
+    /// Texts, which no output keeps.
+    Texts,
+}
+
 impl<'a> Again<'a> {
     /// Lists the source of `job`, which made `finished`, and makes sure that it has not changed.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where it is not there any more, or has changed.
-    pub async fn open(finished: &'a Finished, job: &'a Job) -> Result<Self> {
+    pub async fn open(finished: &'a Finished, job: &'a Job, need: Need) -> Result<Self> {
+        let (kept, or) = match need {
+            Need::Shingles => (
+                "this output keeps no shingles",
+                ", or with output.keep = \"shingles\" to need the source no more",
+            ),
+            Need::Texts => ("an output keeps no texts", ""),
+        };
         let listed = source::list(finished.session(), &job.source)
             .await
-            .context(|| "this output keeps no shingles, and the texts cannot be read again".to_owned())?;
+            .context(|| format!("{kept}, and the source cannot be read again"))?;
         if fingerprint(job, &listed.inputs()) != finished.manifest().fingerprint {
             return Err(Error::input(format!(
-                "this output keeps no shingles, and {} has changed since it was made: run the job again with --overwrite, or \
-                 with output.keep = \"shingles\" to need the source no more",
+                "{kept}, and {} has changed since it was made: run the job again with --overwrite{or}",
                 job.source.urls.join(", ")
             )));
         }
         Ok(Self { finished, job, listed })
+    }
+
+    /// (source, position) of documents -> their texts by their ids, as the source has them.
+    ///
+    /// # Errors
+    /// When the source cannot be read to the end, or changes while it is read.
+    pub(super) async fn texts(&self, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
+        let ids = id::column(self.finished.manifest().source.id);
+        let wanted = Selection::of_rows(documents).await?;
+        let (session, source) = (self.finished.session(), &self.job.source);
+        let read = source::open_wanted(session, source, &self.listed, wanted).await?.frame;
+        let mut rows = read.select(vec![ids, utf8("text")])?.execute_stream().await?;
+        let mut texts = BTreeMap::new();
+        while let Some(batch) = rows.try_next().await? {
+            let found = id::ids(batch.column(0))?.into_iter().zip(as_string_array(batch.column(1))?);
+            texts.extend(found.filter_map(|(id, text)| Some((id, text?.to_owned()))));
+        }
+        Ok(texts)
     }
 
     /// (source, position) of documents -> (doc: UInt64, shingles: `List<UInt64>`), their shingles as numbers that can
@@ -40,11 +78,12 @@ impl<'a> Again<'a> {
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
+        let shingle = comparable(self.job);
         let wanted = Selection::of_rows(documents).await?;
-        let session = self.finished.session();
-        let read = source::open_wanted(session, &self.job.source, &self.listed, wanted).await?;
+        let (session, source) = (self.finished.session(), &self.job.source);
+        let read = source::open_cut(session, source, &self.listed, Some(wanted), &shingle).await?;
         let documents = stage::documents::documents(read.frame)?;
-        let shingles = stage::shingles::shingles(documents, &comparable(self.job))?;
+        let shingles = stage::shingles::shingles(documents, &shingle)?;
         Ok(shingles.select(vec![col("doc"), col("shingles")])?)
     }
 }

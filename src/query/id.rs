@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
-use datafusion::arrow::datatypes::{DataType, Int64Type};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{Expr, cast, col, lit};
 use serde::Serialize;
@@ -42,9 +42,14 @@ impl Id {
 
 /// The column `id` of a table whose ids are of this type, in the form that [`ids`] reads.
 pub(super) fn column(kind: IdType) -> Expr {
+    column_named("id", kind)
+}
+
+/// A column of ids that has another name, as [`column`].
+pub(super) fn column_named(name: &str, kind: IdType) -> Expr {
     match kind {
-        IdType::Utf8 => cast(col("id"), DataType::Utf8).alias("id"),
-        IdType::Int64 => col("id"),
+        IdType::Utf8 => cast(col(name), DataType::Utf8).alias(name),
+        IdType::Int64 => col(name),
     }
 }
 

@@ -7,10 +7,11 @@ pub mod neighbors;
 mod output;
 pub mod rows;
 mod sample;
+pub mod show;
 pub mod side_by_side;
+mod similarity;
 pub mod sketch;
 pub mod sweep;
-pub mod texts;
 mod timing;
 pub mod unknown;
 

@@ -7,10 +7,8 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use datafusion::arrow::datatypes::{UInt32Type, UInt64Type};
+use arrow::datatypes::{UInt32Type, UInt64Type};
 use datafusion::common::JoinType;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -18,15 +16,15 @@ use futures::TryStreamExt;
 use serde::Serialize;
 
 use super::again::Again;
+use super::similarity::Similarity;
 use super::sketch::{Sketch, lists};
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
 use crate::job::Lsh;
 use crate::schema::Table;
 use crate::sink::read;
-use crate::udf::containment::containment_of;
 use crate::udf::document_key::document_key;
-use crate::udf::jaccard::{jaccard_of, shared};
+use crate::udf::jaccard::shared;
 use crate::udf::lsh_bands::{Buckets, lsh_bands};
 use crate::udf::minhash_similarity::minhash_similarity;
 
@@ -75,15 +73,14 @@ impl Neighbor {
         let signature = b.signature;
         let (len_a, len_b) = (a.shingle_count, b.shingle_count);
         let shared = a.shingles.as_deref().zip(b.shingles).map(|(a, b)| shared(a, b));
+        let similarity = shared.map(|shared| Similarity::new(shared, len_a, len_b));
         let both = a.signature.chunks_exact(rows.max(1)).zip(signature.chunks_exact(rows.max(1)));
         Some(Self {
             id,
             estimate: minhash_similarity(&a.signature, signature)?,
-            // Two empty sets are the same set, and an empty one is part of every other.
-            jaccard: shared
-                .map(|shared| if len_a + len_b == 0 { 1.0 } else { jaccard_of(shared, len_a, len_b) }),
-            containment_a: shared.map(|shared| if len_a == 0 { 1.0 } else { containment_of(shared, len_a) }),
-            containment_b: shared.map(|shared| if len_b == 0 { 1.0 } else { containment_of(shared, len_b) }),
+            jaccard: similarity.map(|of| of.jaccard),
+            containment_a: similarity.map(|of| of.containment_a),
+            containment_b: similarity.map(|of| of.containment_b),
             shared,
             shingles_a: len_a,
             shingles_b: len_b,
@@ -139,13 +136,8 @@ pub async fn neighbors(
     };
     let best = candidates(read::unsigned(documents.clone(), Table::Documents)?, of, lsh, by, top).await?;
     let candidates = best.found;
-    // As they are stored: a join on the column itself need not read the rows of other documents.
-    let keys = best.levels.into_values().flatten().map(u64::cast_signed);
-    let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys));
-    let keys = finished.session().read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
+    let best = finished.documents_of(best.levels.into_values().flatten()).await?;
     let id = id::column(finished.manifest().source.id);
-    let best = keys.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?;
-    let best = read::unsigned(best, Table::Documents)?;
     let mut columns = vec![id.alias("id"), col("signature"), col("shingle_count")];
     let best = if finished.keeps_shingles()? {
         columns.push(col("shingles"));

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use datafusion::common::JoinType;
 use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
@@ -105,12 +107,34 @@ impl Finished {
         Ok(self.session.table(table.name()).await?)
     }
 
+    /// The rows of the documents of these keys, to compute on. Of the other rows only the key is read where that can be.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub(super) async fn documents_of(&self, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
+        // As they are stored: a join on the column itself need not read the rows of other documents.
+        let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys.map(u64::cast_signed)));
+        let keys = self.session.read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
+        let documents = self.stored(Table::Documents).await?;
+        let rows = keys.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?;
+        read::unsigned(rows, Table::Documents)
+    }
+
     /// The id that somebody wrote as `text`; none where ids are numbers and this is none.
     pub fn id(&self, text: &str) -> Option<Id> {
         match self.manifest.source.id {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
             IdType::Int64 => text.parse().ok().map(Id::Number),
         }
+    }
+
+    /// Whether a document of this id was compared.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub async fn has(&self, id: &Id) -> Result<bool> {
+        let documents = self.stored(Table::Documents).await?.filter(col("id").eq(id.literal()))?;
+        Ok(documents.limit(0, Some(1))?.count().await? > 0)
     }
 
     /// Whether the output holds the shingles of its documents.

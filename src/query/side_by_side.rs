@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use serde::Serialize;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
@@ -74,10 +75,30 @@ pub fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layou
     Layout { lines, whole }
 }
 
+/// A passage that two texts have in common: where it stands in each, counted in characters (Unicode code points) from 0,
+/// without its end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Common {
+    /// Its place in the first text.
+    pub a: Range<usize>,
+    /// Its place in the second one.
+    pub b: Range<usize>,
+}
+
+/// The passages that [`side_by_side`] marks, in their order.
+pub fn common(texts: [&str; 2], shingle: &Shingle) -> Vec<Common> {
+    let [(a, _), (b, _)] = texts.map(tokens);
+    let place = |tokens: &[Token], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
+    let passages = passages(&a, &b, shingle).into_iter();
+    passages.map(|passage| Common { a: place(&a, passage.a), b: place(&b, passage.b) }).collect()
+}
+
 /// A word, or a punctuation mark.
 #[derive(Debug)]
 struct Token {
     text: String,
+    /// Its place in the text, in characters.
+    at: Range<usize>,
     /// Whether white space stands before it, and not another token.
     spaced: bool,
     /// Whether an empty line stands before it.
@@ -87,8 +108,10 @@ struct Token {
 /// The tokens of a text, and whether they are all.
 fn tokens(text: &str) -> (Vec<Token>, bool) {
     let mut tokens = Vec::new();
-    let (mut spaced, mut newlines) = (true, 0);
+    let (mut spaced, mut newlines, mut end) = (true, 0, 0);
     for segment in text.split_word_bounds() {
+        let start = end;
+        end += segment.chars().count();
         if segment.trim().is_empty() {
             spaced = true;
             newlines += segment.matches('\n').count();
@@ -97,7 +120,7 @@ fn tokens(text: &str) -> (Vec<Token>, bool) {
         if tokens.len() == MAX_TOKENS {
             return (tokens, false);
         }
-        tokens.push(Token { text: printable(segment), spaced, paragraph: newlines > 1 });
+        tokens.push(Token { text: printable(segment), at: start..end, spaced, paragraph: newlines > 1 });
         (spaced, newlines) = (false, 0);
     }
     (tokens, true)
@@ -330,8 +353,8 @@ mod tests {
     use super::*;
     use crate::job::{ShingleHash, Short, Words};
 
-    fn lines(a: &str, b: &str, width: usize, mark: Mark) -> Vec<String> {
-        let shingle = Shingle {
+    fn two_words() -> Shingle {
+        Shingle {
             normalize: Vec::new(),
             unit: Unit::Word,
             words: Words::Unicode,
@@ -340,8 +363,11 @@ mod tests {
             hash: ShingleHash::Xxh3,
             short: Short::Reject,
             min_words: 0,
-        };
-        let layout = side_by_side(["a", "b"], [a, b], View { width, mark, shingle: &shingle });
+        }
+    }
+
+    fn lines(a: &str, b: &str, width: usize, mark: Mark) -> Vec<String> {
+        let layout = side_by_side(["a", "b"], [a, b], View { width, mark, shingle: &two_words() });
         assert!(layout.whole);
         // Without names and rule.
         layout.lines[2..].to_vec()
@@ -402,6 +428,18 @@ mod tests {
             lines("a\nb\n\nc", "\x1b[2J\u{202e}", 23, Mark::Brackets),
             ["a b        | \u{fffd}[2J\u{fffd}", "c          |"]
         );
+    }
+
+    #[test]
+    fn passages_are_told_by_their_characters() {
+        let (a, b) = ("héron one two, x", "x  One\ntwo, y");
+        let found = common([a, b], &two_words());
+        assert_eq!(found, [Common { a: 6..14, b: 3..11 }]);
+        let cut = |text: &str, place: &Range<usize>| {
+            text.chars().skip(place.start).take(place.len()).collect::<String>()
+        };
+        assert_eq!((cut(a, &found[0].a).as_str(), cut(b, &found[0].b).as_str()), ("one two,", "One\ntwo,"));
+        assert_eq!(common(["one two", "two one"], &two_words()), []);
     }
 
     #[test]

@@ -1,0 +1,226 @@
+//! show: which pairs of a finished output, or which documents of a cluster, are shown with their texts.
+
+use std::collections::BTreeMap;
+
+use datafusion::common::cast::{as_boolean_array, as_float64_array};
+use datafusion::prelude::{DataFrame, col};
+use futures::TryStreamExt;
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::again::{Again, comparable};
+use super::similarity::Similarity;
+use super::{Finished, Id, id};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::schema::Table;
+use crate::udf::document_key::document_key;
+use crate::udf::jaccard::shared;
+use crate::udf::shingles::{Scratch, shingles};
+
+/// Which pairs come first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum First {
+    /// Those of the highest Jaccard similarity, then of the smallest ids.
+    MostSimilar,
+    /// Those of the lowest Jaccard similarity, then of the smallest ids.
+    LeastSimilar,
+    /// Those that a hash of the two ids puts first: the same ones for the same seed, however the table is read.
+    Random {
+        /// Another one gives other pairs.
+        seed: u64,
+    },
+}
+
+/// Two documents and how similar they are, as the table `pairs` has it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pair {
+    /// One of them.
+    pub id_a: Id,
+    /// The other.
+    pub id_b: Id,
+    /// The Jaccard similarity of their shingle sets.
+    pub jaccard: f64,
+    /// The share of a's shingles that are in b.
+    pub containment_a: f64,
+    /// The share of b's shingles that are in a.
+    pub containment_b: f64,
+}
+
+/// The first of some pairs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pairs {
+    /// As many as were asked for, or all.
+    pub first: Vec<Pair>,
+    /// How many there are in all.
+    pub all: u64,
+}
+
+/// The `most` first pairs of a finished output; only those of the document `of`, where one is given.
+///
+/// Holds no more than those pairs and a batch.
+///
+/// # Errors
+/// When the table cannot be read.
+pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usize) -> Result<Pairs> {
+    let mut table = finished.stored(Table::Pairs).await?;
+    if let Some(id) = of {
+        table = table.filter(col("id_a").eq(id.literal()).or(col("id_b").eq(id.literal())))?;
+    }
+    let kind = finished.manifest().source.id;
+    let columns = vec![
+        id::column_named("id_a", kind),
+        id::column_named("id_b", kind),
+        col("jaccard"),
+        col("containment_a"),
+        col("containment_b"),
+    ];
+    let table = table.select(columns)?;
+    let sorted = |ascending: bool| {
+        let by = vec![
+            col("jaccard").sort(ascending, false),
+            col("id_a").sort(true, false),
+            col("id_b").sort(true, false),
+        ];
+        table.clone().sort(by)?.limit(0, Some(most))
+    };
+    let first = match first {
+        First::Random { seed } => return drawn(table, seed, most).await,
+        First::MostSimilar => sorted(false)?,
+        First::LeastSimilar => sorted(true)?,
+    };
+    let all = table.count().await? as u64;
+    let mut kept = Vec::new();
+    each(first, |pair| kept.push(pair)).await?;
+    Ok(Pairs { first: kept, all })
+}
+
+/// The pairs of the `most` least hashes.
+async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<Pairs> {
+    let mut least = BTreeMap::new();
+    let mut all = 0;
+    each(table, |pair| {
+        all += 1;
+        let keys = [&pair.id_a, &pair.id_b].map(|id| document_key(&id.to_string()).to_le_bytes());
+        let hash = xxh3_64_with_seed(keys.as_flattened(), seed);
+        least.insert((hash, pair.id_a.clone(), pair.id_b.clone()), pair);
+        if least.len() > most {
+            least.pop_last();
+        }
+    })
+    .await?;
+    Ok(Pairs { first: least.into_values().collect(), all })
+}
+
+/// Calls `take` with each row of (id_a, id_b, jaccard, containment_a, containment_b).
+async fn each(table: DataFrame, mut take: impl FnMut(Pair)) -> Result<()> {
+    let mut rows = table.execute_stream().await?;
+    while let Some(batch) = rows.try_next().await? {
+        let ids = id::ids(batch.column(0))?.into_iter().zip(id::ids(batch.column(1))?);
+        let share = |column: usize| as_float64_array(batch.column(column)).map(|share| share.values());
+        let (jaccard, of_a, of_b) = (share(2)?, share(3)?, share(4)?);
+        for (row, (id_a, id_b)) in ids.enumerate() {
+            take(Pair {
+                id_a,
+                id_b,
+                jaccard: jaccard[row],
+                containment_a: of_a[row],
+                containment_b: of_b[row],
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Documents that belong together by way of pairs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cluster {
+    /// The smallest id among them.
+    pub id: Id,
+    /// The one to keep where only one is wanted.
+    pub representative: Id,
+    /// As many of the others as were asked for, those of the smallest ids.
+    pub others: Vec<Id>,
+    /// How many documents there are in all.
+    pub size: u64,
+}
+
+/// The cluster that the document `of` belongs to, with its `most` first others beside the representative; none where the
+/// document is in no pair.
+///
+/// # Errors
+/// When the table cannot be read.
+pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option<Cluster>> {
+    let kind = finished.manifest().source.id;
+    let clusters = finished.stored(Table::Clusters).await?;
+    let found = clusters.clone().filter(col("id").eq(of.literal()))?;
+    let found = found.select(vec![id::column_named("cluster_id", kind)])?.collect().await?;
+    let mut found = found.iter().map(|batch| id::ids(batch.column(0)));
+    let Some(id) = found.next().transpose()?.and_then(|ids| ids.into_iter().next()) else { return Ok(None) };
+    let members = clusters.filter(col("cluster_id").eq(id.literal()))?;
+    let size = members.clone().count().await? as u64;
+    let first = members
+        .select(vec![id::column(kind), col("representative")])?
+        .sort(vec![col("representative").sort(false, false), col("id").sort(true, false)])?
+        .limit(0, Some(most.saturating_add(1)))?;
+    let (mut representative, mut others) = (None, Vec::new());
+    for batch in first.collect().await? {
+        for (id, represents) in id::ids(batch.column(0))?.into_iter().zip(as_boolean_array(batch.column(1))?)
+        {
+            match represents {
+                Some(true) => representative = Some(id),
+                _ => others.push(id),
+            }
+        }
+    }
+    let representative =
+        representative.ok_or_else(|| Error::bug(format!("nothing represents the cluster {id}")))?;
+    Ok(Some(Cluster { id, representative, others, size }))
+}
+
+/// The similarity of two documents by their `texts`, cut as `job` cut them: two of one cluster need not be a pair.
+///
+/// # Errors
+/// When the texts cannot be cut.
+pub fn similarity(ids: [&Id; 2], texts: [&str; 2], job: &Job) -> Result<Pair> {
+    let by = comparable(job);
+    let mut scratch = Scratch::default();
+    let mut sets = [Vec::new(), Vec::new()];
+    for (text, set) in texts.iter().zip(&mut sets) {
+        shingles(text, &by, &mut scratch, set)?;
+    }
+    let [a, b] = sets;
+    let Similarity { jaccard, containment_a, containment_b } =
+        Similarity::new(shared(&a, &b), a.len() as u64, b.len() as u64);
+    Ok(Pair { id_a: ids[0].clone(), id_b: ids[1].clone(), jaccard, containment_a, containment_b })
+}
+
+/// The texts of some documents of an output, by their ids.
+pub struct Texts(BTreeMap<Id, String>);
+
+impl Texts {
+    /// The texts of the documents `ids`, which are held all at once: of the source their rows alone are read where the format
+    /// has rows that can be told apart unread.
+    ///
+    /// # Errors
+    /// When the tables or the source cannot be read.
+    pub async fn read<'a>(
+        finished: &Finished,
+        again: &Again<'_>,
+        ids: impl IntoIterator<Item = &'a Id>,
+    ) -> Result<Self> {
+        let keys = ids.into_iter().map(|id| document_key(&id.to_string()));
+        again.texts(finished.documents_of(keys).await?).await.map(Self)
+    }
+
+    /// The text of a document.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) when it was not read.
+    pub fn of(&self, id: &Id) -> Result<&str> {
+        let text = self.0.get(id).map(String::as_str);
+        text.ok_or_else(|| {
+            Error::input(format!("the source holds no text of `{id}` any more: run the job again"))
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! `show` and `neighbors --show`: pairs and clusters with their texts, held against the documents that were written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use predicates::prelude::*;
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::support::formats::formats;
+use crate::support::*;
+
+fn show(output: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
+    resemblance().arg("show").arg(output).args(arguments).assert()
+}
+
+/// What `show --json` prints.
+fn lines(output: &Path, arguments: &[&str]) -> Vec<Value> {
+    printed(output, arguments).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn printed(output: &Path, arguments: &[&str]) -> String {
+    let printed = show(output, &[arguments, &["--json"]].concat()).success();
+    String::from_utf8(printed.get_output().stdout.clone()).unwrap()
+}
+
+fn text(line: &Value, key: &str) -> String {
+    line[key].as_str().unwrap_or_else(|| panic!("no text {key} in {line}")).to_owned()
+}
+
+fn ids(line: &Value) -> (String, String) {
+    (text(line, "id_a"), text(line, "id_b"))
+}
+
+/// A finished output of 60 documents, some of them copies and some changed copies, and the documents.
+fn output(folder: &Path) -> (PathBuf, Vec<Document>) {
+    let documents = corpus(17, 60, 40);
+    let (source, output) = (folder.join("in.parquet"), folder.join("out"));
+    write_parquet(&source, &documents, 7);
+    run(&job(&source, &output, &["score.threshold=0.3"])).unwrap();
+    (output, documents)
+}
+
+/// The words of a text that a place tells, lowercase.
+fn words_at(line: &Value, key: &str, place: &Value) -> Vec<String> {
+    let (start, end) = (place["start"].as_u64().unwrap() as usize, place["end"].as_u64().unwrap() as usize);
+    let cut: String = text(line, key).chars().skip(start).take(end - start).collect();
+    cut.to_lowercase().split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_texts_of_every_format_are_those_of_the_pair() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(18, 40, 40);
+    for (number, format) in formats(&documents).iter().enumerate() {
+        let (source, output) =
+            (folder.path().join(format!("in{number}")), folder.path().join(format!("out{number}")));
+        format.write(&source);
+        let job = folder.path().join("job.toml");
+        let source = format.source(&format!("{}/", source.display()));
+        std::fs::write(&job, format!("[source]\n{source}[output]\nurl = {output:?}\n")).unwrap();
+        resemblance().arg("run").arg(&job).assert().success();
+        let shown = lines(&output, &["--top", "1000"]);
+        assert!(shown.len() > 5, "{} pairs of {}", shown.len(), format.name);
+        assert_eq!(shown.iter().map(ids).collect::<BTreeSet<_>>(), pairs(&output).into_keys().collect());
+        for line in &shown {
+            for (id, shown) in [("id_a", "text_a"), ("id_b", "text_b")] {
+                // A file's id is its name.
+                let id = text(line, id).trim_end_matches(".txt").to_owned();
+                let (_, written) = documents.iter().find(|document| document.0 == id).unwrap();
+                assert_eq!(&text(line, shown), written, "{id} of {}", format.name);
+            }
+            for passage in line["passages"].as_array().unwrap() {
+                let words = words_at(line, "text_a", &passage["a"]);
+                assert_eq!(words, words_at(line, "text_b", &passage["b"]), "{line}");
+                assert!(words.len() >= 3, "shorter than a shingle: {words:?}");
+            }
+            let whole = line["text_a"] == line["text_b"];
+            assert!(!whole || line["passages"].as_array().unwrap().len() == 1, "{line}");
+        }
+    }
+}
+
+#[test]
+fn the_most_and_the_least_similar_come_first() {
+    let folder = tempdir().unwrap();
+    let (output, _) = output(folder.path());
+    let mut sorted: Vec<_> = pairs(&output).into_iter().collect();
+    sorted.sort_by(|(a, one), (b, other)| other.total_cmp(one).then_with(|| a.cmp(b)));
+    let first = |found: &[Value]| found.iter().map(ids).collect::<Vec<_>>();
+    let names =
+        |pairs: &[((String, String), f64)]| pairs.iter().map(|pair| pair.0.clone()).collect::<Vec<_>>();
+    assert_eq!(first(&lines(&output, &["--top", "7"])), names(&sorted[..7]));
+    assert_eq!(first(&lines(&output, &[])), names(&sorted[..3]));
+    sorted.sort_by(|(a, one), (b, other)| one.total_cmp(other).then_with(|| a.cmp(b)));
+    assert_eq!(first(&lines(&output, &["--pairs", "least-similar", "--top", "7"])), names(&sorted[..7]));
+
+    let id = &sorted[0].0.0;
+    let of: Vec<_> = sorted.iter().filter(|((a, b), _)| a == id || b == id).cloned().collect();
+    assert_eq!(first(&lines(&output, &["--id", id, "--pairs", "least-similar", "--top", "99"])), names(&of));
+    let jaccard = lines(&output, &["--pairs", "least-similar"])[0]["jaccard"].as_f64().unwrap();
+    assert_eq!(jaccard, sorted[0].1);
+}
+
+#[test]
+fn random_pairs_are_the_same_for_a_seed_and_any_for_another() {
+    let folder = tempdir().unwrap();
+    let (output, _) = output(folder.path());
+    let all: BTreeSet<_> = pairs(&output).into_keys().collect();
+    let drawn = |arguments: &[&str]| {
+        let found = lines(&output, &[&["--pairs", "random"], arguments].concat());
+        found.iter().map(ids).collect::<Vec<_>>()
+    };
+    assert_eq!(drawn(&["--seed", "7"]), drawn(&["--seed", "7"]));
+    assert_eq!(drawn(&["--top", "9999"]).into_iter().collect::<BTreeSet<_>>(), all);
+    // Every pair is drawn by some seed, and about as often as another.
+    let mut times = BTreeMap::new();
+    let few = 5.0 / all.len() as f64;
+    for seed in 0..15 {
+        let found = drawn(&["--seed", &seed.to_string(), "--top", "5"]);
+        assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), 5);
+        found.into_iter().for_each(|pair| *times.entry(pair).or_insert(0) += 1);
+    }
+    let expected = 15.0 * few;
+    assert!(times.len() as f64 > 0.7 * (all.len() as f64).min(75.0), "{} of {}", times.len(), all.len());
+    assert!(f64::from(*times.values().max().unwrap()) < 6.0 * expected.max(2.0), "{times:?}");
+}
+
+#[test]
+fn a_cluster_is_shown_beside_what_represents_it() {
+    let folder = tempdir().unwrap();
+    let (output, documents) = output(folder.path());
+    let clusters = table(&output, "clusters");
+    let (members, of) = (strings(&clusters, "id"), strings(&clusters, "cluster_id"));
+    let mut by_cluster: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (id, cluster) in members.iter().zip(&of) {
+        by_cluster.entry(cluster).or_default().insert(id);
+    }
+    let (cluster, members) = by_cluster.into_iter().max_by_key(|(_, members)| members.len()).unwrap();
+    assert!(members.len() > 3, "{members:?}");
+    let asked = members.last().unwrap();
+    let shown = lines(&output, &["--cluster", asked, "--top", "100"]);
+    let representative = text(&shown[0], "id_a");
+    let others: Vec<&str> = members.iter().copied().filter(|id| **id != *representative).collect();
+    assert_eq!(shown.iter().map(|line| text(line, "id_b")).collect::<Vec<_>>(), others);
+    let written = |id: &str| documents.iter().find(|document| document.0 == id).unwrap().1.clone();
+    let all = printed(&output, &["--cluster", asked, "--top", "100"]);
+    for (line, printed) in shown.iter().zip(all.lines()) {
+        assert_eq!(
+            (text(line, "cluster_id").as_str(), text(line, "id_a")),
+            (cluster, representative.clone())
+        );
+        let [a, b] = ["id_a", "id_b"].map(|id| shingles(&written(&text(line, id)), 3));
+        let shared = a.intersection(&b).count() as f64;
+        // As text: the reader of JSON may be one unit off in the last place.
+        let numbers = [
+            ("jaccard", shared / a.union(&b).count() as f64),
+            ("containment_a", shared / a.len() as f64),
+            ("containment_b", shared / b.len() as f64),
+        ];
+        for (name, number) in numbers {
+            let number = format!("\"{name}\":{}", Value::from(number));
+            assert!(printed.contains(&number), "{number} in {printed}");
+        }
+    }
+    let head =
+        format!("cluster {cluster}: {} documents, of which {representative} represents", members.len());
+    let one = show(&output, &["--cluster", asked, "--top", "1"]).success();
+    let left = members.len() - 2;
+    one.stdout(
+        predicate::str::starts_with(head).and(predicate::str::contains("\njaccard ").count(1)).and(
+            predicate::str::contains(format!("{left} more documents are not shown; --top {}", left + 1)),
+        ),
+    );
+}
+
+#[test]
+fn ids_that_are_numbers_stay_numbers() {
+    let folder = tempdir().unwrap();
+    let (source, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    let documents = corpus(19, 30, 30);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values((0..30).map(|i| i * 7 - 100)))),
+        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
+    ];
+    write_batch(&source, &RecordBatch::try_from_iter(columns).unwrap(), 50);
+    run(&job(&source, &output, &[])).unwrap();
+    for line in lines(&output, &["--top", "5"]) {
+        let at = |key: &str| documents[((line[key].as_i64().unwrap() + 100) / 7) as usize].1.clone();
+        assert_eq!((text(&line, "text_a"), text(&line, "text_b")), (at("id_a"), at("id_b")));
+    }
+    let id = lines(&output, &["--top", "1"])[0]["id_a"].to_string();
+    show(&output, &["--id", &id]).success();
+    show(&output, &["--id", "seven"]).code(2).stderr(predicate::str::contains("whole numbers"));
+}
+
+#[test]
+fn what_cannot_be_shown_is_told() {
+    let folder = tempdir().unwrap();
+    let (output, documents) = output(folder.path());
+    let in_pairs: BTreeSet<String> = pairs(&output).into_keys().flat_map(|(a, b)| [a, b]).collect();
+    let lonely = &documents.iter().find(|document| !in_pairs.contains(&document.0)).unwrap().0;
+    show(&output, &["--id", lonely]).success().stdout(format!("{lonely} is in no pair\n"));
+    assert_eq!(lines(&output, &["--id", lonely]).len(), 0);
+    show(&output, &["--cluster", lonely]).code(2).stderr(predicate::str::contains("in no cluster"));
+    show(&output, &["--id", "d0000x"]).code(2).stderr(predicate::str::contains("near it"));
+    show(&output, &["--top", "0"]).code(2).stderr(predicate::str::contains("1 or more"));
+    show(&output, &["--cluster", lonely, "--id", lonely]).code(2);
+    show(&output, &["--cluster", lonely, "--pairs", "random"]).code(2);
+    show(folder.path(), &[]).code(3).stderr(predicate::str::contains("no finished output"));
+    show(&output, &[]).success().stdout(predicate::str::contains("more pairs are not shown; --top"));
+
+    let mut changed = documents.clone();
+    changed[5].1.push_str(" and more");
+    write_parquet(&folder.path().join("in.parquet"), &changed, 7);
+    show(&output, &[]).code(3).stderr(predicate::str::contains("in.parquet has changed since"));
+    std::fs::remove_file(folder.path().join("in.parquet")).unwrap();
+    show(&output, &[]).code(3).stderr(predicate::str::contains("the source cannot be read again"));
+}
+
+/// Texts by `neighbors --show`: of a document of the output, and of a file.
+#[test]
+fn neighbors_are_shown_beside_what_was_asked_about() {
+    let folder = tempdir().unwrap();
+    let (output, documents) = output(folder.path());
+    let (id, _) = pairs(&output).into_keys().next().unwrap();
+    let written = &documents.iter().find(|document| document.0 == id).unwrap().1;
+    let file = folder.path().join("some.txt");
+    std::fs::write(&file, written).unwrap();
+    let ask = |arguments: &[&str]| {
+        let found = resemblance().arg("neighbors").arg(&output).args(arguments).args(["--show"]).assert();
+        String::from_utf8(found.success().get_output().stdout.clone()).unwrap()
+    };
+    let left = |shown: &str| {
+        let (_, side) = shown.split_once("\njaccard ").unwrap();
+        let lines = side.lines().skip(3).map(|line| line.split(" | ").next().unwrap().trim());
+        lines.collect::<Vec<_>>().join(" ").replace(['[', ']'], "")
+    };
+    for arguments in [["--id", &id], ["--text", file.to_str().unwrap()]] {
+        let shown = ask(&arguments);
+        assert_eq!(
+            left(&shown).split_whitespace().collect::<Vec<_>>(),
+            written.split(' ').collect::<Vec<_>>()
+        );
+        let name = shown.lines().skip_while(|line| !line.starts_with("jaccard ")).nth(1).unwrap();
+        assert!(name.starts_with(&arguments[1][..20.min(arguments[1].len())]), "{shown}");
+    }
+    resemblance()
+        .arg("neighbors")
+        .arg(&output)
+        .args(["--id", &id, "--show", "2", "--json"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("cannot be used with"));
+    std::fs::remove_file(folder.path().join("in.parquet")).unwrap();
+    resemblance().arg("neighbors").arg(&output).args(["--id", &id, "--show"]).assert().code(3);
+}
