@@ -162,15 +162,18 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
         predicate::str::contains("| exact Jaccard of all pairs |")
             .and(predicate::str::contains("documents"))
             .and(predicate::str::contains("the fastest is"))
-            .and(predicate::str::contains("compare.svg, compare.html")),
+            .and(predicate::str::contains("compare.svg, compare-search.svg, compare.html"))
+            .and(predicate::str::contains("From texts to pairs:\n"))
+            .and(predicate::str::contains("The search alone:\n")),
     );
     let json = call(&["--json"]);
     let record: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
     assert_eq!(record["samples"][1]["documents"], 60);
     assert_eq!(record["samples"][0]["ways"][0]["way"], "exact");
     assert_eq!(record["samples"][0]["ways"][0]["recall"], 1.0);
-    assert_eq!(record["fastest"][0]["documents"], 20);
-    stand_alone(&plots, &["compare.html", "compare.svg"]);
+    assert_eq!(record["whole"]["fastest"][0]["documents"], 20);
+    assert_eq!(record["search"]["fastest"][0]["documents"], 20);
+    stand_alone(&plots, &["compare.html", "compare.svg", "compare-search.svg"]);
     let page = std::fs::read_to_string(plots.join("compare.html")).unwrap();
     assert!(page.contains("&lt;script&gt;&quot;a&quot; &amp; b&lt;/script&gt;"), "{page}");
     assert!(!folder.path().join("out").exists(), "nothing is written to the job's output");

@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 use predicates::prelude::*;
 use resemblance::engine::{RunControl, session};
 use resemblance::job::Job;
-use resemblance::query::sweep::{Grid, Sweep, sweep};
+use resemblance::query::sweep::{Found, Grid, Sweep, sweep};
 use tempfile::tempdir;
 
 use crate::compare::stand_alone;
@@ -47,7 +47,7 @@ fn every_setting_counts_what_comparing_all_with_all_counts() {
     let expected: Vec<_> = sizes.iter().flat_map(|size| numbers.map(|number| (*size, number))).collect();
     assert_eq!(settings, expected);
     for run in &found.runs {
-        assert_eq!(run.seconds.each.len(), 2);
+        assert!(run.found.iter().all(|found| found.seconds.each.len() == 2));
         assert!(run.found.iter().map(|f| f.threshold).eq(thresholds));
         for found in &run.found {
             let expected = exact(&documents[..run.documents], run.size, found.threshold);
@@ -65,8 +65,10 @@ fn every_setting_counts_what_comparing_all_with_all_counts() {
     ];
     let by_dictionary =
         swept(&job(&source, &folder.path().join("out"), &sets), &thresholds, &sizes, &numbers);
+    let counted =
+        |found: &[Found]| found.iter().map(|f| (f.threshold, f.documents, f.pairs)).collect::<Vec<_>>();
     for (run, exact) in by_dictionary.runs.iter().zip(&found.runs) {
-        assert_eq!(run.found, exact.found);
+        assert_eq!(counted(&run.found), counted(&exact.found));
     }
 
     // By LSH some pairs are missed and none is added.
@@ -104,19 +106,83 @@ fn higher_thresholds_are_as_if_run_by_themselves() {
     }
 }
 
+/// Each threshold has the bands that a run at it has, and so its pairs; as many searches as there are bands.
 #[test]
-fn bands_are_those_of_the_lowest_threshold() {
+fn each_threshold_finds_what_a_run_at_it_finds() {
     let folder = tempdir().unwrap();
     let source = folder.path().join("in.parquet");
-    write_parquet(&source, &corpus(23, 20, 30), 64);
-    let job_of = |sets: &[&str]| job(&source, &folder.path().join("out"), sets);
-    for rule in ["lsh.choose=nearest", "lsh.choose=recall", "lsh.choose=balanced", "lsh.target_recall=0.95"] {
-        let found = swept(&job_of(&[rule, "score.threshold=0.9"]), &[0.8, 0.4], &[3], &[20]);
-        assert_eq!(found.job.lsh, job_of(&[rule, "score.threshold=0.4"]).lsh, "{rule}");
+    write_parquet(&source, &corpus(23, 150, 20), 64);
+    // Few permutations, so that bands that suit another threshold miss pairs, or find more of them.
+    let few = ["minhash.permutations=16", "lsh.bucket_hash=crc32"];
+    let rules: [&[&str]; 5] = [
+        &["lsh.choose=nearest"],
+        &["lsh.choose=recall"],
+        &["lsh.choose=balanced"],
+        &["lsh.target_recall=0.5"],
+        &["lsh.bands=4", "lsh.rows=4"],
+    ];
+    let mut otherwise = 0;
+    for (number, rule) in rules.into_iter().enumerate() {
+        let job_of = |out: &str, more: &[&str]| {
+            job(&source, &folder.path().join(format!("{number}-{out}")), &[&few[..], rule, more].concat())
+        };
+        let thresholds = [0.4, 0.5, 0.8, 0.9];
+        let found = swept(&job_of("unused", &["score.threshold=0.6"]), &thresholds, &[2, 3], &[150]);
+        assert_eq!(found.job.lsh, job_of("unused", &["score.threshold=0.4"]).lsh, "{rule:?}");
+        for run_of_size in &found.runs {
+            for found in &run_of_size.found {
+                let sets = [
+                    format!("score.threshold={}", found.threshold),
+                    format!("shingle.size={}", run_of_size.size),
+                ];
+                let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+                let at = job_of(&format!("{}-{}", run_of_size.size, found.threshold), &sets);
+                assert_eq!((found.bands, found.rows), (at.lsh.bands, at.lsh.rows), "{rule:?} {sets:?}");
+                let counts = run(&at).unwrap().manifest.counts;
+                assert_eq!(
+                    (found.pairs, found.documents),
+                    (counts["pairs"], counts["clustered_documents"]),
+                    "{rule:?} {sets:?}"
+                );
+            }
+            let searches: BTreeSet<_> = run_of_size.found.iter().map(|f| (f.bands, f.rows)).collect();
+            assert_eq!(searches.len() == 1, number == 4, "{rule:?}");
+            let [low, .., high] = run_of_size.found.as_slice() else { panic!() };
+            otherwise += usize::from(low.search_seconds != high.search_seconds);
+        }
     }
-    let given = ["lsh.bands=10", "lsh.rows=5"];
-    let found = swept(&job_of(&given), &[0.8, 0.4], &[3], &[20]);
-    assert_eq!((found.job.lsh.bands, found.job.lsh.rows), (10, 5));
+    assert!(otherwise > 0, "no search of its own");
+}
+
+#[test]
+fn lines_of_other_programs_are_drawn_beside_ours() {
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("other.csv");
+    std::fs::write(&file, "name,documents,seconds\nsome library,20,0.5\nsome library,60,1.5\n").unwrap();
+    let file = file.to_str().unwrap();
+    let plots = folder.path().join("plots");
+    let job = repository("jobs/quickstart.toml");
+    for (command, more) in [("sweep", &["--sizes", "3"][..]), ("compare", &[])] {
+        let call = |arguments: &[&str]| {
+            let mut call = resemblance();
+            call.current_dir(repository("")).arg(command).arg(&job).args(["--documents", "3,5"]).args(more);
+            call.args(arguments).assert()
+        };
+        call(&["--plots", plots.to_str().unwrap(), "--add-series", file]).success();
+        for name in [
+            format!("{command}.html"),
+            if command == "sweep" { "sweep-seconds.svg".into() } else { "compare.svg".into() },
+        ] {
+            let drawn = std::fs::read_to_string(plots.join(name)).unwrap();
+            assert!(drawn.contains("some library") && drawn.contains("not measured here"), "{drawn}");
+        }
+        call(&["--add-series", file]).code(2).stderr(predicate::str::contains("--plots"));
+        let wrong = folder.path().join("wrong.csv");
+        std::fs::write(&wrong, "name,documents,seconds\na,0,1\n").unwrap();
+        call(&["--plots", plots.to_str().unwrap(), "--add-series", wrong.to_str().unwrap()]).code(2).stderr(
+            predicate::str::contains("wrong.csv line 2").and(predicate::str::contains("--add-series")),
+        );
+    }
 }
 
 #[test]
@@ -163,13 +229,13 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     };
     call(&["--plots", &plots]).stdout(
         predicate::str::contains("with a match")
-            .and(predicate::str::contains("at the lowest threshold, 0.3")),
+            .and(predicate::str::contains("Thresholds with the same bands")),
     );
     let json = call(&["--json", "--repeat", "1", "--thresholds", "0.5"]);
     let record: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
     assert_eq!(record["runs"].as_array().unwrap().len(), 4);
     assert_eq!(record["runs"][3]["found"][0]["threshold"], 0.5);
-    assert_eq!(record["runs"][3]["seconds"]["each"].as_array().unwrap().len(), 1);
+    assert_eq!(record["runs"][3]["found"][0]["seconds"]["each"].as_array().unwrap().len(), 1);
     let names = ["sweep.html", "sweep-seconds.svg", "sweep-documents.svg", "sweep-pairs.svg"];
     stand_alone(&folder.path().join("plots"), &names);
     let page = std::fs::read_to_string(folder.path().join("plots/sweep.html")).unwrap();

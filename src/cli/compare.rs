@@ -35,23 +35,27 @@ pub(super) struct Compare {
     /// Print everything that was measured as one JSON object
     #[arg(long)]
     json: bool,
-    /// Write compare.svg and compare.html into this folder
+    /// Write compare.svg, compare-search.svg and compare.html into this folder
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
+    /// Add lines of other programs to the chart of the whole way: a CSV file with the columns name, documents and seconds
+    #[arg(long, value_name = "FILE", requires = "plots")]
+    add_series: Option<PathBuf>,
 }
 
 impl Compare {
     pub(super) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job.load()?;
+        let added = measure::added(self.add_series.as_deref())?;
         measure::make_folder(self.plots.as_deref())?;
         let comparison = measure::run(&job, screen, async |session, control| {
             compare(session, &job, &self.documents, self.repeat, control).await
         })?;
         let written = match &self.plots {
             Some(folder) => {
-                let page = report::compare::page(&comparison);
-                let chart = report::compare::chart(&comparison);
-                let written = measure::write_plots(folder, ("compare", &page), &[("compare", chart)])?;
+                let page = report::compare::page(&comparison, &added);
+                let charts = report::compare::charts(&comparison, &added);
+                let written = measure::write_plots(folder, ("compare", &page), &charts)?;
                 measure::said(folder, &written)
             }
             None => String::new(),
@@ -75,8 +79,11 @@ fn as_text(comparison: &Comparison) -> String {
     if let Some(note) = &comparison.note {
         let _ = writeln!(text, "{note}");
     }
-    for sentence in report::compare::crossings(comparison) {
-        let _ = writeln!(text, "{sentence}");
+    for (of, sentences) in report::compare::verdicts(comparison) {
+        let _ = writeln!(text, "{of}:");
+        for sentence in sentences {
+            let _ = writeln!(text, "  {sentence}");
+        }
     }
     text
 }

@@ -9,7 +9,7 @@ use super::work::Work;
 use crate::engine::{RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
-use crate::report::{self, Chart, Page};
+use crate::report::{self, Chart, Page, Series};
 
 /// Runs `work` on a session for `job`, until it ends or somebody stops it.
 pub(super) fn run<T>(
@@ -29,6 +29,14 @@ pub(super) fn run<T>(
     });
     screen.clear();
     result
+}
+
+/// The lines that a chart is to show beside those that are measured.
+pub(super) fn added(file: Option<&Path>) -> Result<Vec<Series>> {
+    match file {
+        Some(file) => report::added(file).context(|| "--add-series".to_owned()),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Makes the folder for charts, before anything is measured for it.

@@ -13,10 +13,10 @@ use crate::report;
 
 /// Try shingle sizes, thresholds and numbers of documents
 ///
-/// Every shingle size is run on every sample, at the lowest threshold and with bands chosen for it by the job's rule
-/// (bands and rows that the job gives stay). That one run serves all thresholds: the higher ones count what its scores
-/// leave. A time is that of the run: from texts in memory to signatures (sketches), and from there to scored pairs
-/// (search). Reading the source is not counted. Nothing is written to the job's output.
+/// Every shingle size is run on every sample, and at each threshold found what a run at that threshold finds: where the job
+/// has a rule for its bands, they are chosen for each. A time is that of the run: from texts in memory to signatures
+/// (sketches), and from there to scored pairs (search). Reading the source is not counted. Nothing is written to the job's
+/// output.
 #[derive(clap::Args)]
 pub(super) struct Sweep {
     #[command(flatten)]
@@ -57,11 +57,15 @@ pub(super) struct Sweep {
     /// Write sweep-seconds.svg, sweep-documents.svg, sweep-pairs.svg and sweep.html into this folder
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
+    /// Add lines of other programs to the chart of seconds: a CSV file with the columns name, documents and seconds
+    #[arg(long, value_name = "FILE", requires = "plots")]
+    add_series: Option<PathBuf>,
 }
 
 impl Sweep {
     pub(super) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job.load()?;
+        let added = measure::added(self.add_series.as_deref())?;
         measure::make_folder(self.plots.as_deref())?;
         let grid = Grid {
             thresholds: self.thresholds.clone(),
@@ -73,8 +77,9 @@ impl Sweep {
             measure::run(&job, screen, async |session, control| sweep(session, &job, &grid, control).await)?;
         let written = match &self.plots {
             Some(folder) => {
-                let page = report::sweep::page(&found);
-                let written = measure::write_plots(folder, ("sweep", &page), &report::sweep::charts(&found))?;
+                let page = report::sweep::page(&found, &added);
+                let charts = report::sweep::charts(&found, &added);
+                let written = measure::write_plots(folder, ("sweep", &page), &charts)?;
                 measure::said(folder, &written)
             }
             None => String::new(),

@@ -2,7 +2,7 @@
 //!
 //! All rules are deterministic; each says which of equally good choices it takes.
 
-use super::curve;
+use super::{Choice, Method, curve};
 use crate::error::{Error, Result};
 
 /// Bands b and rows r.
@@ -23,6 +23,25 @@ impl Bands {
     fn threshold(self) -> f64 {
         curve::threshold(self.bands, self.rows)
     }
+}
+
+/// What `choice` chooses for `threshold`; none where bands and rows are given. A `method` that needs no buckets misses
+/// nothing, so a recall out of reach is then no error.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where the choice is a recall that no b and r reach.
+pub fn by(choice: Choice, permutations: usize, threshold: f64, method: Method) -> Result<Option<Bands>> {
+    Ok(Some(match choice {
+        Choice::Given => return Ok(None),
+        Choice::Nearest => nearest(permutations, threshold),
+        Choice::Balanced => balanced(permutations, threshold),
+        Choice::Recall => recall(permutations, threshold),
+        Choice::Precision => precision(permutations, threshold),
+        Choice::TargetRecall(target) => match target_recall(permutations, threshold, target) {
+            Err(_) if method != Method::Lsh => loosest(permutations),
+            found => found?,
+        },
+    }))
 }
 
 /// Of all b * r = `permutations`, the (1/b)^(1/r) nearest to `threshold`; of two equally near, the one with more bands,

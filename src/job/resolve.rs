@@ -412,8 +412,8 @@ fn score_of(score: &file::Score) -> Checked<Score> {
 
 fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) -> Checked<Lsh> {
     const EITHER: &str = "expected bands and rows, or choose, or target_recall, or none of them";
-    let (choice, found) = match (lsh.bands, lsh.rows, lsh.choose, lsh.target_recall) {
-        (Some(bands), Some(rows), None, None) => (Choice::Given, given(bands, rows, permutations)?),
+    let choice = match (lsh.bands, lsh.rows, lsh.choose, lsh.target_recall) {
+        (Some(_), Some(_), None, None) => Choice::Given,
         (Some(_), None, _, _) => return wrong("lsh.bands", format!("stands without `lsh.rows`: {EITHER}")),
         (None, Some(_), _, _) => return wrong("lsh.rows", format!("stands without `lsh.bands`: {EITHER}")),
         (Some(_), Some(_), Some(_), _) => {
@@ -425,12 +425,10 @@ fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) 
         (None, None, Some(_), Some(_)) => {
             return wrong("lsh.target_recall", format!("stands beside `lsh.choose`: {EITHER}"));
         }
-        (None, None, Some(rule), None) => match rule {
-            Choose::Nearest => (Choice::Nearest, choose::nearest(permutations, threshold)),
-            Choose::Balanced => (Choice::Balanced, choose::balanced(permutations, threshold)),
-            Choose::Recall => (Choice::Recall, choose::recall(permutations, threshold)),
-            Choose::Precision => (Choice::Precision, choose::precision(permutations, threshold)),
-        },
+        (None, None, Some(Choose::Nearest), None) => Choice::Nearest,
+        (None, None, Some(Choose::Balanced), None) => Choice::Balanced,
+        (None, None, Some(Choose::Recall), None) => Choice::Recall,
+        (None, None, Some(Choose::Precision), None) => Choice::Precision,
         (None, None, None, target) => {
             let target = target.unwrap_or(file::DEFAULT_TARGET_RECALL);
             if !(target > 0.0 && target < 1.0) {
@@ -439,14 +437,13 @@ fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) 
                     format!("is {target}: expected a number over 0 and under 1"),
                 );
             }
-            let found = match choose::target_recall(permutations, threshold, target) {
-                Ok(found) => found,
-                // Nothing is missed by a method that needs no buckets, so a recall out of reach does not stop it.
-                Err(_) if method != Method::Lsh => choose::loosest(permutations),
-                Err(e) => return wrong("lsh.target_recall", format!("is out of reach: {e}")),
-            };
-            (Choice::TargetRecall(target), found)
+            Choice::TargetRecall(target)
         }
+    };
+    let found = match choose::by(choice, permutations, threshold, method) {
+        Ok(Some(found)) => found,
+        Ok(None) => given(lsh.bands.unwrap_or(0), lsh.rows.unwrap_or(0), permutations)?,
+        Err(e) => return wrong("lsh.target_recall", format!("is out of reach: {e}")),
     };
     if lsh.table_size == Some(0) {
         return wrong("lsh.table_size", "is 0: expected 1 or more, or no key for buckets without number");

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 use serde::Serialize;
@@ -50,10 +50,26 @@ pub struct Comparison {
     pub note: Option<String>,
     /// By growing sample.
     pub samples: Vec<Measured>,
+    /// By the seconds from texts to pairs, with the building of what each method needs.
+    pub whole: Verdict,
+    /// By the seconds of the search alone, as if everything that it needs were there.
+    pub search: Verdict,
+}
+
+/// Which method is fast when.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
     /// Where another method becomes the fastest; the first says which one it is from the smallest sample on.
     pub fastest: Vec<Fastest>,
     /// Where a method overtakes another one.
     pub crossings: Vec<Crossing>,
+}
+
+impl Verdict {
+    /// That over `samples`, by what `seconds` says of a method.
+    fn new(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Self {
+        Self { fastest: fastest(samples, seconds), crossings: crossings(samples, seconds) }
+    }
 }
 
 /// What was measured on a sample.
@@ -98,8 +114,8 @@ pub struct Fastest {
     /// The method.
     #[serde(rename = "way")]
     pub method: Method,
-    /// Its seconds from texts to pairs.
-    pub total_seconds: f64,
+    /// Its seconds there.
+    pub seconds: f64,
 }
 
 /// Between two samples, a method has become faster than another one.
@@ -152,8 +168,9 @@ pub async fn compare(
         }
         samples.extend(least);
     }
-    let (fastest, crossings) = (fastest(&samples), crossings(&samples));
-    Ok(Comparison { job: job.clone(), repeat: repeat.get(), note, samples, fastest, crossings })
+    let whole = Verdict::new(&samples, |one| one.total_seconds);
+    let search = Verdict::new(&samples, |one| one.seconds);
+    Ok(Comparison { job: job.clone(), repeat: repeat.get(), note, samples, whole, search })
 }
 
 /// Plans that [`measure`] runs.
@@ -253,31 +270,27 @@ fn in_both(a: &Pairs, b: &Pairs) -> usize {
 }
 
 /// The fastest method on the smallest sample, and each one that takes its place on a larger one.
-fn fastest(samples: &[Measured]) -> Vec<Fastest> {
+fn fastest(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Fastest> {
     let mut fastest: Vec<Fastest> = Vec::new();
     for sample in samples {
-        let first = sample.methods.iter().min_by(|a, b| a.total_seconds.total_cmp(&b.total_seconds));
-        if let Some(Measurement { method, total_seconds, .. }) = first
-            && fastest.last().is_none_or(|before| before.method != *method)
+        let first = sample.methods.iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+        if let Some(one) = first
+            && fastest.last().is_none_or(|before| before.method != one.method)
         {
-            fastest.push(Fastest {
-                documents: sample.documents,
-                method: *method,
-                total_seconds: *total_seconds,
-            });
+            fastest.push(Fastest { documents: sample.documents, method: one.method, seconds: seconds(one) });
         }
     }
     fastest
 }
 
 /// Every two methods whose order is another one than on the sample before.
-fn crossings(samples: &[Measured]) -> Vec<Crossing> {
+fn crossings(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Crossing> {
     let mut crossings = Vec::new();
     for (before, now) in samples.iter().zip(samples.iter().skip(1)) {
         for (method, method_before) in now.methods.iter().zip(&before.methods) {
             for (other, other_before) in now.methods.iter().zip(&before.methods) {
-                let was_slower = method_before.total_seconds >= other_before.total_seconds;
-                if was_slower && method.total_seconds < other.total_seconds {
+                let was_slower = seconds(method_before) >= seconds(other_before);
+                if was_slower && seconds(method) < seconds(other) {
                     let documents = now.documents;
                     crossings.push(Crossing { documents, method: method.method, overtaken: other.method });
                 }
@@ -316,12 +329,13 @@ mod tests {
             measured(500, 2.0, 2.0, [10.0, 9.0, 6.5]),
             measured(1000, 3.0, 3.0, [20.0, 15.0, 8.0]),
         ];
-        let found: Vec<_> =
-            fastest(&samples).iter().map(|f| (f.documents, f.method, f.total_seconds)).collect();
-        assert_eq!(found, [(100, Method::Exact, 2.0), (500, Method::Lsh, 10.5)]);
-        assert_eq!(fastest(&[]), []);
-        let found: Vec<_> =
-            crossings(&samples).iter().map(|c| (c.documents, c.method, c.overtaken)).collect();
+        let firsts = |verdict: &Verdict| {
+            verdict.fastest.iter().map(|f| (f.documents, f.method, f.seconds)).collect::<Vec<_>>()
+        };
+        let whole = Verdict::new(&samples, |one| one.total_seconds);
+        assert_eq!(firsts(&whole), [(100, Method::Exact, 2.0), (500, Method::Lsh, 10.5)]);
+        assert_eq!(fastest(&[], |one| one.seconds), []);
+        let found: Vec<_> = whole.crossings.iter().map(|c| (c.documents, c.method, c.overtaken)).collect();
         // Totals: 2, 3, 7; 12, 13, 10.5; 23, 21, 14.
         let expected = [
             (500, Method::Lsh, Method::Exact),
@@ -329,6 +343,10 @@ mod tests {
             (1000, Method::Signatures, Method::Exact),
         ];
         assert_eq!(found, expected);
+        // Searches: 1, 1, 5; 10, 9, 6.5; 20, 15, 8.
+        let search = Verdict::new(&samples, |one| one.seconds);
+        assert_eq!(firsts(&search), [(100, Method::Exact, 1.0), (500, Method::Lsh, 6.5)]);
+        assert!(search.crossings.iter().all(|crossing| crossing.documents == 500));
     }
 
     #[test]

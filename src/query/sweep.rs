@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 use datafusion::common::cast::{as_float64_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, SessionContext, col};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use super::sample::{self, Sample};
 use super::timing::{self, Bench, Step};
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
-use crate::job::{Choice, Job, Lsh, Method, Score, ScoreBy, choose};
+use crate::job::{Job, Lsh, Method, Score, ScoreBy, choose};
 use crate::udf::jaccard::jaccard_of;
 
 /// The settings that are tried, each with each.
@@ -31,9 +31,9 @@ pub struct Grid {
 /// What [`sweep`] found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sweep {
-    /// The job, whose source and other settings were used. Its bands are those of the lowest threshold.
+    /// The job, whose source and other settings were used. Its threshold and its bands are those of the lowest threshold.
     pub job: Job,
-    /// From low to high. Each run is one at the lowest, whose scores serve the others.
+    /// From low to high.
     pub thresholds: Vec<f64>,
     /// How often each run was made.
     pub repeat: usize,
@@ -52,12 +52,6 @@ pub struct Run {
     pub documents: usize,
     /// Seconds from texts to signatures.
     pub sketches_seconds: Times,
-    /// Seconds from signatures to the scored pairs of the lowest threshold.
-    pub search_seconds: Times,
-    /// Both.
-    pub seconds: Times,
-    /// Documents that share a bucket, two by two; none where all are compared with all.
-    pub candidates: Option<u64>,
     /// By threshold, from low to high.
     pub found: Vec<Found>,
 }
@@ -80,24 +74,37 @@ impl Times {
     }
 }
 
-/// What a threshold leaves.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+/// What is found at a threshold.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
     /// The least similarity of a pair.
     pub threshold: f64,
+    /// Bands that a run at this threshold has.
+    pub bands: usize,
+    /// Rows of each.
+    pub rows: usize,
+    /// Seconds from signatures to scored pairs. Thresholds of the same bands and rows are served by one search, at the
+    /// lowest of them.
+    pub search_seconds: Times,
+    /// Those, and the seconds from texts to signatures.
+    pub seconds: Times,
+    /// Documents that share a bucket, two by two; none where all are compared with all.
+    pub candidates: Option<u64>,
     /// Documents with one similar document or more.
     pub documents: u64,
     /// Similar pairs.
     pub pairs: u64,
 }
 
-/// Runs the job's stages for every shingle size on every sample, at the lowest threshold, and counts what each
-/// threshold leaves of the scored pairs.
+/// Runs the job's stages for every shingle size on every sample, and finds at each threshold what a run at that threshold
+/// finds.
+///
+/// Where the job has a rule for its bands, they are chosen anew for each threshold; bands and rows that the job gives
+/// stay. Signatures are made once for all thresholds, and buckets are searched once for all that have the same bands.
 ///
 /// Samples are the first documents, in order of (source, position), that can be compared at the largest shingle size, so
 /// that every size sees the same ones. They, and what is made of them, are held in memory; nothing that was made for
-/// one run is used in another. Bands are chosen anew for the lowest threshold, by the job's rule; bands and rows that the
-/// job gives stay. Copies are compared like every document.
+/// one run is used in another. Copies are compared like every document.
 ///
 /// # Errors
 /// When the grid has no setting or one that is not allowed, the source cannot be read or has nothing to compare, or
@@ -112,49 +119,59 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
             "thresholds, sizes and documents are lists of numbers: expected one at least in each",
         ));
     };
-    let lsh = bands(job, lowest)?;
-    let base = Job { score: Score { threshold: lowest, ..job.score }, lsh, ..job.clone() };
+    let searches = searches(job, &thresholds)?;
+    let base =
+        Job { score: Score { threshold: lowest, ..job.score }, lsh: searches[0].lsh.clone(), ..job.clone() };
     let sample = Sample::take(session, &of_size(&base, largest), most.get()).await?;
     let (documents, note) = sample::sizes(&grid.documents, sample.len());
     let note = note.map(|note| format!("at a shingle size of {largest} {note}"));
     let repeat = grid.repeat.get();
     // What is only done once in a process must not be counted to whoever comes first. A corpus this small may be
     // refused by a job that suits a larger one; whatever else fails will fail again.
-    let mut warming = Bench::new(session, control, STEPS);
-    let _ =
-        measure(&mut warming, &of_size(&base, largest), sample.first(session, WARMING)?, "warming up").await;
+    let mut warming = Bench::new(session, control, 1 + searches.len());
+    let first = sample.first(session, WARMING)?;
+    let _ = measure(&mut warming, &of_size(&base, largest), first, &searches, "warming up").await;
 
-    let mut bench = Bench::new(session, control, STEPS * repeat * sizes.len() * documents.len());
+    let plans = (1 + searches.len()) * repeat * sizes.len() * documents.len();
+    let mut bench = Bench::new(session, control, plans);
     let mut runs = Vec::with_capacity(sizes.len() * documents.len());
     for size in &sizes {
         let job = of_size(&base, *size);
         for &documents in &documents {
-            let (mut sketching, mut searching, mut last) = (Vec::new(), Vec::new(), None);
+            let mut each = Vec::with_capacity(repeat);
             for _ in 0..repeat {
                 let called = format!("size {size}, {documents} documents");
-                let once = measure(&mut bench, &job, sample.first(session, documents)?, &called).await?;
-                sketching.push(once.sketches_seconds);
-                searching.push(once.search_seconds);
-                last = Some(once);
+                let first = sample.first(session, documents)?;
+                each.push(measure(&mut bench, &job, first, &searches, &called).await?);
             }
-            let Some(Once { scores, candidates, .. }) = last else { continue };
-            let both = sketching.iter().zip(&searching).map(|(a, b)| a + b).collect();
-            runs.push(Run {
-                size: size.get(),
-                documents,
-                sketches_seconds: Times::new(sketching),
-                search_seconds: Times::new(searching),
-                seconds: Times::new(both),
-                candidates,
-                found: thresholds.iter().map(|t| found(&scores, *t, &job.score)).collect::<Result<_>>()?,
-            });
+            let sketches_seconds = Times::new(each.iter().map(|once| once.sketches_seconds).collect());
+            let mut found = Vec::with_capacity(thresholds.len());
+            for (number, search) in searches.iter().enumerate() {
+                let searched = || each.iter().map(|once| &once.searched[number]);
+                let search_seconds = Times::new(searched().map(|one| one.seconds).collect());
+                let both = sketches_seconds.each.iter().zip(&search_seconds.each).map(|(a, b)| a + b);
+                let seconds = Times::new(both.collect());
+                let Some(Searched { scores, candidates, .. }) = searched().next_back() else { continue };
+                for &threshold in &search.thresholds {
+                    let (documents, pairs) = reached(scores, threshold, &job.score)?;
+                    found.push(Found {
+                        threshold,
+                        bands: search.lsh.bands,
+                        rows: search.lsh.rows,
+                        search_seconds: search_seconds.clone(),
+                        seconds: seconds.clone(),
+                        candidates: *candidates,
+                        documents,
+                        pairs,
+                    });
+                }
+            }
+            found.sort_by(|a, b| a.threshold.total_cmp(&b.threshold));
+            runs.push(Run { size: size.get(), documents, sketches_seconds, found });
         }
     }
     Ok(Sweep { job: base, thresholds, repeat, note, runs })
 }
-
-/// Plans that [`measure`] runs.
-const STEPS: usize = 2;
 
 /// Documents that everything is tried on first.
 const WARMING: usize = 20;
@@ -179,39 +196,56 @@ fn of_size(job: &Job, size: NonZeroUsize) -> Job {
     job
 }
 
-/// The bands that the job's rule chooses for another threshold.
-fn bands(job: &Job, threshold: f64) -> Result<Lsh> {
-    let permutations = job.minhash.permutations;
-    let found = match job.lsh.choice {
-        Choice::Given => return Ok(job.lsh.clone()),
-        Choice::Nearest => choose::nearest(permutations, threshold),
-        Choice::Balanced => choose::balanced(permutations, threshold),
-        Choice::Recall => choose::recall(permutations, threshold),
-        Choice::Precision => choose::precision(permutations, threshold),
-        Choice::TargetRecall(target) => match choose::target_recall(permutations, threshold, target) {
-            Err(_) if job.candidates.method != Method::Lsh => choose::loosest(permutations),
-            Err(e) => {
-                return Err(Error::job(format!(
-                    "`lsh.target_recall` is out of reach at the lowest threshold: {e}"
-                )));
-            }
-            Ok(found) => found,
-        },
-    };
-    let mut lsh = job.lsh.clone();
-    (lsh.bands, lsh.rows) = (found.bands, found.rows);
-    Ok(lsh)
+/// Thresholds that one search serves.
+struct Search {
+    lsh: Lsh,
+    /// From low to high.
+    thresholds: Vec<f64>,
+}
+
+/// The searches that serve `thresholds`, which come from low to high: one for each choice of bands and rows, and one for
+/// all where the method needs no bands.
+fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<Search>> {
+    let mut searches: Vec<Search> = Vec::new();
+    for &threshold in thresholds {
+        let Job { lsh, minhash, candidates, .. } = job;
+        let found = choose::by(lsh.choice, minhash.permutations, threshold, candidates.method);
+        let found = found.map_err(|e| Error::job(format!("`lsh.target_recall` is out of reach: {e}")))?;
+        let mut lsh = lsh.clone();
+        if let Some(found) = found {
+            (lsh.bands, lsh.rows) = (found.bands, found.rows);
+        }
+        let serves = |search: &&mut Search| candidates.method != Method::Lsh || search.lsh == lsh;
+        match searches.iter_mut().find(serves) {
+            Some(search) => search.thresholds.push(threshold),
+            None => searches.push(Search { lsh, thresholds: vec![threshold] }),
+        }
+    }
+    Ok(searches)
 }
 
 /// What one repetition gives.
 struct Once {
     sketches_seconds: f64,
-    search_seconds: f64,
+    /// In the order of the searches.
+    searched: Vec<Searched>,
+}
+
+/// What a search gives.
+struct Searched {
+    seconds: f64,
     scores: Vec<RecordBatch>,
     candidates: Option<u64>,
 }
 
-async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called: &str) -> Result<Once> {
+/// Makes the signatures of `documents`, and searches them in every way; `called` tells the sample in messages.
+async fn measure(
+    bench: &mut Bench<'_>,
+    job: &Job,
+    documents: DataFrame,
+    searches: &[Search],
+    called: &str,
+) -> Result<Once> {
     let session = bench.session;
     let sketch = async {
         let shingles = timing::stage(Step::Shingles, documents, job).await?;
@@ -220,27 +254,41 @@ async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called:
         timing::in_memory(session, signatures).await
     };
     let (sketches, sketches_seconds) = bench.time(&format!("{called}: sketches"), sketch).await?;
-    let search = async {
-        let (scores, candidates) = match job.candidates.method {
-            Method::All => (timing::search_all(session, sketches, &job.score, &job.lsh).await?, None),
-            Method::Lsh => {
-                let (scores, candidates) = timing::search_lsh(session, sketches, job).await?;
-                (scores, Some(candidates))
-            }
-            Method::Prefix => {
-                let (scores, candidates) = timing::search_prefix(session, sketches, job).await?;
-                (scores, Some(candidates))
-            }
-        };
-        let pairs = scores.iter().map(|batch| batch.num_rows() as u64).sum();
-        Ok(((scores, candidates), pairs))
-    };
-    let ((scores, candidates), search_seconds) = bench.time(&format!("{called}: search"), search).await?;
-    Ok(Once { sketches_seconds, search_seconds, scores, candidates })
+    let mut searched = Vec::with_capacity(searches.len());
+    for Search { lsh, thresholds } in searches {
+        let threshold = thresholds.first().copied().unwrap_or(job.score.threshold);
+        let job = Job { score: Score { threshold, ..job.score }, lsh: lsh.clone(), ..job.clone() };
+        let name = format!("{called}: search from {threshold} on");
+        let ((scores, candidates), seconds) =
+            bench.time(&name, search(session, sketches.clone(), &job)).await?;
+        searched.push(Searched { seconds, scores, candidates });
+    }
+    Ok(Once { sketches_seconds, searched })
 }
 
-/// Counts the scored pairs that reach a threshold as `score` has it.
-fn found(scores: &[RecordBatch], threshold: f64, score: &Score) -> Result<Found> {
+/// The scored pairs and the number of candidates, and how many pairs there are.
+async fn search(
+    session: &SessionContext,
+    sketches: DataFrame,
+    job: &Job,
+) -> Result<((Vec<RecordBatch>, Option<u64>), u64)> {
+    let (scores, candidates) = match job.candidates.method {
+        Method::All => (timing::search_all(session, sketches, &job.score, &job.lsh).await?, None),
+        Method::Lsh => {
+            let (scores, candidates) = timing::search_lsh(session, sketches, job).await?;
+            (scores, Some(candidates))
+        }
+        Method::Prefix => {
+            let (scores, candidates) = timing::search_prefix(session, sketches, job).await?;
+            (scores, Some(candidates))
+        }
+    };
+    let pairs = scores.iter().map(|batch| batch.num_rows() as u64).sum();
+    Ok(((scores, candidates), pairs))
+}
+
+/// The documents in scored pairs that reach a threshold as `score` has it, and those pairs.
+fn reached(scores: &[RecordBatch], threshold: f64, score: &Score) -> Result<(u64, u64)> {
     let mut matched = BTreeSet::new();
     let mut pairs = 0;
     for batch in scores {
@@ -263,7 +311,7 @@ fn found(scores: &[RecordBatch], threshold: f64, score: &Score) -> Result<Found>
             }
         }
     }
-    Ok(Found { threshold, documents: matched.len() as u64, pairs })
+    Ok((matched.len() as u64, pairs))
 }
 
 #[cfg(test)]

@@ -3,24 +3,55 @@
 use super::settings::{self, seconds};
 use super::text::{count, decimal};
 use super::{Axis, Chart, Page, Scale, Section, Series, Table};
-use crate::query::compare::{Comparison, Measured, Measurement, Method};
+use crate::query::compare::{Comparison, Measured, Measurement, Method, Verdict};
+
+/// The charts, each with the name of its file: the whole way from texts to pairs, and the search alone. The `added` lines
+/// are shown beside those of the whole way.
+pub fn charts(comparison: &Comparison, added: &[Series]) -> [(&'static str, Chart); 2] {
+    let beside = match added.is_empty() {
+        true => "",
+        false => " What other programs took was given, not measured here.",
+    };
+    let mut whole = chart(
+        comparison,
+        "Seconds from texts to pairs, by number of documents",
+        &format!("with the building of what it needs.{beside}"),
+        &comparison.whole,
+        |one| one.total_seconds,
+    );
+    whole.series.extend(added.iter().cloned());
+    let search = chart(
+        comparison,
+        "Seconds of the search alone, by number of documents",
+        "once the shingles, and the signatures that it needs, are there.",
+        &comparison.search,
+        |one| one.seconds,
+    );
+    [("compare", whole), ("compare-search", search)]
+}
 
 /// Seconds by number of documents, a line for each method; both axes by powers of ten.
-pub fn chart(comparison: &Comparison) -> Chart {
+fn chart(
+    comparison: &Comparison,
+    title: &str,
+    with: &str,
+    verdict: &Verdict,
+    seconds: fn(&Measurement) -> f64,
+) -> Chart {
     let line = |method: Method| {
         let of = |sample: &Measured| {
-            let total = sample.methods.iter().find(|one| one.method == method)?.total_seconds;
-            Some((sample.documents as f64, total))
+            let one = sample.methods.iter().find(|one| one.method == method)?;
+            Some((sample.documents as f64, seconds(one)))
         };
         Series::new(method.name(), comparison.samples.iter().filter_map(of).collect())
     };
     Chart {
-        title: "Seconds from texts to pairs, by number of documents".into(),
+        title: title.into(),
         caption: format!(
-            "Each line is a method that finds the pairs of similarity {} or more, with the building of what it needs; where two \
-             lines cross, one method overtakes the other. {}",
+            "Each line is a method that finds the pairs of similarity {} or more, {with} Where two lines cross, one method \
+             overtakes the other. {}",
             comparison.job.score.threshold,
-            fastest(comparison).join(" "),
+            fastest(comparison, verdict).join(" "),
         ),
         x: Axis::new("documents (logarithmic)", Scale::Log),
         y: Axis::new("seconds (logarithmic)", Scale::Log),
@@ -28,38 +59,44 @@ pub fn chart(comparison: &Comparison) -> Chart {
     }
 }
 
+/// What is said of the whole way and of the search alone: which method is the fastest from where on, and where else one
+/// overtakes another.
+pub fn verdicts(comparison: &Comparison) -> [(&'static str, Vec<String>); 2] {
+    [
+        ("From texts to pairs", crossings(comparison, &comparison.whole)),
+        ("The search alone", crossings(comparison, &comparison.search)),
+    ]
+}
+
 /// Which method is the fastest from where on, and where else one overtakes another, in a sentence for each.
-pub fn crossings(comparison: &Comparison) -> Vec<String> {
-    let overtaken = comparison.crossings.iter().map(|crossing| {
+fn crossings(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
+    let overtaken = verdict.crossings.iter().map(|crossing| {
         let (documents, method) = (count(crossing.documents as u64), crossing.method.name());
         format!("At {documents} documents {method} has overtaken {}.", crossing.overtaken.name())
     });
-    fastest(comparison).into_iter().chain(overtaken).collect()
+    fastest(comparison, verdict).into_iter().chain(overtaken).collect()
 }
 
-fn fastest(comparison: &Comparison) -> Vec<String> {
+fn fastest(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
     let (Some(smallest), Some(largest)) = (comparison.samples.first(), comparison.samples.last()) else {
         return Vec::new();
     };
-    if let [one] = comparison.fastest.as_slice() {
+    if let [one] = verdict.fastest.as_slice() {
         let (from, to, method) =
             (count(smallest.documents as u64), count(largest.documents as u64), one.method.name());
         return vec![match from == to {
-            true => format!("At {to} documents the fastest is {method} ({} s).", seconds(one.total_seconds)),
+            true => format!("At {to} documents the fastest is {method} ({} s).", seconds(one.seconds)),
             false => {
                 format!("From {from} to {to} documents the fastest is {method}: no other takes its place.")
             }
         }];
     }
-    comparison
+    verdict
         .fastest
         .iter()
         .map(|first| {
             let (documents, method) = (count(first.documents as u64), first.method.name());
-            format!(
-                "From {documents} documents on the fastest is {method} ({} s).",
-                seconds(first.total_seconds)
-            )
+            format!("From {documents} documents on the fastest is {method} ({} s).", seconds(first.seconds))
         })
         .collect()
 }
@@ -109,8 +146,8 @@ pub const LEGEND: &str = "Shingles: texts to shingle sets, which every method ne
     signatures, which exact Jaccard does without. Search: what the method itself does; for LSH buckets, candidates and their \
     scores. Recall and precision: against the exact pairs.";
 
-/// The whole page.
-pub fn page(comparison: &Comparison) -> Page {
+/// The whole page; the `added` lines as in [`charts`].
+pub fn page(comparison: &Comparison, added: &[Series]) -> Page {
     let mut intro = vec![
         format!(
             "The same pairs by three methods, on growing samples: the first documents of the source, in order of file and \
@@ -126,15 +163,18 @@ pub fn page(comparison: &Comparison) -> Page {
         header: COLUMNS.map(str::to_owned).to_vec(),
         rows: rows(comparison),
     };
-    let sections = vec![
-        Section {
-            heading: "Where the fastest method changes".into(),
-            text: crossings(comparison),
-            charts: vec![chart(comparison)],
+    let verdicts = verdicts(comparison).into_iter().zip(charts(comparison, added));
+    let mut sections: Vec<Section> = verdicts
+        .map(|((heading, text), (_, chart))| Section {
+            heading: heading.into(),
+            text,
+            charts: vec![chart],
             tables: vec![],
-        },
+        })
+        .collect();
+    sections.extend([
         Section { heading: "Measurements".into(), tables: vec![measurements], ..Section::default() },
         settings::section(&comparison.job),
-    ];
+    ]);
     Page { title: format!("{}: three methods for the same pairs", comparison.job.name), intro, sections }
 }

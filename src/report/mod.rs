@@ -4,6 +4,7 @@
 //! of every label to us. Colours follow the reader's light or dark setting: a chart is drawn in the light palette, and
 //! a style sheet inside the SVG exchanges it for the dark one.
 
+mod added;
 mod axis;
 mod chart;
 pub mod compare;
@@ -14,6 +15,7 @@ mod settings;
 pub mod sweep;
 mod text;
 
+pub use added::added;
 pub use axis::{Axis, Scale};
 pub use chart::{Chart, Series, svg};
 pub use page::{Page, Section, Table, html};

@@ -8,19 +8,23 @@ use crate::query::sweep::{Found, Run, Sweep};
 
 /// What a time covers.
 pub fn coverage(sweep: &Sweep) -> String {
-    let lowest = sweep.thresholds.first().copied().unwrap_or_default();
-    let search = match sweep.job.candidates.method {
-        Method::Lsh => format!(
-            "over buckets ({} bands of {} rows) and candidates to scores",
-            sweep.job.lsh.bands, sweep.job.lsh.rows
+    let (search, served) = match sweep.job.candidates.method {
+        Method::Lsh => (
+            "over buckets and candidates to scores",
+            "Thresholds with the same bands and rows are served by one search, at the lowest of them, and have its time.",
         ),
-        Method::All => "to the scores of every two documents".to_owned(),
-        Method::Prefix => "over the rarest shingles and candidates to scores".to_owned(),
+        Method::All => (
+            "to the scores of every two documents",
+            "One search, at the lowest threshold, serves all, and they have its time.",
+        ),
+        Method::Prefix => (
+            "over the rarest shingles and candidates to scores",
+            "One search, at the lowest threshold, serves all, and they have its time.",
+        ),
     };
     format!(
-        "Each time is that of one run from texts in memory over shingles and signatures (sketches), and {search} (search), at \
-         the lowest threshold, {lowest}. That one run serves every threshold: the higher ones only count what its \
-         scores leave. Reading the source is not counted. {}",
+        "Each time is that of one run from texts in memory over shingles and signatures (sketches), and {search} (search). \
+         {served} Reading the source is not counted. {}",
         match sweep.repeat {
             1 => "Each was run once.".to_owned(),
             n => format!("Times are means of {n} runs; the least is beside them."),
@@ -28,10 +32,10 @@ pub fn coverage(sweep: &Sweep) -> String {
     )
 }
 
-/// The charts, each with the name of its file.
-pub fn charts(sweep: &Sweep) -> [(&'static str, Chart); 3] {
+/// The charts, each with the name of its file. The `added` lines are shown beside those of the seconds.
+pub fn charts(sweep: &Sweep, added: &[Series]) -> [(&'static str, Chart); 3] {
     [
-        ("sweep-seconds", seconds_chart(sweep)),
+        ("sweep-seconds", seconds_chart(sweep, added)),
         (
             "sweep-documents",
             found_chart(
@@ -56,21 +60,28 @@ fn runs(sweep: &Sweep, size: usize) -> impl Iterator<Item = &Run> {
     sweep.runs.iter().filter(move |run| run.size == size)
 }
 
-fn seconds_chart(sweep: &Sweep) -> Chart {
+fn seconds_chart(sweep: &Sweep, added: &[Series]) -> Chart {
+    let lowest = sweep.thresholds.first().copied().unwrap_or_default();
     let line = |size: usize| {
-        let points = runs(sweep, size).map(|run| (run.documents as f64, run.seconds.mean));
+        let points =
+            runs(sweep, size).filter_map(|run| Some((run.documents as f64, run.found.first()?.seconds.mean)));
         Series::new(settings::shingles(&sweep.job, size), points.collect())
+    };
+    let beside = match added.is_empty() {
+        true => "",
+        false => " What other programs took was given, not measured here.",
     };
     Chart {
         title: "Seconds by number of documents".into(),
         caption: format!(
-            "Seconds from texts in memory to the scored pairs of the lowest threshold, mean of {}, a line for each shingle \
-             size; both axes begin at 0, so that a time that grows with the number of documents is a straight line.",
+            "Seconds from texts in memory to the scored pairs of the lowest threshold, {lowest}, mean of {}, a line for each \
+             shingle size; both axes begin at 0, so that a time that grows with the number of documents is a straight \
+             line.{beside}",
             sweep.repeat
         ),
         x: Axis::new("documents", Scale::FromZero),
         y: Axis::new("seconds", Scale::FromZero),
-        series: sizes(sweep).into_iter().map(line).collect(),
+        series: sizes(sweep).into_iter().map(line).chain(added.iter().cloned()).collect(),
     }
 }
 
@@ -104,10 +115,12 @@ fn found_chart(sweep: &Sweep, what: &str, label: &str, number: impl Fn(&Found) -
 }
 
 /// The names of the columns of [`rows`].
-pub const COLUMNS: [&str; 9] = [
+pub const COLUMNS: [&str; 11] = [
     "size",
     "documents",
     "threshold",
+    "bands",
+    "rows",
     "with a match",
     "pairs",
     "sketches s",
@@ -123,19 +136,21 @@ pub fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
             run.size.to_string(),
             count(run.documents as u64),
             found.threshold.to_string(),
+            found.bands.to_string(),
+            found.rows.to_string(),
             count(found.documents),
             count(found.pairs),
             seconds(run.sketches_seconds.mean),
-            seconds(run.search_seconds.mean),
-            seconds(run.seconds.mean),
-            seconds(run.seconds.least),
+            seconds(found.search_seconds.mean),
+            seconds(found.seconds.mean),
+            seconds(found.seconds.least),
         ]
     };
     sweep.runs.iter().flat_map(|run| run.found.iter().map(move |found| row(run, found))).collect()
 }
 
-/// The whole page.
-pub fn page(sweep: &Sweep) -> Page {
+/// The whole page; the `added` lines as in [`charts`].
+pub fn page(sweep: &Sweep, added: &[Series]) -> Page {
     let unit = match sweep.job.shingle.unit {
         Unit::Word => "words",
         Unit::Char => "characters",
@@ -149,14 +164,22 @@ pub fn page(sweep: &Sweep) -> Page {
         coverage(sweep),
     ];
     intro.extend(sweep.note.as_deref().map(settings::sentence));
-    let [time, documents, pairs] = charts(sweep).map(|(_, chart)| chart);
+    let [time, documents, pairs] = charts(sweep, added).map(|(_, chart)| chart);
     let table = Table {
-        caption: "Every setting. Rows of one run have the same times.".into(),
+        caption: "Every setting.".into(),
         header: COLUMNS.map(str::to_owned).to_vec(),
         rows: rows(sweep),
     };
-    // The job's own size and threshold are not those of the runs.
+    // The job's own size, threshold and bands are not those of the runs.
     let mut settings = settings::section(&sweep.job);
+    for row in settings.tables.iter_mut().flat_map(|table| &mut table.rows) {
+        if let [name, value] = row.as_mut_slice()
+            && name == "candidates"
+            && sweep.job.candidates.method == Method::Lsh
+        {
+            *value = "documents that share a bucket, by the bands and rows of each threshold".into();
+        }
+    }
     for table in &mut settings.tables {
         table.rows.retain(|row| !matches!(row.first().map(String::as_str), Some("shingles" | "threshold")));
     }
