@@ -16,28 +16,7 @@ const BESIDE_THE_TABLE: [(&str, &str); 4] =
 
 /// Imports that close a circle and stay for now: who imports (a file, or every file of a folder), what, and why it stays.
 /// One that closes no circle any more must leave this list.
-const KNOWN: &[(&str, &str, &str)] = &[
-    (
-        "src/engine/",
-        "src/engine/mod.rs",
-        "the trait and what a run is told by stand in the file that chooses the engine; they want files of their own",
-    ),
-    (
-        "src/engine/stores/",
-        "src/engine/stores/mod.rs",
-        "the environment's variables stand in the file that chooses the store; they want a file of their own",
-    ),
-    (
-        "src/cli/",
-        "src/cli/mod.rs",
-        "the list of commands also holds what they share: the runtime, signals, and how an error is told",
-    ),
-    (
-        "src/cli/record.rs",
-        "src/cli/run.rs",
-        "the record holds the number of pairs in the type that the command prints it from",
-    ),
-];
+const KNOWN: &[(&str, &str, &str)] = &[];
 
 /// The files under `folder`, by their path from the repository's root.
 fn rust_files(folder: &str, files: &mut BTreeMap<String, String>) {

@@ -18,7 +18,8 @@ pub fn rule(byte: u8) -> Words {
 /// The words of a text.
 pub fn words(text: &str, rule: Words) -> Vec<&str> {
     match rule {
-        Words::Unicode => text.unicode_words().collect(),
+        // No byte stands for dictionaries.
+        Words::Unicode | Words::Dictionary => text.unicode_words().collect(),
         Words::WordCharacters => {
             text.split(|c| !is_word_character(c)).filter(|word| !word.is_empty()).collect()
         }
@@ -33,7 +34,7 @@ fn is_word_character(c: char) -> bool {
 /// A text as a row of parts, each of which is a word or lies between words.
 fn parts(text: &str, rule: Words) -> Vec<&str> {
     match rule {
-        Words::Unicode => text.split_word_bounds().collect(),
+        Words::Unicode | Words::Dictionary => text.split_word_bounds().collect(),
         Words::WordCharacters => runs(text, is_word_character),
         Words::Spaces => runs(text, |c| !c.is_whitespace()),
     }

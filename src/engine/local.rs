@@ -13,9 +13,10 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::control::RunControl;
 use super::deal::deal;
 use super::exchange::exchange;
-use super::{BUCKET_SHARE, Engine, RunControl};
+use super::interface::{BUCKET_SHARE, Engine};
 use crate::error::{Error, Kind, Result};
 use crate::sink::manifest::File;
 

@@ -22,6 +22,10 @@ pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> String {
     format!("{:032x}", xxh3_128(canonical(job, inputs).as_bytes()))
 }
 
+/// The version of the dictionaries that divide words: other ones may divide them elsewhere. A test holds it against the
+/// version that is compiled in.
+const DICTIONARIES: &str = "ICU4X 2.4.0";
+
 /// One line for each fact. Debug formatting quotes and escapes strings, so no value can pass for another line.
 fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     // Taken apart field by field, so that a new field does not compile until somebody has decided about it here.
@@ -63,6 +67,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     // What came later is told only where it is not as it was before it came: older outputs keep their digits.
     let later = [
         (*words != Words::Unicode, format!("words {words:?}")),
+        (*words == Words::Dictionary, format!("dictionaries {DICTIONARIES}")),
         (separator != " ", format!("separator {separator:?}")),
         (*family != Family::MultiplyShift, format!("family {family:?}")),
         (*bucket_hash != BucketHash::Xxh3, format!("bucket_hash {bucket_hash:?}")),
@@ -103,6 +108,14 @@ mod tests {
 
     use super::*;
     use crate::job::{DuplicateIds, Expand, Id, Method, Modulus, Normalize, file, resolve};
+
+    #[test]
+    fn the_dictionaries_are_those_that_are_compiled_in() {
+        let lock = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.lock")).unwrap();
+        let (_, data) = lock.split_once("name = \"icu_segmenter_data\"\nversion = \"").unwrap();
+        let (version, _) = data.split_once('"').unwrap();
+        assert_eq!(DICTIONARIES, format!("ICU4X {version}"));
+    }
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {

@@ -238,6 +238,9 @@ pub enum Unit {
 pub enum Words {
     /// What stands between Unicode word boundaries and holds a letter or a number (UAX #29): "can't" is one word.
     Unicode,
+    /// As [`Words::Unicode`], but runs of Chinese, Japanese, Thai, Lao, Khmer and Burmese are divided by dictionaries, since
+    /// they are written without spaces between words.
+    Dictionary,
     /// A run of letters, numbers and underscores, as the regular expression `\b\w+\b` finds it: "can't" is two words.
     WordCharacters,
     /// A run of whatever is not white space: "can't," is one word, with its comma.

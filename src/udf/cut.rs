@@ -130,7 +130,7 @@ pub(super) fn in_pieces(by: &Shingle) -> bool {
     // A piece starts with a letter. Where its word is taken out, white space may come first and a mark behind it, and
     // by Unicode's rules all white space before a mark is one segment with it.
     let takes_letters = by.normalize.iter().any(Normalize::takes_stop_words);
-    if by_words && takes_letters && by.words == Words::Unicode {
+    if by_words && takes_letters && matches!(by.words, Words::Unicode | Words::Dictionary) {
         return false;
     }
     // What stood behind a line's end is part of the word before it then.
@@ -139,8 +139,13 @@ pub(super) fn in_pieces(by: &Shingle) -> bool {
     }
     // Once white space has become underscores, a cut between words is none any more.
     let mut steps = by.normalize.iter().skip_while(|step| !step.joins_words()).peekable();
-    let underscores = steps.peek().is_some();
-    !(underscores && (by_words || steps.any(Normalize::takes_words)))
+    if steps.peek().is_none() {
+        return true;
+    }
+    // Nor do letters stand apart when the underscores are gone: the lower case of a sigma hangs on the letter behind it.
+    let mut joined = steps.clone().skip_while(|step| **step != Normalize::RemoveNonLetters);
+    let lowered = joined.any(|step| *step == Normalize::Lowercase);
+    !(by_words || lowered || steps.any(Normalize::takes_words))
 }
 
 /// Room that is reused from text to text.

@@ -18,6 +18,7 @@
 mod arguments;
 pub mod containment;
 mod cut;
+mod dictionary_words;
 pub mod distinct;
 pub mod document_key;
 pub mod jaccard;
@@ -129,6 +130,7 @@ pub mod expr_fn {
         };
         let words = match by.words {
             Words::Unicode => "unicode",
+            Words::Dictionary => "dictionary",
             Words::WordCharacters => "word-characters",
             Words::Spaces => "spaces",
         };

@@ -28,7 +28,8 @@ fn stop_words(name: &str) -> Result<Vec<&'static str>> {
 ///
 /// A text may be given whole, or in consecutive pieces between two calls of [`begin`](Self::begin). Pieces must be cut
 /// between ASCII white space and an ASCII letter, no step may be `remove-newlines`, and none that works on words may follow
-/// `spaces-to-underscores`; then the results, joined, are the result for the whole.
+/// `spaces-to-underscores`, nor `lowercase` where `remove-non-letters` has taken the underscores out; then the results, joined,
+/// are the result for the whole.
 #[derive(Debug)]
 pub struct Normalizer {
     names: Vec<Normalize>,
@@ -448,6 +449,7 @@ pub(super) mod tests {
             let is_word = |part: &str| words_by_definition(part, rule) == [part];
             let parts: Vec<&str> = match rule {
                 Words::Unicode => text.split_word_bounds().collect(),
+                Words::Dictionary => panic!("dictionaries have tests of their own"),
                 Words::WordCharacters => text.split_inclusive_runs(|c| c.is_alphanumeric() || c == '_'),
                 Words::Spaces => text.split_inclusive_runs(|c| !c.is_whitespace()),
             };
@@ -499,6 +501,7 @@ pub(super) mod tests {
     pub(crate) fn words_by_definition(text: &str, rule: Words) -> Vec<&str> {
         match rule {
             Words::Unicode => text.unicode_words().collect(),
+            Words::Dictionary => panic!("dictionaries have tests of their own"),
             Words::WordCharacters => text
                 .split(|c: char| !(c.is_alphanumeric() || c == '_'))
                 .filter(|word| !word.is_empty())
@@ -651,6 +654,8 @@ pub(super) mod tests {
             prop_assume!(!steps.contains(&Normalize::RemoveNewlines));
             let underscores = steps.iter().position(Normalize::joins_words).unwrap_or(steps.len());
             prop_assume!(!steps[underscores..].iter().any(Normalize::takes_words));
+            let mut joining = steps[underscores..].iter().skip_while(|step| **step != Normalize::RemoveNonLetters);
+            prop_assume!(!joining.any(|step| *step == Normalize::Lowercase));
             let mut normalizer = Normalizer::new(&steps, words).unwrap();
             let (mut joined, mut rest) = (String::new(), text.as_str());
             while !rest.is_empty() {

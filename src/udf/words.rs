@@ -4,12 +4,14 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::dictionary_words::dictionary_words;
 use crate::job::Words;
 
 /// Calls `found` with the byte range of each word of `text`, in order.
 pub fn each_word(text: &str, words: Words, found: impl FnMut(Range<usize>)) {
     match words {
-        Words::Unicode => unicode_words(text, found),
+        Words::Unicode => unicode_words::<false>(text, found),
+        Words::Dictionary => unicode_words::<true>(text, found),
         Words::WordCharacters => runs(text, |c| c.is_alphanumeric() || c == '_', found),
         Words::Spaces => runs(text, |c| !c.is_whitespace(), found),
     }
@@ -35,8 +37,8 @@ fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<u
 
 /// Words are those of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word
 /// boundaries that hold a letter or a number. Stretches of ASCII take a path of their own, also in texts that are not
-/// ASCII throughout.
-fn unicode_words(text: &str, mut found: impl FnMut(Range<usize>)) {
+/// ASCII throughout. By `DICTIONARIES`, the others are those of [`dictionary_words`].
+fn unicode_words<const DICTIONARIES: bool>(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
@@ -47,8 +49,13 @@ fn unicode_words(text: &str, mut found: impl FnMut(Range<usize>)) {
             return;
         }
         let end = next_cut(bytes, foreign);
-        for (start, word) in text[plain..end].unicode_word_indices() {
-            found(plain + start..plain + start + word.len());
+        let stretch = &text[plain..end];
+        if DICTIONARIES {
+            dictionary_words(stretch, |word| found(plain + word.start..plain + word.end));
+        } else {
+            for (start, word) in stretch.unicode_word_indices() {
+                found(plain + start..plain + start + word.len());
+            }
         }
         at = end;
     }
@@ -256,6 +263,19 @@ mod tests {
         #[test]
         fn mixed_text_is_as_unicode_has_it(text in "([ab1 ._'\t\n]|[éΣσ中かカ\u{301}\u{93e}\u{200d}\u{1f600}א\"]){0,40}") {
             prop_assert_eq!(words(&text), text.unicode_words().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn dictionaries_leave_other_scripts_alone(text in "([ab1 ._'\t\n]|[éΣσא\u{301}\u{93e}\u{200d}\u{1f600}\"]){0,40}") {
+            prop_assert_eq!(words_by(Words::Dictionary, &text), words(&text));
+        }
+
+        /// Stretches of ASCII take a path of their own, also between the words of dictionaries.
+        #[test]
+        fn mixed_text_has_the_words_of_its_stretches(text in "([ab1 ._'\t\n]|[é人自由すべてカーคนและ\u{301}「、\"]){0,40}") {
+            let mut expected = Vec::new();
+            dictionary_words(&text, |word| expected.push(&text[word]));
+            prop_assert_eq!(words_by(Words::Dictionary, &text), expected);
         }
 
         #[test]

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use object_store::ObjectStore;
 use url::Url;
 
-use super::Variables;
 use super::explain::BucketUrl;
 use super::retry_policy::RetryPolicy;
+use super::variables::Variables;
 use crate::error::{Error, Result};
 
 /// The client for a bucket of Google Cloud Storage, from the variables that start with `GOOGLE_`.

@@ -3,12 +3,12 @@
 //! The client library takes them unseen and panics at the first request when one cannot be part of a URL or a header.
 //! What is wrong is said with the variable's name, and never with its value: that may be a secret.
 
-use axum::http::Uri;
+use http::Uri;
 use object_store::ClientConfigKey;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use url::Url;
 
-use super::Variables;
+use super::variables::Variables;
 use crate::error::{Error, Result};
 
 /// The variables that the client takes, with the keys that it knows them by.

@@ -18,6 +18,7 @@ mod remote;
 mod retry_policy;
 mod s3;
 pub mod uploads;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,6 +37,7 @@ use crate::error::{Error, Result};
 use explain::BucketUrl;
 use remote::Remote;
 use retry_policy::RetryPolicy;
+use variables::Variables;
 
 /// The stores that URLs name, each made once, with credentials from this process's environment.
 ///
@@ -50,22 +52,6 @@ pub fn registry() -> Arc<dyn ObjectStoreRegistry> {
 /// As [`registry`], with these variables for the environment.
 pub fn registry_of(variables: BTreeMap<String, String>) -> Arc<dyn ObjectStoreRegistry> {
     Arc::new(Registry { variables: Variables(variables), stores: Mutex::default() })
-}
-
-/// Environment variables. An empty one is none, as where a compose file passes on what is not set, and the white space
-/// around a value is no part of it: a secret that is mounted as a file ends in a line break.
-struct Variables(BTreeMap<String, String>);
-
-impl Variables {
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(|value| value.trim()).filter(|value| !value.is_empty())
-    }
-
-    /// Those whose names start with `prefix`.
-    fn starting(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
-        let named = self.0.iter().filter(move |(name, _)| name.starts_with(prefix));
-        named.map(|(name, value)| (name.as_str(), value.trim())).filter(|(_, value)| !value.is_empty())
-    }
 }
 
 struct Registry {

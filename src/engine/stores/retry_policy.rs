@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use object_store::{BackoffConfig, ClientOptions, RetryConfig};
 
-use super::Variables;
+use super::variables::Variables;
 use crate::error::{Error, Result};
 
 /// Seconds for which a request is sent again after a 5xx, a broken connection or silence.

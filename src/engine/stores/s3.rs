@@ -5,11 +5,11 @@ use std::sync::Arc;
 use object_store::ClientConfigKey;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 
-use super::Variables;
 use super::connector::Connector;
 use super::environment;
 use super::explain::BucketUrl;
 use super::retry_policy::RetryPolicy;
+use super::variables::Variables;
 use crate::error::{Error, Result};
 
 /// Seconds after which a machine that gives no role is taken to have none.

@@ -1,0 +1,110 @@
+//! `resemblance check`: what a job would do.
+
+use std::fmt::Write;
+
+use crate::cli::support::job_arguments::JobArguments;
+use crate::cli::support::print;
+use crate::error::{Error, Result};
+use crate::job::{Choice, Job, Method, curve};
+use crate::pipeline::Step;
+
+#[derive(clap::Args)]
+pub(in crate::cli) struct Check {
+    #[command(flatten)]
+    job: JobArguments,
+    /// Print the resolved job and the numbers as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let job = self.job.load()?;
+        print::result(&if self.json { as_json(&job)? } else { as_text(&job) })
+    }
+}
+
+/// Similarities at which the S-curve is printed, and the threshold among them.
+fn similarities(threshold: f64) -> Vec<f64> {
+    let mut similarities: Vec<f64> = (1..=20).map(|i| f64::from(i) / 20.0).collect();
+    if !similarities.iter().any(|s| (s - threshold).abs() < 1e-9) {
+        similarities.push(threshold);
+        similarities.sort_by(f64::total_cmp);
+    }
+    similarities
+}
+
+/// The share of true pairs at the threshold that the method finds.
+fn recall(job: &Job) -> f64 {
+    match job.candidates.method {
+        Method::Lsh => curve::probability(job.score.threshold, job.lsh.bands, job.lsh.rows),
+        Method::All | Method::Prefix => 1.0,
+    }
+}
+
+fn as_json(job: &Job) -> Result<String> {
+    let curve: Vec<_> = similarities(job.score.threshold)
+        .into_iter()
+        .map(|s| serde_json::json!({"similarity": s, "candidate": curve::probability(s, job.lsh.bands, job.lsh.rows)}))
+        .collect();
+    let job_value =
+        serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?;
+    let checked = serde_json::json!({
+        "job": job_value,
+        "bands": job.lsh.bands,
+        "rows": job.lsh.rows,
+        "curve_threshold": curve::threshold(job.lsh.bands, job.lsh.rows),
+        "expected_recall_at_threshold": recall(job),
+        "curve": curve,
+        "steps": steps(job),
+    });
+    Ok(format!("{checked:#}\n"))
+}
+
+/// The steps of the run, each with what it does.
+fn steps(job: &Job) -> Vec<String> {
+    Step::of(job).into_iter().map(|step| format!("{step}: {}", step.describe(job))).collect()
+}
+
+fn as_text(job: &Job) -> String {
+    let lsh = &job.lsh;
+    let mut text = String::new();
+    let _ = writeln!(text, "job {}: {} -> {}\n", job.name, job.source.urls.join(", "), job.output.url);
+    for step in steps(job) {
+        let _ = writeln!(text, "  {step}");
+    }
+    let choice = match lsh.choice {
+        Choice::Given => "as the job says".to_owned(),
+        Choice::Nearest => "whose curve turns nearest the threshold".to_owned(),
+        Choice::Balanced => "with the least area of false positives and negatives".to_owned(),
+        Choice::Recall => "whose curve turns at or just under the threshold".to_owned(),
+        Choice::Precision => "whose curve turns at or just over the threshold".to_owned(),
+        Choice::TargetRecall(target) => format!("the tightest with a recall of {target} at the threshold"),
+    };
+    let _ = writeln!(
+        text,
+        "\n{} bands of {} rows, {choice}; {} of {} permutations used; the curve turns at {:.4}",
+        lsh.bands,
+        lsh.rows,
+        lsh.bands * lsh.rows,
+        job.minhash.permutations,
+        curve::threshold(lsh.bands, lsh.rows),
+    );
+    let _ = writeln!(
+        text,
+        "expected recall of pairs at similarity {}: {:.4}; of more similar ones, higher\n",
+        job.score.threshold,
+        recall(job)
+    );
+    let rows: Vec<Vec<String>> = similarities(job.score.threshold)
+        .into_iter()
+        .map(|s| {
+            let p = curve::probability(s, lsh.bands, lsh.rows);
+            let bar = "█".repeat((p * 40.0).round() as usize);
+            let mark = if (s - job.score.threshold).abs() < 1e-9 { " <- threshold" } else { "" };
+            vec![format!("{s:.4}"), format!("{p:.6}"), format!("{bar}{mark}")]
+        })
+        .collect();
+    text.push_str(&print::table(&["similarity", "becomes a candidate", ""], &rows));
+    text
+}

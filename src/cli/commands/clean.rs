@@ -1,0 +1,90 @@
+//! `resemblance clean`: removes what dead runs left in an output.
+
+use crate::cli::support::print;
+use crate::cli::support::work::Work;
+use crate::engine::session;
+use crate::error::{Error, Result};
+use crate::job;
+use crate::sink::Layout;
+use crate::sink::claim::{self, Asked};
+use crate::sink::garbage::{self, Garbage};
+use crate::sink::names::Attempt;
+
+/// Bytes for operators, of which none runs.
+const MEMORY: u64 = 64 << 20;
+
+/// Remove from an output what dead runs left
+///
+/// Of a finished output that is everything between its steps, of an unfinished one what attempts that died wrote: the
+/// finished steps stay, and the next run goes on from them. Only files go that this program provably wrote; all others stay,
+/// and are counted. An output to which a run writes is left alone.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Clean {
+    /// The output: what a job names as output.url
+    output: String,
+    /// Print what would be removed, and remove nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Clean {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let engine = job::Engine::local(MEMORY);
+        let (output, found) = Work::begin(&engine)?.run(self.clean(&engine))?;
+        let (files, foreign) = (found.dead.len() as u64, found.foreign.len());
+        let bytes: u64 = found.dead.iter().map(|file| file.bytes).sum();
+        if self.json {
+            let record = serde_json::json!({
+                "files": files, "bytes": bytes, "foreign": foreign, "dry_run": self.dry_run,
+            });
+            return print::result(&format!("{record}\n"));
+        }
+        let verb = if self.dry_run { "would be removed" } else { "removed" };
+        let mut text = format!(
+            "{}, {}, {verb} from {}\n",
+            print::counted(files, "file"),
+            print::counted(bytes, "byte"),
+            self.output
+        );
+        if let Some(sentence) = found.foreign_sentence(&output) {
+            text.push_str(&sentence);
+            text.push('\n');
+        }
+        print::result(&text)
+    }
+
+    /// What was, or would be, removed.
+    async fn clean(&self, engine: &job::Engine) -> Result<(Layout, Garbage)> {
+        let session = session::session(engine)?;
+        let output = Layout::open(&session, &self.output)?;
+        let attempt = Attempt::random();
+        if self.dry_run {
+            let found = garbage::survey(&output, &attempt).await?;
+            return Ok((output, found));
+        }
+        if !output.exists().await? {
+            return Ok((output, Garbage::default()));
+        }
+        let claim = match claim::ask(&output, &attempt, "clean", &mut claim::Others::default()).await? {
+            Asked::Granted(claim) => claim,
+            Asked::Held(holder) => {
+                return Err(Error::input(format!(
+                    "{holder} writes to {}: clean it when that has ended",
+                    output.shown()
+                )));
+            }
+        };
+        let cleaned = async {
+            let found = garbage::survey(&output, &attempt).await?;
+            claim.verify().await?;
+            garbage::remove(&output, &found).await?;
+            Ok::<_, Error>(found)
+        };
+        let cleaned = cleaned.await;
+        claim.release().await?;
+        Ok((output, cleaned?))
+    }
+}

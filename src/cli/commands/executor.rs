@@ -1,0 +1,83 @@
+//! `resemblance executor`: the role that does the work of a cluster.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use crate::cli::support::allocator;
+use crate::cli::support::arguments;
+use crate::cli::support::roles;
+use crate::cli::support::work;
+use crate::engine::cluster::executor::{self, Settings};
+use crate::error::{Error, Result};
+
+/// Bytes for each task at least: with less, a sort has no room for the buffers that it cannot do without.
+const MIN_MEMORY: u64 = 64 << 20;
+
+/// Run an executor of a cluster: it asks a scheduler for tasks; SIGTERM lets it end those that it has
+#[derive(clap::Args)]
+pub(in crate::cli) struct Executor {
+    /// The scheduler
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::place)]
+    scheduler: (String, u16),
+    /// Where other executors and drivers fetch what its tasks wrote
+    #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:50051", value_parser = roles::address)]
+    bind: SocketAddr,
+    /// The host name that they are told; without it, the address from which the scheduler is asked
+    #[arg(long, value_name = "HOST")]
+    advertise: Option<String>,
+    /// Where to serve /healthz and /readyz; without it, two ports above that of --bind
+    #[arg(long, value_name = "HOST:PORT", value_parser = roles::address)]
+    health: Option<SocketAddr>,
+    /// Tasks at once; 0 is one for each core
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    vcores: usize,
+    /// What all tasks may hold in memory together, as 4GiB or 500MB; past it they spill
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = arguments::memory)]
+    memory: u64,
+    /// Folder for spills and for what tasks write for one another
+    #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir().join("resemblance-executor"))]
+    work_dir: PathBuf,
+    /// Seconds to wait for the scheduler at the start
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..))]
+    wait: u16,
+}
+
+impl Executor {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let health = match (self.health, self.bind.port().checked_add(2)) {
+            (Some(health), _) => health,
+            (None, Some(port)) => SocketAddr::new(self.bind.ip(), port),
+            (None, None) => return Err(Error::job("--bind has so high a port that --health must be given")),
+        };
+        let vcores = match self.vcores {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            given => given,
+        };
+        if self.memory / (vcores as u64) < MIN_MEMORY {
+            return Err(Error::job(format!(
+                "--memory is {} bytes for --vcores {vcores}: expected 64MiB or more for each",
+                self.memory
+            )));
+        }
+        let settings = Settings {
+            scheduler: self.scheduler.clone(),
+            bind: self.bind,
+            advertise: self.advertise.clone(),
+            health,
+            vcores,
+            memory: self.memory,
+            work_dir: self.work_dir.clone(),
+            wait: self.wait,
+        };
+        allocator::give_back(self.memory);
+        let runtime = roles::runtime()?;
+        let (host, port) = &self.scheduler;
+        let listening = |address: SocketAddr| {
+            tracing::info!(%address, %health, vcores, scheduler = format!("{host}:{port}"), "the executor listens");
+        };
+        let ended =
+            runtime.block_on(executor::run(&settings, listening, crate::cli::support::work::signalled()));
+        work::end(runtime);
+        ended
+    }
+}

@@ -1,0 +1,169 @@
+//! `resemblance generate`: a corpus in which it is known who is similar to whom.
+
+use std::fmt::Write;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use crate::cli::support::arguments;
+use crate::cli::support::print;
+use crate::cli::support::progress::Screen;
+use crate::corpus::write::{self, Written};
+use crate::corpus::{Corpus, Settings, settings};
+use crate::error::{Context, Error, Result};
+
+/// Make up a corpus with planted copies, near-duplicates, passages and boilerplate
+///
+/// Documents are made-up words, as frequent as words are, in Parquet with the columns id and text. The planted ones and
+/// those that they are made of lie all over the corpus, no two of them made of the same one, so that --truth knows all
+/// similar pairs but those of the identical documents among themselves (it names the first of them with each other one)
+/// and those that boilerplate makes. The same settings give the same documents, however many files there are.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Generate {
+    /// A file that ends in .parquet, or a folder for part-00000.parquet and so on
+    #[arg(value_name = "OUT")]
+    out: PathBuf,
+    /// Documents
+    #[arg(long, value_name = "N", value_parser = arguments::one_to(settings::MAX_DOCUMENTS as usize))]
+    documents: NonZeroUsize,
+    /// Words in a document, on average: lengths lie evenly between half of this and one and a half times this
+    #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_to(settings::MAX_WORDS))]
+    words: NonZeroUsize,
+    /// What everything is drawn from
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    seed: u64,
+    /// Words in a shingle, for which Jaccard similarities are reached and stated
+    #[arg(short = 'k', long, value_name = "K", default_value = "5", value_parser = arguments::one_to(settings::MAX_SHINGLE))]
+    shingle: NonZeroUsize,
+    /// Different words
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(settings::MAX_VOCABULARY))]
+    vocabulary: NonZeroUsize,
+    /// Share of documents that are another one, word for word
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
+    copies: f64,
+    /// Share of documents that are another one with some words replaced
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    near: f64,
+    /// Jaccard similarities that those get, in turn, each over 0 and at most 1
+    #[arg(
+        long,
+        value_name = "J,..",
+        value_delimiter = ',',
+        default_value = "0.95,0.9,0.8,0.7,0.5",
+        value_parser = arguments::similarity
+    )]
+    jaccards: Vec<f64>,
+    /// Share of documents that are half of another one
+    #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
+    contained: f64,
+    /// Share of the other documents that begin with the same passage
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    boilerplate: f64,
+    /// Words of that passage; half of --words unless given
+    #[arg(long, value_name = "N", value_parser = arguments::zero_to(settings::MAX_WORDS))]
+    boilerplate_words: Option<usize>,
+    /// Documents that are all the same
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    identical: u64,
+    /// Files to write into the folder, each by one thread
+    #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(usize::MAX))]
+    files: NonZeroUsize,
+    /// Write the planted pairs into this Parquet file: id_a, id_b, kind, jaccard, size (words in a shingle)
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
+    /// Replace what this command wrote there before
+    #[arg(long)]
+    overwrite: bool,
+    /// Print what was written as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Generate {
+    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+        let corpus = Corpus::new(self.settings())?;
+        self.check_truth()?;
+        let progress = screen.progress();
+        let steps = 1 + usize::from(self.truth.is_some());
+        let timed = |name: &str, number: usize, write: &dyn Fn() -> Result<Written>| {
+            let start = Instant::now();
+            progress.step_begins(name, number, steps);
+            let written = write()?;
+            progress.step_ends(name, written.rows, start.elapsed().as_secs_f64(), false);
+            Ok::<_, Error>(written)
+        };
+        let rows = AtomicU64::new(0);
+        let advanced = |more| progress.step_advances(0, rows.fetch_add(more, Ordering::Relaxed) + more);
+        let files = self.files.get();
+        let written = timed("documents", 1, &|| {
+            write::documents(&corpus, &self.out, files, self.overwrite, &advanced)
+        })?;
+        let truth = match &self.truth {
+            Some(path) => Some(timed("truth", 2, &|| write::truth(&corpus, path, self.overwrite))?),
+            None => None,
+        };
+        screen.clear();
+        match self.json {
+            true => print::result(&as_json(&written, truth.as_ref())),
+            false => print::result(&as_text(&written, truth.as_ref())),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let words = self.words.get();
+        Settings {
+            documents: self.documents.get() as u64,
+            words,
+            seed: self.seed,
+            shingle: self.shingle.get(),
+            vocabulary: self.vocabulary.get(),
+            copies: self.copies,
+            near: self.near,
+            jaccards: self.jaccards.clone(),
+            contained: self.contained,
+            boilerplate: self.boilerplate,
+            boilerplate_words: self.boilerplate_words.unwrap_or(words / 2),
+            identical: self.identical,
+        }
+    }
+
+    /// Before anything is written: the file for the planted pairs must be free, and outside the folder of documents, where
+    /// it would be taken for some.
+    fn check_truth(&self) -> Result<()> {
+        let Some(truth) = &self.truth else { return Ok(()) };
+        let place = crate::local_path::absolute;
+        if place(truth)?.starts_with(place(&self.out)?) {
+            return Err(Error::job(format!(
+                "--truth {} lies in {}, where it would be read as documents; choose another place",
+                truth.display(),
+                self.out.display()
+            )));
+        }
+        write::check_free(truth, self.overwrite).context(|| "--truth cannot be written".to_owned())
+    }
+}
+
+fn as_json(written: &Written, truth: Option<&Written>) -> String {
+    let record = |written: &Written| {
+        let files: Vec<_> = written.files.iter().map(|path| path.to_string_lossy()).collect();
+        serde_json::json!({"rows": written.rows, "bytes": written.bytes, "files": files})
+    };
+    let record = serde_json::json!({"documents": record(written), "truth": truth.map(record)});
+    format!("{record:#}\n")
+}
+
+fn as_text(written: &Written, truth: Option<&Written>) -> String {
+    let mut text = String::new();
+    let mut say = |written: &Written, noun: &str| {
+        let files = match written.files.as_slice() {
+            [file] => file.display().to_string(),
+            files => print::counted(files.len() as u64, "file"),
+        };
+        let (rows, bytes) = (print::count(written.rows), print::count(written.bytes));
+        let _ = writeln!(text, "{rows:>12} {} ({bytes} bytes) in {files}", print::plural(written.rows, noun));
+    };
+    say(written, "document");
+    truth.into_iter().for_each(|truth| say(truth, "planted pair"));
+    text
+}

@@ -1,0 +1,37 @@
+//! `resemblance health`: asks a scheduler or an executor how it is, for images that hold no other HTTP client.
+
+use std::time::Duration;
+
+use crate::cli::support::arguments;
+use crate::cli::support::http;
+use crate::cli::support::print;
+use crate::error::{Error, Result};
+
+#[derive(clap::Args)]
+pub(in crate::cli) struct Health {
+    /// Where the role answers: a scheduler's port, or an executor's plus 2
+    #[arg(value_name = "HOST:PORT", value_parser = arguments::host_and_port)]
+    address: String,
+    /// Ask whether it takes work (/readyz), not only whether it lives (/healthz)
+    #[arg(long)]
+    ready: bool,
+    /// Seconds to wait for the answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
+}
+
+impl Health {
+    /// Exit code 0 when the role says yes; 4 when it says no, says nothing, or is not there.
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let path = if self.ready { "readyz" } else { "healthz" };
+        let url = format!("http://{}/{path}", self.address);
+        let asked = |e: Error| Error::engine(format!("{url} does not answer")).because(e);
+        let limit = Duration::from_secs(self.timeout);
+        let (status, said) =
+            http::exchange(limit, http::Proxies::None, |client| client.get(&url)).map_err(asked)?;
+        match status.is_success() {
+            true => print::result(&format!("{} {path}\n", self.address)),
+            false => Err(Error::engine(format!("{url} answers {status}: {said}"))),
+        }
+    }
+}

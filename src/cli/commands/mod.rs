@@ -1,0 +1,92 @@
+//! The commands, one a file.
+
+mod check;
+mod clean;
+mod compare;
+#[cfg(feature = "cluster")]
+mod executor;
+mod find;
+mod generate;
+mod health;
+mod neighbors;
+mod run;
+#[cfg(feature = "cluster")]
+mod scheduler;
+mod show;
+mod sql;
+mod sweep;
+mod verify;
+
+use clap::Subcommand;
+
+use crate::cli::support::progress::Screen;
+use crate::error::Result;
+
+#[derive(Subcommand)]
+pub(in crate::cli) enum Command {
+    /// Run a job: documents in, tables of pairs, clusters and rejects out
+    Run(run::Run),
+    /// Resolve a job and print what would run; reads no data
+    Check(check::Check),
+    /// Find similar files, without a job file
+    Find(find::Find),
+    /// The documents nearest to one document, from a finished output
+    Neighbors(neighbors::Neighbors),
+    Show(show::Show),
+    Compare(compare::Compare),
+    Sweep(sweep::Sweep),
+    Generate(generate::Generate),
+    /// Ask a role of a cluster whether it is well
+    Health(health::Health),
+    #[cfg(feature = "cluster")]
+    Scheduler(scheduler::Scheduler),
+    #[cfg(feature = "cluster")]
+    Executor(executor::Executor),
+    Clean(clean::Clean),
+    Verify(verify::Verify),
+    Sql(sql::Sql),
+}
+
+impl Command {
+    /// What the run of a job is called in the log; other commands have no name.
+    pub(in crate::cli) fn run_id(&self) -> Option<&str> {
+        match self {
+            Command::Run(command) => Some(command.id()),
+            _ => None,
+        }
+    }
+
+    /// Whether this is a role of a cluster, which logs and draws nothing.
+    #[cfg(feature = "cluster")]
+    pub(in crate::cli) fn is_role(&self) -> bool {
+        matches!(self, Command::Scheduler(_) | Command::Executor(_))
+    }
+
+    /// Without the feature there are no roles.
+    #[cfg(not(feature = "cluster"))]
+    pub(in crate::cli) fn is_role(&self) -> bool {
+        false
+    }
+
+    /// Does what was asked for.
+    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+        match self {
+            Command::Run(command) => command.run(screen),
+            Command::Check(command) => command.run(),
+            Command::Find(command) => command.run(screen),
+            Command::Neighbors(command) => command.run(),
+            Command::Show(command) => command.run(),
+            Command::Clean(command) => command.run(),
+            Command::Verify(command) => command.run(),
+            Command::Sql(command) => command.run(),
+            Command::Compare(command) => command.run(screen),
+            Command::Sweep(command) => command.run(screen),
+            Command::Generate(command) => command.run(screen),
+            Command::Health(command) => command.run(),
+            #[cfg(feature = "cluster")]
+            Command::Scheduler(command) => command.run(),
+            #[cfg(feature = "cluster")]
+            Command::Executor(command) => command.run(),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! `resemblance neighbors`: the documents nearest to one document, from a finished output.
+
+use std::fmt::Write;
+use std::io::Read;
+use std::num::NonZeroUsize;
+
+use datafusion::prelude::SessionContext;
+
+use crate::cli::support::arguments;
+use crate::cli::support::print;
+use crate::cli::support::side_by_side;
+use crate::cli::support::work::Work;
+use crate::engine::session;
+use crate::error::{Context, Error, Result};
+use crate::job::{self, Job, Unit};
+use crate::query::again::{Again, Need};
+use crate::query::neighbors::{self, By, Neighbor};
+use crate::query::show::Texts;
+use crate::query::{Finished, sketch, unknown};
+use crate::visible::visible;
+
+#[derive(clap::Args)]
+pub(in crate::cli) struct Neighbors {
+    /// The finished output: what a job names as output.url
+    output: String,
+    #[command(flatten)]
+    of: Of,
+    /// Most neighbors to print
+    #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_to(arguments::MAX_TOP))]
+    top: NonZeroUsize,
+    /// What neighbors are sorted by; equal ones by the other, then by id
+    #[arg(long, value_enum, default_value_t = SortBy::Estimate)]
+    by: SortBy,
+    /// Print one JSON object a neighbor
+    #[arg(long, conflicts_with = "show")]
+    json: bool,
+    /// Print the texts of the first N neighbors beside that of the document, common passages marked; 1 without N
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
+    show: Option<NonZeroUsize>,
+    /// Bytes that may be held at once
+    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
+    memory: u64,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Of {
+    /// A document of the output
+    #[arg(long, allow_negative_numbers = true)]
+    id: Option<String>,
+    /// A text file that need not be in the output; - is standard input
+    #[arg(long, value_name = "FILE")]
+    text: Option<String>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum SortBy {
+    /// The share of equal values in the signatures
+    Estimate,
+    /// The exact similarity of the shingle sets
+    Jaccard,
+}
+
+/// The columns of the table, as `pairs` has them.
+const COLUMNS: [&str; 9] = [
+    "id",
+    "estimate",
+    "jaccard",
+    "containment_a",
+    "containment_b",
+    "shared",
+    "shingles_a",
+    "shingles_b",
+    "shared_bands",
+];
+
+impl Neighbors {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let engine = job::Engine::local(self.memory);
+        let work = Work::begin(&engine)?;
+        let context = session::session(&engine)?;
+        // A document is looked up by its id: what else its row holds is read for that row alone.
+        context.state_ref().write().config_mut().options_mut().execution.parquet.pushdown_filters = true;
+        let (found, shown) = work.run(self.find(&context))?;
+        let sentence = self.sentence(&found);
+        if self.json {
+            if let Some(sentence) = sentence {
+                tracing::warn!("{sentence}");
+            }
+            return print::result(&json_lines(&found.nearest)?);
+        }
+        let mut text = String::new();
+        if !found.nearest.is_empty() {
+            let rows: Vec<_> = found.nearest.iter().map(cells).collect();
+            text.push_str(&print::table(&COLUMNS, &rows));
+            let _ = writeln!(text, "a is {}, b the document of the row", visible(&self.asked()));
+        }
+        if let Some(sentence) = sentence {
+            let _ = writeln!(text, "{}", visible(&sentence));
+        }
+        print::result(&(text + &shown))
+    }
+
+    /// The neighbors, and those that are to be shown with their texts.
+    async fn find(&self, context: &SessionContext) -> Result<(neighbors::Neighbors, String)> {
+        let finished = Finished::open(context, &self.output).await?;
+        let job = finished.job()?;
+        let own = self.of.id.as_deref().and_then(|id| finished.id(id));
+        let again = match (self.show, finished.keeps_shingles()?) {
+            (Some(_), _) => Some(Again::open(&finished, &job, Need::Texts).await?),
+            (None, true) => None,
+            (None, false) => self.again(&finished, &job).await?,
+        };
+        let mut asked = None;
+        let sketch = match (&self.of.id, &self.of.text) {
+            (Some(id), _) => {
+                let stored = match &own {
+                    Some(own) => sketch::of_document(&finished, own, again.as_ref()).await?,
+                    None => None,
+                };
+                match stored {
+                    Some(sketch) => sketch,
+                    None => return Err(unknown::unknown(&finished, id).await?),
+                }
+            }
+            (None, Some(path)) => {
+                let text = text(path)?;
+                let sketch = sketch::of_text(&finished, &job, &text).await?;
+                asked = Some(text);
+                sketch.ok_or_else(|| too_short(path, &job))?
+            }
+            (None, None) => return Err(Error::job("expected --id or --text")),
+        };
+        let by = match self.by {
+            SortBy::Estimate => By::Estimate,
+            SortBy::Jaccard => By::Jaccard,
+        };
+        let again = again.as_ref();
+        let found =
+            neighbors::neighbors(&finished, again, &sketch, own.as_ref(), &job.lsh, by, self.top).await?;
+        let shown = match (self.show, again) {
+            (Some(most), Some(again)) => {
+                let nearest = &found.nearest[..found.nearest.len().min(most.get())];
+                let ids = nearest.iter().map(|neighbor| &neighbor.id).chain(&own);
+                let texts = Texts::read(&finished, again, ids).await?;
+                let asked = match (&asked, &own) {
+                    (Some(text), _) => text,
+                    (None, Some(own)) => texts.of(own)?,
+                    (None, None) => return Err(Error::bug("nothing was asked about")),
+                };
+                self.beside(asked, nearest, &texts, &job)?
+            }
+            _ => String::new(),
+        };
+        Ok((found, shown))
+    }
+
+    /// The text that was asked about beside each of its nearest.
+    fn beside(&self, text: &str, nearest: &[Neighbor], texts: &Texts, job: &Job) -> Result<String> {
+        let mut shown = String::new();
+        for neighbor in nearest {
+            let names = [self.asked(), neighbor.id.to_string()];
+            let jaccard = neighbor.jaccard.ok_or_else(|| Error::bug("a neighbor was shown unmeasured"))?;
+            let texts = [text, texts.of(&neighbor.id)?];
+            shown += &side_by_side::two(jaccard, names.each_ref().map(String::as_str), texts, &job.shingle);
+        }
+        Ok(shown)
+    }
+
+    /// The source of an output that keeps no shingles. Where it cannot be read, estimates are left.
+    async fn again<'a>(&self, finished: &'a Finished, job: &'a Job) -> Result<Option<Again<'a>>> {
+        match (Again::open(finished, job, Need::Shingles).await, self.by) {
+            (Ok(again), _) => Ok(Some(again)),
+            (Err(error), SortBy::Jaccard) => Err(error),
+            (Err(error), SortBy::Estimate) => {
+                tracing::warn!("{}; only estimates are shown", error.one_line());
+                Ok(None)
+            }
+        }
+    }
+
+    /// What was asked about, as a sentence names it.
+    fn asked(&self) -> String {
+        match (&self.of.id, &self.of.text) {
+            (Some(id), _) => id.clone(),
+            (None, Some(path)) => named(path).to_owned(),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// What is to be said where there are fewer neighbors than were asked for.
+    fn sentence(&self, found: &neighbors::Neighbors) -> Option<String> {
+        let (asked, top) = (self.asked(), self.top);
+        let other = if self.of.id.is_some() { "other " } else { "" };
+        match found.candidates {
+            0 => Some(format!("no {other}document shares a bucket with {asked}: it has no neighbors")),
+            1 if top.get() > 1 => {
+                Some(format!("1 {other}document shares a bucket with {asked}; {top} were asked for"))
+            }
+            n if n < top.get() as u64 => {
+                let n = print::count(n);
+                Some(format!("{n} {other}documents share a bucket with {asked}; {top} were asked for"))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The text of a file or of standard input, without a byte order mark, as the format `text` reads it.
+fn text(path: &str) -> Result<String> {
+    let mut bytes = Vec::new();
+    let read = match path {
+        "-" => std::io::stdin().lock().read_to_end(&mut bytes),
+        path => std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
+    };
+    read.context(|| format!("cannot read {}", named(path)))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|e| Error::input(format!("{} is not valid UTF-8", named(path))).because(e))?;
+    Ok(match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    })
+}
+
+fn named(path: &str) -> &str {
+    if path == "-" { "standard input" } else { path }
+}
+
+fn too_short(path: &str, job: &Job) -> Error {
+    let unit = match job.shingle.unit {
+        Unit::Word => "words",
+        Unit::Char => "characters",
+    };
+    let at_least = match job.shingle.min_words {
+        0 => String::new(),
+        words => format!(", and no text of fewer than {words} words is compared"),
+    };
+    Error::input(format!(
+        "{} is too short: once normalised it has no shingle of {} {unit}{at_least}",
+        named(path),
+        job.shingle.size
+    ))
+}
+
+fn cells(neighbor: &Neighbor) -> Vec<String> {
+    const UNKNOWN: &str = "-";
+    let share = |share: f64| format!("{share:.6}");
+    let known = |known: Option<f64>| known.map_or_else(|| UNKNOWN.to_owned(), share);
+    vec![
+        neighbor.id.to_string(),
+        share(neighbor.estimate),
+        known(neighbor.jaccard),
+        known(neighbor.containment_a),
+        known(neighbor.containment_b),
+        neighbor.shared.map_or_else(|| UNKNOWN.to_owned(), |shared| shared.to_string()),
+        neighbor.shingles_a.to_string(),
+        neighbor.shingles_b.to_string(),
+        neighbor.shared_bands.to_string(),
+    ]
+}
+
+fn json_lines(neighbors: &[Neighbor]) -> Result<String> {
+    let mut lines = String::new();
+    for neighbor in neighbors {
+        let line = serde_json::to_string(neighbor)
+            .map_err(|e| Error::bug("a neighbor cannot be written").because(e))?;
+        lines.push_str(&line);
+        lines.push('\n');
+    }
+    Ok(lines)
+}

@@ -1,0 +1,39 @@
+//! `resemblance scheduler`: the role that plans the tasks of a cluster.
+
+use std::net::SocketAddr;
+
+use crate::cli::support::roles;
+use crate::engine::cluster::scheduler::{self, Settings};
+use crate::error::Result;
+
+/// Run the scheduler of a cluster: jobs with `engine.mode = "cluster"` are sent to it, and executors ask it for tasks
+#[derive(clap::Args)]
+pub(in crate::cli) struct Scheduler {
+    /// Where to listen: gRPC, and HTTP with /healthz, /readyz and /api
+    #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:50050", value_parser = roles::address)]
+    bind: SocketAddr,
+    /// Seconds without a sign of life after which an executor is lost; executors give one every five seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(6..))]
+    executor_timeout: u64,
+    /// Seconds that jobs wait while there is no executor at all
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    grace: u64,
+}
+
+impl Scheduler {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let settings =
+            Settings { bind: self.bind, executor_timeout: self.executor_timeout, grace: self.grace };
+        let runtime = roles::runtime()?;
+        let ended = runtime.block_on(async {
+            let listening = |address: SocketAddr| tracing::info!(%address, "the scheduler listens");
+            tokio::select! {
+                ended = scheduler::run(&settings, listening) => ended,
+                // Drivers and executors find it gone, wait, and go on with the next one at this address.
+                _ = crate::cli::support::work::signalled() => Ok(()),
+            }
+        });
+        runtime.shutdown_background();
+        ended
+    }
+}

@@ -1,0 +1,197 @@
+//! `resemblance show`: pairs of a finished output with their texts.
+
+use std::num::NonZeroUsize;
+
+use serde::Serialize;
+
+use crate::cli::support::arguments;
+use crate::cli::support::print;
+use crate::cli::support::side_by_side;
+use crate::cli::support::work::Work;
+use crate::engine::session;
+use crate::error::{Error, Result};
+use crate::job::{self, Job};
+use crate::query::again::{Again, Need};
+use crate::query::show::{self, Cluster, First, Pair, Texts};
+use crate::query::side_by_side::{Common, common};
+use crate::query::{Finished, Id, unknown};
+use crate::visible::visible;
+
+/// Show pairs of a finished output with their texts side by side
+///
+/// Common passages as long as a shingle are marked: in colour, or in a pipe by [brackets]. The texts come from the job's
+/// source, which must be what it was when the job ran.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Show {
+    /// The finished output: what a job names as output.url
+    output: String,
+    /// Which pairs come first
+    #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::MostSimilar, conflicts_with = "cluster")]
+    pairs: Which,
+    /// Only pairs of this document
+    #[arg(long, allow_negative_numbers = true, conflicts_with = "cluster")]
+    id: Option<String>,
+    /// The cluster of this document: what represents it, beside each of the others
+    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+    cluster: Option<String>,
+    /// Most pairs to show, or documents of the cluster beside the one that represents it
+    #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_TOP))]
+    top: NonZeroUsize,
+    /// Another seed shows other random pairs [default: the job's]
+    #[arg(long, value_name = "N", conflicts_with = "cluster")]
+    seed: Option<u64>,
+    /// Print one JSON object a pair, with both texts and the places of their common passages
+    #[arg(long)]
+    json: bool,
+    /// Bytes that may be held at once
+    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
+    memory: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Which {
+    /// The highest Jaccard similarity
+    MostSimilar,
+    /// The lowest Jaccard similarity
+    LeastSimilar,
+    /// Any, the same ones for the same seed
+    Random,
+}
+
+/// What is shown.
+struct Shown {
+    pairs: Vec<Pair>,
+    texts: Option<Texts>,
+    /// The cluster that they are of.
+    cluster: Option<Cluster>,
+    /// How many there are in all.
+    all: u64,
+    job: Job,
+}
+
+/// What `--json` prints for each pair.
+#[derive(Serialize)]
+struct Line<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster_id: Option<&'a Id>,
+    #[serde(flatten)]
+    pair: &'a Pair,
+    text_a: &'a str,
+    text_b: &'a str,
+    passages: Vec<Common>,
+}
+
+impl Show {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let engine = job::Engine::local(self.memory);
+        let work = Work::begin(&engine)?;
+        let context = session::session(&engine)?;
+        // Documents are looked up by their keys: what else their rows hold is read for those rows alone.
+        context.state_ref().write().config_mut().options_mut().execution.parquet.pushdown_filters = true;
+        let shown = work.run(async {
+            let finished = Finished::open(&context, &self.output).await?;
+            match &self.cluster {
+                Some(id) => self.cluster(&finished, id).await,
+                None => self.pairs(&finished).await,
+            }
+        })?;
+        match self.json {
+            true => print::result(&shown.json_lines()?),
+            false => print::result(&self.text(&shown)?),
+        }
+    }
+
+    async fn pairs(&self, finished: &Finished) -> Result<Shown> {
+        let job = finished.job()?;
+        let of = match &self.id {
+            Some(id) => Some(document(finished, id).await?),
+            None => None,
+        };
+        let first = match self.pairs {
+            Which::MostSimilar => First::MostSimilar,
+            Which::LeastSimilar => First::LeastSimilar,
+            Which::Random => First::Random { seed: self.seed.unwrap_or(job.minhash.seed) },
+        };
+        let found = show::pairs(finished, first, of.as_ref(), self.top.get()).await?;
+        let texts = match found.first.is_empty() {
+            true => None,
+            false => {
+                let again = Again::open(finished, &job, Need::Texts).await?;
+                let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
+                Some(Texts::read(finished, &again, ids).await?)
+            }
+        };
+        Ok(Shown { pairs: found.first, texts, cluster: None, all: found.all, job })
+    }
+
+    async fn cluster(&self, finished: &Finished, id: &str) -> Result<Shown> {
+        let job = finished.job()?;
+        let of = document(finished, id).await?;
+        let Some(cluster) = show::cluster(finished, &of, self.top.get()).await? else {
+            return Err(Error::job(format!("`{id}` is in no pair, and so in no cluster")));
+        };
+        let again = Again::open(finished, &job, Need::Texts).await?;
+        let representative = &cluster.representative;
+        let ids = std::iter::once(representative).chain(&cluster.others);
+        let texts = Texts::read(finished, &again, ids).await?;
+        let beside = |other| {
+            show::similarity([representative, other], [texts.of(representative)?, texts.of(other)?], &job)
+        };
+        let pairs = cluster.others.iter().map(beside).collect::<Result<Vec<_>>>()?;
+        Ok(Shown { pairs, texts: Some(texts), all: cluster.size - 1, cluster: Some(cluster), job })
+    }
+
+    fn text(&self, shown: &Shown) -> Result<String> {
+        let Some(texts) = &shown.texts else {
+            return Ok(match &self.id {
+                Some(id) => format!("{} is in no pair\n", visible(id)),
+                None => "there is no pair\n".to_owned(),
+            });
+        };
+        let sides = side_by_side::pairs(&shown.pairs, texts, &shown.job.shingle)?;
+        let (head, noun) = match &shown.cluster {
+            Some(cluster) => {
+                let size = print::counted(cluster.size, "document");
+                let (id, representative) = (cluster.id.to_string(), cluster.representative.to_string());
+                let (id, representative) = (visible(&id), visible(&representative));
+                let head = format!("cluster {id}: {size}, of which {representative} represents the others\n");
+                (head, "document")
+            }
+            None => (String::new(), "pair"),
+        };
+        let left_out = side_by_side::left_out(shown.all, shown.pairs.len(), noun, "--top");
+        let all = format!("{head}{sides}{left_out}");
+        Ok(all.strip_prefix('\n').map(str::to_owned).unwrap_or(all))
+    }
+}
+
+impl Shown {
+    fn json_lines(&self) -> Result<String> {
+        let mut lines = String::new();
+        let Some(texts) = &self.texts else { return Ok(lines) };
+        for pair in &self.pairs {
+            let [text_a, text_b] = [texts.of(&pair.id_a)?, texts.of(&pair.id_b)?];
+            let line = Line {
+                cluster_id: self.cluster.as_ref().map(|cluster| &cluster.id),
+                pair,
+                text_a,
+                text_b,
+                passages: common([text_a, text_b], &self.job.shingle),
+            };
+            lines += &serde_json::to_string(&line)
+                .map_err(|e| Error::bug("a pair cannot be written").because(e))?;
+            lines.push('\n');
+        }
+        Ok(lines)
+    }
+}
+
+/// The id of a document that was compared.
+async fn document(finished: &Finished, id: &str) -> Result<Id> {
+    if let Some(found) = finished.id(id)
+        && finished.has(&found).await?
+    {
+        return Ok(found);
+    }
+    Err(unknown::unknown(finished, id).await?)
+}

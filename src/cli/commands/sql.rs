@@ -1,0 +1,163 @@
+//! `resemblance sql`: the tables of a finished output, in SQL.
+
+use std::io::{BufRead, IsTerminal};
+
+use rustyline::error::ReadlineError;
+
+use crate::cli::support::arguments;
+use crate::cli::support::errors;
+use crate::cli::support::print;
+use crate::cli::support::work::Work;
+use crate::engine::session;
+use crate::error::{Context, Error, Kind, Result};
+use crate::job;
+use crate::query::{Finished, rows};
+
+/// Query the tables of a finished output in SQL
+///
+/// The tables are documents, rejects, pairs and clusters. Without --allow-writes a query only reads them. With no query a
+/// prompt opens, at which a query that fails is told and the next one can be typed. Where standard input is no terminal,
+/// its queries are run one after the other, and the first that fails ends the command with its exit code.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Sql {
+    /// The finished output: what a job names as output.url
+    output: String,
+    /// A query; without it queries are read from standard input, each up to a semicolon at the end of a line
+    query: Option<String>,
+    /// Let queries write files, read other ones and change settings (COPY, CREATE, INSERT, SET)
+    #[arg(long)]
+    allow_writes: bool,
+    /// Print one JSON object a row
+    #[arg(long)]
+    json: bool,
+    /// Bytes that a query may hold at once, past which it spills
+    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
+    memory: u64,
+}
+
+const HELP: &str = "\
+tables: documents, rejects, pairs, clusters; end a query with a semicolon
+\\d        the tables and their columns
+\\q        leave (or Ctrl-D)
+";
+
+const COLUMNS: &str = "SELECT table_name, column_name, data_type FROM information_schema.columns \
+                       WHERE table_schema = 'public' ORDER BY table_name, ordinal_position";
+
+impl Sql {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let engine = job::Engine::local(self.memory);
+        let work = Work::begin(&engine)?;
+        let context = session::session(&engine)?;
+        // Whoever asks writes joins in any order.
+        context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
+        let finished = work.run(Finished::open(&context, &self.output))?;
+        let answer = |query: &str| work.run(self.answer(&finished, query));
+        match &self.query {
+            Some(query) => print::result(&answer(query)?),
+            None if std::io::stdin().is_terminal() => prompt(&self.output, answer),
+            None => batch(std::io::stdin().lock(), answer),
+        }
+    }
+
+    async fn answer(&self, finished: &Finished, query: &str) -> Result<String> {
+        let frame = match self.allow_writes {
+            true => finished.sql_with_writes(query).await?,
+            false => finished.sql(query).await?,
+        };
+        let names: Vec<String> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
+        let batches = frame.collect().await?;
+        if self.json {
+            return rows::json_lines(&batches);
+        }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Ok(print::table(&names, &rows::cells(&batches)?))
+    }
+}
+
+/// What a line of input asks for.
+enum Asked {
+    /// The answer to a query.
+    Query(String),
+    Help,
+    Leave,
+}
+
+/// The lines of a query that has not ended.
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    /// What there is to do after this line; none where the query goes on.
+    fn add(&mut self, line: &str) -> Option<Asked> {
+        match line.trim() {
+            "" => None,
+            "\\q" | "exit" | "quit" if self.0.is_empty() => Some(Asked::Leave),
+            "\\d" if self.0.is_empty() => Some(Asked::Query(COLUMNS.to_owned())),
+            "\\?" | "help" if self.0.is_empty() => Some(Asked::Help),
+            text => {
+                self.0.push_str(text);
+                self.0.push('\n');
+                if text.ends_with(';') { self.rest().map(Asked::Query) } else { None }
+            }
+        }
+    }
+
+    /// The query as far as it came, without its semicolon.
+    fn rest(&mut self) -> Option<String> {
+        let query = std::mem::take(&mut self.0);
+        let query = query.trim().trim_end_matches(';').trim_end();
+        (!query.is_empty()).then(|| query.to_owned())
+    }
+}
+
+/// Answers the queries of a file or a pipe, until one fails.
+fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<String>) -> Result<()> {
+    let mut lines = Lines::default();
+    for line in input.lines() {
+        let line = line.context(|| "standard input cannot be read".to_owned())?;
+        match lines.add(&line) {
+            None => {}
+            Some(Asked::Query(query)) => print::result(&answer(&query)?)?,
+            Some(Asked::Help) => print::result(HELP)?,
+            Some(Asked::Leave) => return Ok(()),
+        }
+    }
+    match lines.rest() {
+        Some(query) => print::result(&answer(&query)?),
+        None => Ok(()),
+    }
+}
+
+/// Answers the queries that somebody types.
+fn prompt(output: &str, answer: impl Fn(&str) -> Result<String>) -> Result<()> {
+    let fail = |e: ReadlineError| Error::input("the prompt cannot be read").because(e);
+    let mut editor = rustyline::DefaultEditor::new().map_err(fail)?;
+    print::result(&format!("{output}\n{HELP}"))?;
+    let mut lines = Lines::default();
+    loop {
+        let line = match editor.readline(if lines.0.is_empty() { "sql> " } else { "  -> " }) {
+            Ok(line) => line,
+            Err(ReadlineError::Interrupted) => {
+                lines = Lines::default();
+                continue;
+            }
+            Err(ReadlineError::Eof) => return Ok(()),
+            Err(e) => return Err(fail(e)),
+        };
+        match lines.add(&line) {
+            None => {}
+            Some(Asked::Query(query)) => {
+                // A history that cannot be kept is no reason to stop.
+                let _ = editor.add_history_entry(format!("{query};"));
+                match answer(&query) {
+                    Ok(text) => print::result(&text)?,
+                    Err(e) if e.kind() == Kind::Interrupted => return Err(e),
+                    Err(e) => print::error(&errors::explain(&e)),
+                }
+            }
+            Some(Asked::Help) => print::result(HELP)?,
+            Some(Asked::Leave) => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `resemblance sweep`: one corpus under many settings.
+
+use std::fmt::Write;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use crate::cli::support::arguments;
+use crate::cli::support::job_arguments::JobArguments;
+use crate::cli::support::measure;
+use crate::cli::support::print;
+use crate::cli::support::progress::Screen;
+use crate::error::{Error, Result};
+use crate::job::MAX_SHINGLE_SIZE;
+use crate::query::sweep::{Grid, sweep};
+use crate::report;
+
+/// Try shingle sizes, thresholds and numbers of documents
+///
+/// Every shingle size is run on every sample, and at each threshold found what a run at that threshold finds: where the job
+/// has a rule for its bands, they are chosen for each. A time is that of the run: from texts in memory to signatures
+/// (sketches), and from there to scored pairs (search). Reading the source is not counted. Nothing is written to the job's
+/// output.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Sweep {
+    #[command(flatten)]
+    job: JobArguments,
+    /// Least similarities of a pair, each over 0 and at most 1
+    #[arg(
+        long,
+        value_name = "T,..",
+        value_delimiter = ',',
+        default_value = "0.3,0.5,0.7,0.9",
+        value_parser = arguments::similarity
+    )]
+    thresholds: Vec<f64>,
+    /// Words (or characters, as the job has it) in a shingle
+    #[arg(
+        long,
+        value_name = "K,..",
+        value_delimiter = ',',
+        default_value = "3,5,7",
+        value_parser = arguments::one_to(MAX_SHINGLE_SIZE)
+    )]
+    sizes: Vec<NonZeroUsize>,
+    /// Sizes of the samples: the first so many documents, by file and position, that can be compared at every size
+    #[arg(
+        long,
+        value_name = "N,..",
+        value_delimiter = ',',
+        default_value = "100,500,1000",
+        value_parser = arguments::one_to(arguments::MAX_SAMPLE)
+    )]
+    documents: Vec<NonZeroUsize>,
+    /// Run each shingle size on each sample so many times
+    #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
+    repeat: NonZeroUsize,
+    /// Print everything that was measured as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Write sweep-seconds.svg, sweep-documents.svg, sweep-pairs.svg and sweep.html into this folder
+    #[arg(long, value_name = "FOLDER")]
+    plots: Option<PathBuf>,
+    /// Add lines of other programs to the chart of seconds: a CSV file with the columns name, documents and seconds
+    #[arg(long, value_name = "FILE", requires = "plots")]
+    add_series: Option<PathBuf>,
+}
+
+impl Sweep {
+    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+        let job = self.job.load()?;
+        let added = measure::added(self.add_series.as_deref())?;
+        measure::make_folder(self.plots.as_deref())?;
+        let grid = Grid {
+            thresholds: self.thresholds.clone(),
+            sizes: self.sizes.clone(),
+            documents: self.documents.clone(),
+            repeat: self.repeat,
+        };
+        let found =
+            measure::run(&job, screen, async |session, control| sweep(session, &job, &grid, control).await)?;
+        let written = match &self.plots {
+            Some(folder) => {
+                let page = report::sweep::page(&found, &added);
+                let charts = report::sweep::charts(&found, &added);
+                let written = measure::write_plots(folder, ("sweep", &page), &charts)?;
+                measure::said(folder, &written)
+            }
+            None => String::new(),
+        };
+        if self.json {
+            let record = serde_json::to_value(&found)
+                .map_err(|e| Error::bug("the sweep cannot be written").because(e))?;
+            return print::result(&format!("{record:#}\n"));
+        }
+        let mut text = print::table(&report::sweep::COLUMNS, &report::sweep::rows(&found));
+        let _ = writeln!(text, "\n{}", report::sweep::coverage(&found));
+        if let Some(note) = &found.note {
+            let _ = writeln!(text, "{note}");
+        }
+        print::result(&format!("{text}{written}"))
+    }
+}

@@ -1,0 +1,67 @@
+//! `resemblance verify`: every byte of a finished output against its manifest.
+
+use crate::cli::support::print;
+use crate::cli::support::work::Work;
+use crate::engine::session;
+use crate::error::{Error, Result};
+use crate::job;
+use crate::sink::manifest::Run as Manifest;
+use crate::sink::{Layout, check};
+
+/// Bytes for operators, of which none runs.
+const MEMORY: u64 = 64 << 20;
+
+/// Read every file of a finished output and compare its bytes with the manifest
+///
+/// Ends with exit code 3 and names every file that is gone, has another size, or whose CRC-32 is another one. Changes
+/// nothing.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Verify {
+    /// The finished output: what a job names as output.url
+    output: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Verify {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let engine = job::Engine::local(MEMORY);
+        let session = session::session(&engine)?;
+        let output = Layout::open(&session, &self.output)?;
+        let (manifest, damage) = Work::begin(&engine)?.run(verified(&output))?;
+        let files = manifest.files().count() as u64;
+        let bytes: u64 = manifest.files().map(|file| file.bytes).sum();
+        if self.json {
+            let damaged: Vec<String> = damage.iter().map(ToString::to_string).collect();
+            let record = serde_json::json!({ "files": files, "bytes": bytes, "damaged": damaged });
+            print::result(&format!("{record}\n"))?;
+        } else {
+            let mut text: String = damage.iter().map(|damage| format!("{damage}\n")).collect();
+            if damage.is_empty() {
+                text = format!(
+                    "{}, {}, all as the manifest names them\n",
+                    print::counted(files, "file"),
+                    print::counted(bytes, "byte")
+                );
+            }
+            print::result(&text)?;
+        }
+        match damage.is_empty() {
+            true => Ok(()),
+            false => Err(check::damaged(&output, &damage)),
+        }
+    }
+}
+
+async fn verified(output: &Layout) -> Result<(Manifest, Vec<check::Damage>)> {
+    let Some(manifest) = output.manifest().await? else {
+        return Err(Error::input(format!(
+            "{} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job \
+             to its end",
+            output.shown()
+        )));
+    };
+    let damage = check::bytes(output, &manifest.files().collect::<Vec<_>>()).await?;
+    Ok((manifest, damage))
+}

@@ -1,0 +1,118 @@
+//! The system's allocator, told to give freed memory back.
+//!
+//! Left alone, glibc keeps up to 64 MiB of freed memory for each of its arenas, of which there are eight for each core: it
+//! raises both of its thresholds with the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run under a
+//! budget of 512 MiB held up to 840 MB in this way, while its operators had reserved 360 MB at most. Thresholds that a program
+//! sets stay as they are.
+
+/// The budget divided by this: larger blocks are mapped one by one, and each goes back when it is freed.
+const MAPPED_PART: u64 = 128;
+
+/// The budget divided by this: when more is free at the end of an arena, it goes back.
+const FREE_PART: u64 = 32;
+
+/// Neither threshold exceeds so many bytes, which is the most that glibc takes for M_MMAP_THRESHOLD. They are as large as the
+/// budget allows, because mapping and clearing memory takes time.
+const MAX_BYTES: u64 = 32 << 20;
+
+/// Makes the allocator give freed memory back to the system, as the budget of `memory` bytes asks for. Does nothing where the
+/// allocator is not glibc's.
+pub(in crate::cli) fn give_back(memory: u64) {
+    let (mapped, free) = thresholds(memory);
+    set(mapped, free);
+}
+
+/// Bytes from which on a block is mapped alone, and bytes that may lie free at the end of an arena.
+fn thresholds(memory: u64) -> (i32, i32) {
+    let part = |of: u64| i32::try_from((memory / of).min(MAX_BYTES)).unwrap_or(i32::MAX);
+    (part(MAPPED_PART), part(FREE_PART))
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn set(mapped: i32, free: i32) {
+    let options = [(libc::M_MMAP_THRESHOLD, mapped), (libc::M_TRIM_THRESHOLD, free)];
+    for (option, bytes) in options {
+        // SAFETY: `mallopt` takes two numbers, and may be called at any time and from any thread.
+        let taken = unsafe { libc::mallopt(option, bytes) };
+        if taken == 0 {
+            tracing::debug!(option, bytes, "the allocator does not take this threshold");
+        }
+    }
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn set(_mapped: i32, _free: i32) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_follow_the_budget() {
+        assert_eq!(thresholds(512 << 20), (4 << 20, 16 << 20));
+        assert_eq!(thresholds(4 << 30), (32 << 20, 32 << 20));
+        assert_eq!(thresholds(u64::MAX), (32 << 20, 32 << 20));
+        assert_eq!(thresholds(0), (0, 0));
+    }
+
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    mod glibc {
+        use std::process::Command;
+
+        use super::super::*;
+
+        /// Set for the process that measures itself: whether it gives memory back.
+        const INSIDE: &str = "RESEMBLANCE_TEST_ALLOCATOR";
+
+        #[test]
+        fn freed_memory_goes_back() {
+            let (kept, given) = (held_by_a_process("no"), held_by_a_process("yes"));
+            assert!(kept > 160, "nothing is kept without it, so this shows nothing: {kept} MiB");
+            assert!(given < 80, "{given} MiB, and {kept} MiB without it");
+        }
+
+        /// MiB that the test below holds after it freed 320.
+        fn held_by_a_process(gives_back: &str) -> u64 {
+            let mut command = Command::new(std::env::current_exe().unwrap());
+            command.args([
+                "--exact",
+                "cli::support::allocator::tests::glibc::in_a_process_of_its_own",
+                "--ignored",
+            ]);
+            let output = command.arg("--nocapture").env(INSIDE, gives_back).output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            let number = text.split("holds ").nth(1).and_then(|rest| rest.split(' ').next());
+            number.unwrap_or_else(|| panic!("{text}")).parse().unwrap()
+        }
+
+        #[test]
+        #[ignore = "is started in a process of its own by freed_memory_goes_back"]
+        fn in_a_process_of_its_own() {
+            let Ok(gives_back) = std::env::var(INSIDE) else { return };
+            if gives_back == "yes" {
+                give_back(256 << 20);
+            }
+            // What raises glibc's own thresholds, as one large buffer of a run does.
+            drop(vec![1_u8; 31 << 20]);
+            // Blocks that are there at the same time lie in an arena for each thread.
+            let all_there = std::sync::Barrier::new(8);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        let blocks: Vec<_> = (0..40).map(|_| vec![1_u8; 1 << 20]).collect();
+                        all_there.wait();
+                        drop(blocks);
+                    });
+                }
+            });
+            println!("holds {} MiB", resident_bytes() >> 20);
+        }
+
+        fn resident_bytes() -> u64 {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+            let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+            kilobytes * 1024
+        }
+    }
+}

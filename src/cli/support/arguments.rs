@@ -1,0 +1,66 @@
+//! What commands take as arguments: each is read, or refused with what is allowed.
+
+use std::num::NonZeroUsize;
+
+use crate::job;
+
+type Read<T> = std::result::Result<T, String>;
+
+/// Rows that a command prints, at most: they are sorted and held in memory.
+pub(in crate::cli) const MAX_TOP: usize = 1_000_000;
+/// Documents of a sample, at most: they are held in memory.
+pub(in crate::cli) const MAX_SAMPLE: usize = 1_000_000_000;
+/// Times that a measurement is repeated, at most.
+pub(in crate::cli) const MAX_REPEAT: usize = 1_000_000;
+
+/// A whole number from 1 to `most`.
+pub(in crate::cli) fn one_to(
+    most: usize,
+) -> impl Fn(&str) -> Read<NonZeroUsize> + Clone + Send + Sync + 'static {
+    move |text| match text.trim().parse::<NonZeroUsize>() {
+        Ok(number) if number.get() <= most => Ok(number),
+        _ => Err(format!("expected a whole number of 1 or more, and at most {most}")),
+    }
+}
+
+/// A whole number from 0 to `most`.
+pub(in crate::cli) fn zero_to(most: usize) -> impl Fn(&str) -> Read<usize> + Clone + Send + Sync + 'static {
+    move |text| match text.trim().parse() {
+        Ok(number) if number <= most => Ok(number),
+        _ => Err(format!("expected a whole number from 0 to {most}")),
+    }
+}
+
+/// A similarity that pairs can be asked to reach.
+pub(in crate::cli) fn similarity(text: &str) -> Read<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(similarity) if similarity > 0.0 && similarity <= 1.0 => Ok(similarity),
+        _ => Err("expected a number over 0 and at most 1".to_owned()),
+    }
+}
+
+/// What a run is called in logs, records and metrics.
+pub(in crate::cli) fn run_id(text: &str) -> Read<String> {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+    match (1..=128).contains(&text.len()) && text.bytes().all(allowed) {
+        true => Ok(text.to_owned()),
+        false => Err("expected 1 to 128 of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned()),
+    }
+}
+
+/// Where a role of a cluster answers.
+pub(in crate::cli) fn host_and_port(text: &str) -> Read<String> {
+    let url = url::Url::parse(&format!("http://{text}/")).ok();
+    // A URL drops the port that its scheme has anyway.
+    let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).is_some_and(|port| port > 0);
+    let whole = |url: &url::Url| url.path() == "/" && url.username().is_empty() && url.password().is_none();
+    match url.is_some_and(|url| whole(&url) && url.query().is_none() && url.fragment().is_none()) && port {
+        true => Ok(text.to_owned()),
+        false => Err("expected HOST:PORT, such as localhost:50050 or [::1]:50050".to_owned()),
+    }
+}
+
+/// An amount of memory, in bytes.
+pub(in crate::cli) fn memory(text: &str) -> Read<u64> {
+    job::parse_size(text).map_err(|e| e.to_string())
+}

@@ -1,0 +1,38 @@
+//! How an error is told: it and its causes, in sentences.
+
+use std::error::Error as _;
+
+use crate::error::{Error, Kind};
+use crate::secrets::masked;
+use crate::visible::visible;
+
+/// The error and its chain of causes for a terminal, each on a line of its own, without what may be secret in URLs.
+pub(in crate::cli) fn explain(error: &Error) -> String {
+    let said: Vec<_> = sentences(error).iter().map(|sentence| visible(sentence).into_owned()).collect();
+    said.join("\n  because: ")
+}
+
+/// The error and its chain of causes, and what to do about a bug, without what may be secret in URLs.
+pub(in crate::cli) fn sentences(error: &Error) -> Vec<String> {
+    let mut said = vec![error.to_string()];
+    said.extend(causes(error));
+    if error.kind() == Kind::Bug {
+        said.push("this is a bug of resemblance: please report it with the command and the job file".into());
+    }
+    said.iter().map(|sentence| masked(sentence)).collect()
+}
+
+/// The causes of an error, from the nearest on, without those that an earlier message repeats.
+pub(in crate::cli) fn causes(error: &Error) -> Vec<String> {
+    let mut said = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let message = error.to_string();
+        // Libraries often repeat their cause in their own message.
+        if !said.iter().any(|earlier| earlier.contains(&message)) {
+            said.push(message);
+        }
+        cause = error.source();
+    }
+    said.split_off(1)
+}

@@ -1,0 +1,96 @@
+//! What every log line of a run bears, and the last line of one that failed.
+
+use std::fmt::Debug;
+
+use serde_json::Value;
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+
+use crate::cli::support::errors::sentences;
+use crate::error::Error;
+use crate::secrets::masked;
+use crate::visible::visible;
+
+/// The target of what is logged under any filter.
+const ALWAYS: &str = "resemblance::always";
+
+/// `filter`, and what is logged under any.
+pub(in crate::cli) fn always(filter: tracing_subscriber::EnvFilter) -> tracing_subscriber::EnvFilter {
+    match format!("{ALWAYS}=error").parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    }
+}
+
+/// The span of a run: while it is entered, log lines bear the run's id.
+pub(in crate::cli) fn span(run_id: &str) -> tracing::Span {
+    tracing::error_span!(target: ALWAYS, "run", run_id)
+}
+
+/// How the fields of a text line are written: what acts on a terminal or would begin a line is escaped. The field `plan`
+/// has lines of its own.
+pub(in crate::cli) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
+    let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
+        let value = format!("{value:?}");
+        match field.name() {
+            "message" => write!(writer, "{}", visible(&value)),
+            "plan" => value.lines().try_for_each(|line| write!(writer, "\n    {}", visible(line))),
+            name => write!(writer, "{name}={}", visible(&value)),
+        }
+    };
+    debug_fn(field).delimited(" ")
+}
+
+/// A log line with what may be secret in it masked.
+pub(in crate::cli) fn without_secrets(line: &str, json: bool) -> String {
+    let masked = masked(line);
+    if !json || masked == line {
+        return masked;
+    }
+    // A mask may have swallowed a part of what JSON escapes.
+    let Ok(mut value) = serde_json::from_str(line) else { return masked };
+    mask_strings(&mut value);
+    format!("{value}\n")
+}
+
+fn mask_strings(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = masked(text),
+        Value::Array(values) => values.iter_mut().for_each(mask_strings),
+        Value::Object(values) => values.values_mut().for_each(mask_strings),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The error that ends the command, as a log line.
+pub(in crate::cli) fn failed(error: &Error) {
+    let (kind, exit_code) = (error.kind().name(), error.kind().exit_code());
+    tracing::error!(target: ALWAYS, kind, exit_code, "{}", sentences(error).join("\n  because: "));
+}
+
+/// Whether the command line asks for JSON, for when it is too wrong to be parsed.
+pub(in crate::cli) fn json_wanted(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
+    let arguments: Vec<_> = arguments.collect();
+    arguments.iter().any(|a| a == "--log-format=json")
+        || arguments.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_json_line_stays_json_when_a_secret_is_masked() {
+        let secret = "s3://key:n0t\nfor\"eyes@bucket/a";
+        crate::secrets::remember(secret);
+        let line = serde_json::json!({"fields": {"message": format!("reading {secret}"), "n": 1}});
+        let shown = without_secrets(&format!("{line}\n"), true);
+        let value: Value = serde_json::from_str(&shown).unwrap();
+        let message = value["fields"]["message"].as_str().unwrap();
+        assert!(!message.contains("n0t") && message.starts_with("reading s3://"), "{message}");
+        assert!(shown.ends_with('\n') && value["fields"]["n"] == 1, "{shown}");
+        assert_eq!(without_secrets("{\"b\":1,\"a\":2}\n", true), "{\"b\":1,\"a\":2}\n");
+    }
+}

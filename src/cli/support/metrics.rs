@@ -1,0 +1,84 @@
+//! Where a run's metrics go: into a file, or to a Pushgateway.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::header::CONTENT_TYPE;
+use url::Url;
+
+use crate::cli::support::http;
+use crate::cli::support::record;
+use crate::error::{Error, Result};
+
+/// A push ends within this time, well or not.
+const PUSH_LIMIT: Duration = Duration::from_secs(10);
+
+/// Where metrics go.
+#[derive(Debug, PartialEq)]
+pub(in crate::cli) enum Destination {
+    /// A file, for node_exporter's textfile collector.
+    File(PathBuf),
+    /// The group of a Pushgateway, as `http://host:9091/metrics/job/NAME`.
+    Push(Url),
+}
+
+impl Destination {
+    /// What `--metrics` names. The message shows no URL, for it may hold a password.
+    pub(in crate::cli) fn parse(text: &str) -> Result<Destination> {
+        if !text.contains("://") {
+            return Ok(Destination::File(record::writable("--metrics", text)?));
+        }
+        match Url::parse(text) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(Destination::Push(url)),
+            _ => Err(Error::job(
+                "--metrics: expected a file, or the http:// or https:// URL of a Pushgateway's group, \
+                 such as http://host:9091/metrics/job/NAME",
+            )),
+        }
+    }
+
+    /// Writes the metrics there, in place of those of the run before.
+    pub(in crate::cli) fn put(&self, text: String) -> Result<()> {
+        match self {
+            Destination::File(path) => record::write(path, &text),
+            Destination::Push(url) => push(url, text),
+        }
+    }
+}
+
+fn push(url: &Url, text: String) -> Result<()> {
+    let shown = without_secrets(url);
+    let put = |client: reqwest::Client| {
+        client.put(url.clone()).header(CONTENT_TYPE, prometheus::TEXT_FORMAT).body(text)
+    };
+    let (status, said) = http::exchange(PUSH_LIMIT, http::Proxies::OfTheEnvironment, put)
+        .map_err(|e| Error::input(format!("{shown} takes no metrics")).because(e))?;
+    match status.is_success() {
+        true => Ok(()),
+        false => Err(Error::input(format!("{shown} takes no metrics: it answers {status}: {said}"))),
+    }
+}
+
+/// Host and path, without a user, a password or a query.
+fn without_secrets(url: &Url) -> String {
+    format!("{}{}", url.origin().ascii_serialization(), url.path())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_pushed_to_and_anything_else_is_a_file() {
+        let url = "http://user:secret@localhost:9091/metrics/job/nightly?token=secret";
+        let Destination::Push(url) = Destination::parse(url).unwrap() else { panic!("a URL is no file") };
+        assert_eq!(without_secrets(&url), "http://localhost:9091/metrics/job/nightly");
+        assert_eq!(Destination::parse("run.prom").unwrap(), Destination::File("run.prom".into()));
+        for wrong in ["ftp://user:secret@host/x", "http://:secret@", "", "no-such-folder/run.prom", "src"] {
+            let error = Destination::parse(wrong).unwrap_err();
+            assert_eq!(error.kind().exit_code(), 2, "{wrong}");
+            let said = error.to_string();
+            assert!(said.starts_with("--metrics") && !said.contains("secret"), "{said}");
+        }
+    }
+}

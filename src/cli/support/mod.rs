@@ -1,0 +1,19 @@
+//! What the commands share.
+
+pub(in crate::cli) mod allocator;
+pub(in crate::cli) mod arguments;
+pub(in crate::cli) mod errors;
+pub(in crate::cli) mod http;
+pub(in crate::cli) mod job_arguments;
+pub(in crate::cli) mod log;
+pub(in crate::cli) mod measure;
+pub(in crate::cli) mod metrics;
+pub(in crate::cli) mod panics;
+pub(in crate::cli) mod print;
+pub(in crate::cli) mod progress;
+pub(in crate::cli) mod record;
+#[cfg(feature = "cluster")]
+pub(in crate::cli) mod roles;
+pub(in crate::cli) mod run_job;
+pub(in crate::cli) mod side_by_side;
+pub(in crate::cli) mod work;

@@ -1,0 +1,198 @@
+//! Panics: each is a bug of this program, which ends the command with its own exit code and is told in one line.
+//!
+//! Where a task panics, the engine resumes the panic in whoever waits for the task, or says that a channel was closed, or
+//! nobody waits at all. So every panic is also remembered where it begins, by a hook, for the work whose thread it was.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+
+use crate::cli::support::progress;
+use crate::error::{Error, Kind, Result};
+
+/// The first panic of a piece of work, on any of its threads.
+#[derive(Debug, Clone, Default)]
+pub(in crate::cli) struct Panics(Arc<Mutex<Option<String>>>);
+
+thread_local! {
+    /// Those of the work that this thread is for.
+    static CURRENT: RefCell<Option<Panics>> = const { RefCell::new(None) };
+}
+
+impl Panics {
+    /// Those of the work that the calling thread is for, if it is for any that is watched.
+    pub(in crate::cli) fn current() -> Option<Self> {
+        // A thread that ends may have no locals any more.
+        CURRENT.try_with(|current| current.try_borrow().ok()?.clone()).ok().flatten()
+    }
+
+    /// From now on the calling thread is for this work. Returns what it was for.
+    pub(in crate::cli) fn enter(panics: Option<Self>) -> Option<Self> {
+        CURRENT.with(|current| current.replace(panics))
+    }
+
+    fn add(&self, panic: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| panic.to_owned());
+    }
+
+    fn take(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// From now on a panic of watched work is logged in one line and remembered; any other is told as before.
+pub(in crate::cli) fn watch() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| match Panics::current() {
+            Some(panics) => {
+                let told = describe(panic);
+                panics.add(&told);
+                // The log may be what panicked.
+                if !progress::is_writing() {
+                    tracing::error!("{told}");
+                }
+            }
+            None => before(panic),
+        }));
+    });
+}
+
+/// Does `work`. A panic of this thread, or of one of the runtimes that it starts, is an error of the kind
+/// [`Kind::Bug`], whatever the work makes of it.
+pub(in crate::cli) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let panics = Panics::default();
+    let before = Panics::enter(Some(panics.clone()));
+    let ended = catch_unwind(AssertUnwindSafe(work));
+    Panics::enter(before);
+    match (ended, panics.take()) {
+        (Err(payload), panic) => {
+            let panic = panic.unwrap_or_else(|| format!("a thread panicked: {}", message(payload.as_ref())));
+            Err(Error::bug(panic))
+        }
+        (Ok(result), None) => result,
+        (Ok(Ok(_)), Some(panic)) => Err(Error::bug(panic)),
+        // Somebody wanted it to end, and it did.
+        (Ok(Err(error)), Some(_)) if error.kind() == Kind::Interrupted => Err(error),
+        (Ok(Err(error)), Some(panic)) => Err(Error::bug(panic).because(error)),
+    }
+}
+
+fn describe(panic: &PanicHookInfo<'_>) -> String {
+    let thread = std::thread::current();
+    let thread = thread.name().unwrap_or("without a name");
+    let place = panic.location().map(|place| format!(" at {place}")).unwrap_or_default();
+    format!("thread {thread} panicked{place}: {}", message(panic.payload()))
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::datatypes::DataType;
+    use datafusion::common::exec_err;
+    use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+    use crate::cli::support::work::Work;
+    use crate::engine::session;
+    use crate::job::Engine;
+
+    fn two_threads() -> Engine {
+        Engine { threads: 2, ..Engine::local(1 << 28) }
+    }
+
+    fn is_told(result: Result<()>, message: &str) {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), Kind::Bug, "{error}");
+        let told = crate::cli::support::errors::explain(&error);
+        assert!(told.contains(message) && told.contains("this is a bug"), "{told}");
+    }
+
+    #[test]
+    fn a_panic_of_the_command_itself_is_a_bug() {
+        watch();
+        is_told(caught(|| panic!("own thread {}", 1)), "own thread 1");
+        is_told(caught(|| std::panic::panic_any(7)), "no message");
+        assert_eq!(caught(|| Ok(7)).unwrap(), 7);
+    }
+
+    #[test]
+    fn a_panic_that_was_made_another_error_is_a_bug_and_that_error_its_cause() {
+        watch();
+        let result = caught(|| {
+            let _ = catch_unwind(|| panic!("hidden"));
+            Err(Error::input("a channel was closed"))
+        });
+        let error = result.as_ref().unwrap_err();
+        assert_eq!(std::error::Error::source(error).unwrap().to_string(), "a channel was closed");
+        is_told(result, "hidden");
+        let stopped: Result<()> = caught(|| {
+            let _ = catch_unwind(|| panic!("hidden"));
+            Err(Error::interrupted())
+        });
+        assert_eq!(stopped.unwrap_err().kind(), Kind::Interrupted);
+    }
+
+    #[test]
+    fn a_panic_of_a_task_that_nobody_waits_for_is_a_bug() {
+        watch();
+        let result = caught(|| {
+            let work = Work::begin(&two_threads())?;
+            work.block_on(async {
+                let task = tokio::spawn(async { panic!("unseen") });
+                while !task.is_finished() {
+                    tokio::task::yield_now().await;
+                }
+                Ok(())
+            })
+        });
+        is_told(result, "unseen");
+    }
+
+    /// On a thread of the runtime, behind a shuffle: where the panic meets the most of the engine's own machinery.
+    #[test]
+    fn a_panic_in_a_plan_is_a_bug_and_does_not_hang() {
+        watch();
+        let panics =
+            |_: &[ColumnarValue]| -> datafusion::error::Result<ColumnarValue> { panic!("in a plan") };
+        let fails = |_: &[ColumnarValue]| exec_err!("an error and no panic");
+        let query = |name: &str| {
+            caught(|| {
+                let work = Work::begin(&two_threads())?;
+                let context: SessionContext = session::session(&two_threads())?;
+                for (name, function) in [
+                    ("panics", Arc::new(panics) as datafusion::logical_expr::ScalarFunctionImplementation),
+                    ("fails", Arc::new(fails)),
+                ] {
+                    let types = vec![DataType::Int64];
+                    context.register_udf(create_udf(
+                        name,
+                        types,
+                        DataType::Int64,
+                        Volatility::Volatile,
+                        function,
+                    ));
+                }
+                let query = format!(
+                    "SELECT g.value % 7 AS bucket, count({name}(g.value)) FROM range(0, 100000) AS g \
+                     JOIN range(0, 100000) AS h ON g.value = h.value GROUP BY bucket ORDER BY bucket"
+                );
+                work.block_on(async {
+                    context.sql(&query).await?.collect().await?;
+                    Ok(())
+                })
+            })
+        };
+        is_told(query("panics"), "in a plan");
+        assert_eq!(query("fails").unwrap_err().kind(), Kind::Input);
+    }
+}

@@ -1,0 +1,80 @@
+//! Printing: the only module that writes to standard output, and beside the log the only one that writes to standard error.
+
+use std::io::{IsTerminal, Write};
+
+use comfy_table::{Cell, CellAlignment, Table, presets};
+
+use crate::error::{Error, Result};
+pub(in crate::cli) use crate::report::count;
+use crate::visible::visible;
+
+/// Writes a result to standard output. A reader that went away, as `head` does, is no error.
+pub(in crate::cli) fn result(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(()),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        Err(e) => Err(Error::input("the result cannot be written to standard output").because(e)),
+    }
+}
+
+/// Writes an error to standard error, in colour where somebody sees it. Where nobody listens any more, or there is no
+/// room, nothing can be said; the exit code says the rest.
+pub(in crate::cli) fn error(text: &str) {
+    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let label = if colour { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
+    message(&format!("{label} {text}\n"));
+}
+
+/// Writes a text to standard error, if it can be written.
+pub(in crate::cli) fn message(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// Whether results are seen in colour.
+pub(in crate::cli) fn colour() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
+
+/// Columns of the terminal that results go to; 100 where they go elsewhere.
+pub(in crate::cli) fn width() -> usize {
+    terminal_size::terminal_size_of(std::io::stdout()).map_or(100, |(width, _)| usize::from(width.0))
+}
+
+/// A table for people, which is Markdown too: a header, rows, numbers to the right. What terminals act on is escaped.
+pub(in crate::cli) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN).set_header(header.iter().map(|name| visible(name)));
+    for row in rows {
+        table.add_row(row.iter().map(|cell| {
+            let number = cell == "-" || cell.replace(',', "").parse::<f64>().is_ok();
+            Cell::new(visible(cell)).set_alignment(if number {
+                CellAlignment::Right
+            } else {
+                CellAlignment::Left
+            })
+        }));
+    }
+    format!("{table}\n")
+}
+
+/// A count and what is counted, in the singular for one: `1 pair`, `1,000 pairs`.
+pub(in crate::cli) fn counted(n: u64, noun: &str) -> String {
+    format!("{} {}", count(n), plural(n, noun))
+}
+
+/// The noun as it stands behind this count.
+pub(in crate::cli) fn plural(n: u64, noun: &str) -> String {
+    format!("{noun}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn counts_read_easily() {
+        assert_eq!(super::count(7), "7");
+        assert_eq!(super::count(999), "999");
+        assert_eq!(super::count(1000), "1,000");
+        assert_eq!(super::count(1234567), "1,234,567");
+    }
+}

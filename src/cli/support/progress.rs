@@ -1,0 +1,159 @@
+//! Progress: a bar where standard error is a terminal, log lines otherwise.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+use crate::cli::support::log;
+use crate::cli::support::print;
+use crate::engine::Progress;
+use crate::visible::visible;
+
+/// Standard error: a line of progress that log lines do not tear.
+#[derive(Clone)]
+pub(in crate::cli) struct Screen {
+    bar: ProgressBar,
+    /// Whether log lines are JSON.
+    json: bool,
+}
+
+impl Screen {
+    /// Without a bar where nobody sees one, or where `plain` lines are asked for.
+    pub(in crate::cli) fn new(plain: bool) -> Self {
+        let bar = match std::io::stderr().is_terminal() && !plain {
+            true => ProgressBar::no_length(),
+            false => ProgressBar::hidden(),
+        };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})") {
+            bar.set_style(style);
+        }
+        Self { bar, json: false }
+    }
+
+    /// Starts the log: warnings beside a bar, each step without one; `-v` and `RESEMBLANCE_LOG` say otherwise.
+    pub(in crate::cli) fn start_log(&self, verbose: u8, quiet: bool, json: bool) {
+        // What Ballista's client says of a job that failed, the driver says too, and what it does about it.
+        let default = match (quiet, verbose, self.bar.is_hidden()) {
+            (true, ..) => "error",
+            (_, 0, false) => "warn,ballista_core::execution_plans=off,ballista_scheduler::display=off",
+            (_, 0, true) | (_, 1, _) => {
+                "warn,resemblance=info,ballista_core::execution_plans=off,ballista_scheduler::display=off"
+            }
+            _ => "warn,resemblance=debug,ballista=info",
+        };
+        let filter = EnvFilter::try_from_env("RESEMBLANCE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+        let filter = log::always(filter);
+        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(Self { bar: self.bar.clone(), json })
+            .with_target(false)
+            .log_internal_errors(false);
+        // The only failure is a log that somebody else in this process started, which then stays.
+        let _ = match json {
+            true => log.json().with_span_list(false).with_ansi(false).try_init(),
+            false => log.with_ansi(colour).fmt_fields(log::fields()).try_init(),
+        };
+    }
+
+    pub(in crate::cli) fn progress(&self) -> Arc<dyn Progress> {
+        Arc::new(Bar { bar: self.bar.clone(), tasks: Mutex::default() })
+    }
+
+    pub(in crate::cli) fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl<'a> MakeWriter<'a> for Screen {
+    type Writer = Screen;
+
+    fn make_writer(&'a self) -> Screen {
+        self.clone()
+    }
+}
+
+thread_local! {
+    static WRITING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is writing a log line at this moment.
+pub(in crate::cli) fn is_writing() -> bool {
+    WRITING.try_with(Cell::get).unwrap_or(true)
+}
+
+/// Takes log lines, whole ones. It never fails: a full disk or a reader that went away is no reason to end a run, which
+/// has its own result and its own exit code.
+impl Write for Screen {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let line = log::without_secrets(&String::from_utf8_lossy(bytes), self.json);
+        WRITING.set(true);
+        self.bar.suspend(|| {
+            let _ = std::io::stderr().lock().write_all(line.as_bytes());
+        });
+        WRITING.set(false);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let _ = std::io::stderr().lock().flush();
+        Ok(())
+    }
+}
+
+struct Bar {
+    bar: ProgressBar,
+    /// What a cluster says of the running step's tasks, or of what it lost; empty on one machine.
+    tasks: Mutex<String>,
+}
+
+impl Bar {
+    fn set_tasks(&self, tasks: String) {
+        *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
+    }
+}
+
+impl Progress for Bar {
+    fn step_begins(&self, name: &str, number: usize, steps: usize) {
+        self.bar.enable_steady_tick(Duration::from_millis(120));
+        self.bar.set_prefix(format!("[{number}/{steps}] {name}"));
+        self.bar.set_message("");
+        self.set_tasks(String::new());
+        self.bar.tick();
+    }
+
+    fn step_advances(&self, rows_in: u64, rows_out: u64) {
+        // What is read first is files, not rows; and most steps write only when they have read all.
+        let (read, written) = (print::count(rows_in), print::count(rows_out));
+        let rows = match (rows_in > rows_out, rows_out > 0) {
+            (true, true) => format!("{read} rows read, {written} written"),
+            (true, false) => format!("{read} rows read"),
+            (false, _) => format!("{written} rows"),
+        };
+        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        self.bar.set_message(format!("{tasks}{rows}"));
+    }
+
+    fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
+        self.set_tasks(format!(
+            "{query_stages_done} of {query_stages} query stages, {done} of {begun} tasks begun, "
+        ));
+    }
+
+    fn recovering(&self, why: &str) {
+        self.bar.set_message(format!("recovering: {}", visible(why)));
+    }
+
+    fn step_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+        let seconds = (seconds * 1e3).round() / 1e3;
+        match reused {
+            true => tracing::info!(step = name, rows, "taken over from an earlier run"),
+            false => tracing::info!(step = name, rows, seconds, "done"),
+        }
+    }
+}

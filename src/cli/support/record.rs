@@ -1,0 +1,192 @@
+//! The record of a run: what it was called, how it ended, and what its steps took.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::address::masked;
+use crate::cli::support::errors::causes;
+use crate::engine::Progress;
+use crate::error::{Error, Result};
+use crate::pipeline::Outcome;
+use crate::query::rows;
+use crate::report::metrics::{Measured, metrics};
+use crate::sink::manifest::StepTime;
+
+/// The most similar pairs of a run.
+pub(in crate::cli) type Pairs = Vec<arrow::array::RecordBatch>;
+
+/// A run from its beginning on: passes its progress on, and remembers the steps.
+pub(in crate::cli) struct Recorder {
+    began: Instant,
+    shown: Arc<dyn Progress>,
+    steps: Mutex<Vec<StepTime>>,
+    recoveries: AtomicU64,
+}
+
+impl Recorder {
+    /// Begins now.
+    pub(in crate::cli) fn begin(shown: Arc<dyn Progress>) -> Arc<Self> {
+        Arc::new(Self {
+            began: Instant::now(),
+            shown,
+            steps: Mutex::default(),
+            recoveries: AtomicU64::new(0),
+        })
+    }
+
+    /// The run `id` of the job `name` ends now.
+    pub(in crate::cli) fn end<'a>(&self, name: &'a str, id: &'a str) -> Ended<'a> {
+        let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seconds = self.began.elapsed().as_secs_f64();
+        let recoveries = self.recoveries.load(Ordering::Relaxed);
+        Ended { name, id, seconds, at: now(), steps, recoveries }
+    }
+}
+
+impl Progress for Recorder {
+    fn step_begins(&self, name: &str, number: usize, steps: usize) {
+        self.shown.step_begins(name, number, steps);
+    }
+
+    fn step_advances(&self, rows_in: u64, rows_out: u64) {
+        self.shown.step_advances(rows_in, rows_out);
+    }
+
+    fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
+        self.shown.tasks(done, begun, query_stages_done, query_stages);
+    }
+
+    fn recovering(&self, why: &str) {
+        self.recoveries.fetch_add(1, Ordering::Relaxed);
+        self.shown.recovering(why);
+    }
+
+    fn step_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+        let step = StepTime { name: name.to_owned(), seconds, rows };
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(step);
+        self.shown.step_ends(name, rows, seconds, reused);
+    }
+}
+
+/// Seconds since 1970, which reach the record and the metrics of a run and nothing that decides a row.
+#[allow(clippy::disallowed_methods, reason = "the one place where the run's record asks the clock")]
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// A run that ended.
+pub(in crate::cli) struct Ended<'a> {
+    name: &'a str,
+    id: &'a str,
+    seconds: f64,
+    /// Seconds since 1970.
+    at: f64,
+    steps: Vec<StepTime>,
+    /// Times that a cluster lost finished work, or that a step was submitted anew.
+    recoveries: u64,
+}
+
+impl Ended<'_> {
+    /// The record of a run that ended well, as JSON.
+    pub(in crate::cli) fn success(&self, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
+        let lines = rows::json_lines(pairs)?;
+        let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
+        Ok(self.record(
+            0,
+            json!({
+                "already_finished": outcome.already_finished,
+                "steps_reused": outcome.steps_reused,
+                "manifest": outcome.manifest,
+                "top_pairs": top.map_err(|e| Error::bug("a row is no JSON").because(e))?,
+            }),
+        ))
+    }
+
+    /// The record of a run that `error` ended, as JSON: how far it came, in place of a manifest.
+    pub(in crate::cli) fn failure(&self, error: &Error) -> String {
+        self.record(
+            error.kind().exit_code(),
+            json!({
+                "error": masked(&error.to_string()),
+                "causes": causes(error).iter().map(|cause| masked(cause)).collect::<Vec<_>>(),
+                "kind": error.kind().name(),
+                "stages": self.steps,
+            }),
+        )
+    }
+
+    fn record(&self, exit_code: u8, how: Value) -> String {
+        let mut record = json!({
+            "run_id": self.id,
+            "name": self.name,
+            "exit_code": exit_code,
+            "seconds": self.seconds,
+            "ended_unix_seconds": self.at,
+            "recoveries": self.recoveries,
+        });
+        if let (Some(record), Value::Object(how)) = (record.as_object_mut(), how) {
+            record.extend(how);
+        }
+        format!("{record:#}\n")
+    }
+
+    /// The metrics of the run, in Prometheus' text format.
+    pub(in crate::cli) fn metrics(&self, how: Result<&Outcome, &Error>) -> Result<String> {
+        metrics(&Measured {
+            name: self.name,
+            run_id: self.id,
+            exit_code: how.err().map_or(0, |error| error.kind().exit_code()),
+            seconds: self.seconds,
+            ended: self.at,
+            outcome: how.ok(),
+            steps: &self.steps,
+            recoveries: self.recoveries,
+        })
+    }
+}
+
+/// The file that `argument` names, which a run can write when it ends: its folder is there, and it is none itself.
+pub(in crate::cli) fn writable(argument: &str, file: &str) -> Result<PathBuf> {
+    let path = PathBuf::from(file);
+    match path.file_name() {
+        Some(_) if path.is_dir() => {
+            Err(Error::job(format!("{argument}: {file} is a folder: expected a file")))
+        }
+        Some(_) if !folder(&path).is_dir() => Err(Error::job(format!(
+            "{argument}: there is no folder {}: make it first",
+            folder(&path).display()
+        ))),
+        Some(_) => Ok(path),
+        None => Err(Error::job(format!("{argument}: expected the path of a file"))),
+    }
+}
+
+/// Writes a file at once: its readers see what was there before, or the whole of `text`.
+pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<()> {
+    let written = || -> std::io::Result<()> {
+        // No name that a collector of files by their ending would take.
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".resemblance-").suffix(".tmp");
+        // Whoever collects it may be another user: as with any new file, the umask decides.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut file = builder.tempfile_in(folder(path))?;
+        file.write_all(text.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(path)?;
+        Ok(())
+    };
+    written().map_err(|e| Error::input(format!("cannot write {}", path.display())).because(e))
+}
+
+fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}

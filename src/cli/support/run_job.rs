@@ -1,0 +1,43 @@
+//! A job, run to its end or until somebody stops it.
+
+use std::sync::Arc;
+
+use crate::cli::support::record::Pairs;
+use crate::cli::support::work::Work;
+use crate::engine::{self, Progress, RunControl};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::pipeline::{self, OnExisting, Outcome};
+use crate::query::Finished;
+
+/// Runs a job and reads back its `top` most similar pairs.
+pub(in crate::cli) fn run_job(
+    job: &Job,
+    progress: Arc<dyn Progress>,
+    existing: OnExisting,
+    top: Option<usize>,
+) -> Result<(Outcome, Pairs)> {
+    let work = Work::begin(&job.engine)?;
+    let stop = &work.stop;
+    let steps = async {
+        let control = RunControl { stop: stop.clone(), progress };
+        let engine = engine::open(&job.engine, &control).await?;
+        let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
+        let finished = Finished::open(engine.session(), &job.output.url).await?;
+        let pairs = finished.top_pairs(top).await?.collect().await?;
+        Ok((outcome, pairs))
+    };
+    work.block_on(async {
+        tokio::select! {
+            biased;
+            result = steps => result,
+            // Whatever part of the work does not look at the token, such as listing a far store, ends here.
+            () = stopped_for_long(stop) => Err(Error::interrupted()),
+        }
+    })
+}
+
+async fn stopped_for_long(stop: &tokio_util::sync::CancellationToken) {
+    stop.cancelled().await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+}

@@ -1,0 +1,48 @@
+//! Documents with their texts side by side.
+
+use std::fmt::Write;
+
+use crate::cli::support::print;
+use crate::error::Result;
+use crate::job::Shingle;
+use crate::query::show::{Pair, Texts};
+use crate::query::side_by_side::{Mark, View, side_by_side};
+
+/// Lines of two texts that are printed.
+const MAX_LINES: usize = 200;
+
+/// Each of `pairs` with its texts, in two columns under its similarity.
+pub(in crate::cli) fn pairs(pairs: &[Pair], texts: &Texts, shingle: &Shingle) -> Result<String> {
+    let mut shown = String::new();
+    for pair in pairs {
+        let names = [pair.id_a.to_string(), pair.id_b.to_string()];
+        let texts = [texts.of(&pair.id_a)?, texts.of(&pair.id_b)?];
+        shown += &two(pair.jaccard, names.each_ref().map(String::as_str), texts, shingle);
+    }
+    Ok(shown)
+}
+
+/// Two texts in two columns, each under its name and both under their similarity.
+pub(in crate::cli) fn two(jaccard: f64, names: [&str; 2], texts: [&str; 2], shingle: &Shingle) -> String {
+    let mark = if print::colour() { Mark::Colour } else { Mark::Brackets };
+    let layout = side_by_side(names, texts, View { width: print::width(), mark, shingle });
+    let mut shown = format!("\njaccard {jaccard:.6}\n");
+    for line in layout.lines.iter().take(MAX_LINES) {
+        let _ = writeln!(shown, "{line}");
+    }
+    let left_out = layout.lines.len().saturating_sub(MAX_LINES);
+    if left_out > 0 {
+        let more = if layout.whole { "more lines" } else { "more lines and what follows them" };
+        let _ = writeln!(shown, "({} {more} are left out)", print::count(left_out as u64));
+    }
+    shown
+}
+
+/// What is to be said where only `shown` of `all` are; `option` is the one that asks for more.
+pub(in crate::cli) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> String {
+    match all.saturating_sub(shown as u64) {
+        0 => String::new(),
+        1 => format!("\n1 more {noun} is not shown\n"),
+        n => format!("\n{} more {noun}s are not shown; {option} {all} shows all\n", print::count(n)),
+    }
+}
