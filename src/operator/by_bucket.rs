@@ -31,6 +31,10 @@ const SCATTER_BITS: u32 = 11;
 /// So few rows are sorted as they are.
 const FEW: usize = 1 << 12;
 
+/// Parts of fewer rows than the one, or more than the other, are sorted as they are.
+const FEW_OF_A_PART: usize = 1 << 6;
+const MANY_OF_A_PART: usize = 1 << 15;
+
 /// Rows (bucket: UInt64, doc: UInt64) in any order -> the same rows, those of a bucket next to each other.
 pub(super) async fn by_bucket(
     mut input: SendableRecordBatchStream,
@@ -78,16 +82,16 @@ fn grow(rows: &mut Vec<Row>, more: usize, held: &MemoryReservation) -> bool {
 
 /// The same rows, those of a bucket next to each other, in an order that is the same for the same rows.
 ///
-/// Rows are scattered to parts that fit into the processor's cache, and each part is sorted there. That is one pass over
-/// memory; a sort by comparison makes a pass for each time that it halves the rows.
+/// Rows are scattered to parts that fit into the processor's cache, and again inside of each part, until few are left to
+/// sort: a radix sort from the top. That is one pass over memory; a sort by comparison makes a pass for each time that it
+/// halves the rows.
 pub fn group(rows: Vec<Row>) -> Vec<Row> {
     if rows.len() <= FEW {
         let mut rows = rows;
         rows.sort_unstable();
         return rows;
     }
-    // All bits of the bucket decide on the part, since some may be alike in all buckets: the product has them at its top.
-    let part = |bucket: u64| (bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SCATTER_BITS)) as usize;
+    let part = |bucket: u64| (spread(bucket) >> (64 - SCATTER_BITS)) as usize;
     let mut ends = vec![0_usize; 1 << SCATTER_BITS];
     for &(bucket, _) in &rows {
         ends[part(bucket)] += 1;
@@ -102,12 +106,61 @@ pub fn group(rows: Vec<Row>) -> Vec<Row> {
         grouped[*at] = row;
         *at += 1;
     }
-    let mut start = 0;
+    let (mut start, mut scratch) = (0, Scratch::default());
     for end in ends {
-        grouped[start..end].sort_unstable();
+        sort_part(&mut grouped[start..end], &mut scratch);
         start = end;
     }
     grouped
+}
+
+/// All bits of a bucket, at the top: some may be alike in all buckets, and the product has them mixed.
+fn spread(bucket: u64) -> u64 {
+    bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+/// Room for [`sort_part`].
+#[derive(Default)]
+struct Scratch {
+    copy: Vec<Row>,
+    ends: Vec<u32>,
+}
+
+/// Puts the rows of a part in order: scattered once more, by the next bits, to some rows each, of which most are alone with
+/// their bucket, and those sorted.
+fn sort_part(rows: &mut [Row], scratch: &mut Scratch) {
+    // Of a part of many rows most are of a few buckets, and it does not fit into the cache twice.
+    if !(FEW_OF_A_PART..=MANY_OF_A_PART).contains(&rows.len()) {
+        rows.sort_unstable();
+        return;
+    }
+    let bits = rows.len().ilog2() - 1;
+    let place = |bucket: u64| ((spread(bucket) << SCATTER_BITS) >> (64 - bits)) as usize;
+    let Scratch { copy, ends } = scratch;
+    ends.clear();
+    ends.resize(1 << bits, 0);
+    for &(bucket, _) in rows.iter() {
+        ends[place(bucket)] += 1;
+    }
+    let mut next = 0;
+    for end in ends.iter_mut() {
+        next += std::mem::replace(end, next);
+    }
+    copy.clear();
+    copy.extend_from_slice(rows);
+    for &row in copy.iter() {
+        let at = &mut ends[place(row.0)];
+        rows[*at as usize] = row;
+        *at += 1;
+    }
+    let mut start = 0;
+    for &end in ends.iter() {
+        let end = end as usize;
+        if end - start > 1 {
+            rows[start..end].sort_unstable();
+        }
+        start = end;
+    }
 }
 
 fn batch_of(rows: &[Row], schema: &SchemaRef) -> Result<RecordBatch> {

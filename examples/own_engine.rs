@@ -1,0 +1,57 @@
+//! A job on an engine of one's own: here one that runs plans as [`Local`] does, and tells how long each step's plan took.
+//!
+//! ```sh
+//! cargo run --example own_engine -- jobs/quickstart.toml
+//! ```
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use resemblance::engine::{Engine, Local, RunControl, session};
+use resemblance::error::{Error, Result};
+use resemblance::job::Job;
+use resemblance::pipeline::{self, OnExisting};
+use resemblance::sink::manifest::File;
+
+struct Timed(Local);
+
+#[async_trait]
+impl Engine for Timed {
+    fn session(&self) -> &SessionContext {
+        self.0.session()
+    }
+
+    fn bucket_bytes(&self) -> u64 {
+        self.0.bucket_bytes()
+    }
+
+    async fn run(
+        &self,
+        step: &str,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &SessionConfig,
+        control: &RunControl,
+    ) -> Result<Vec<File>> {
+        let (partitions, began) = (plan.output_partitioning().partition_count(), Instant::now());
+        let files = self.0.run(step, plan, config, control).await?;
+        println!("{step}: {partitions} partitions, {} files, {:.3?}", files.len(), began.elapsed());
+        Ok(files)
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let path = std::env::args().nth(1).ok_or_else(|| Error::job("expected a job file"))?;
+    let output = tempfile::tempdir()?;
+    let output = format!("output.url={}", output.path().join("out").display());
+    let job = Job::load(&path, &[output])?;
+    let engine = Timed(Local::new(session::session(&job.engine)?));
+    let outcome = pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail).await?;
+    println!("{:?}", outcome.manifest.counts);
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! The pairs of a finished output, read with nothing but Arrow, Parquet and the manifest, which names the files.
+//!
+//! ```sh
+//! cargo run --example read_output -- out/quickstart
+//! ```
+
+use std::fs::File;
+use std::path::PathBuf;
+
+use arrow::util::pretty::print_batches;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let output = PathBuf::from(std::env::args().nth(1).ok_or("expected the folder of a finished output")?);
+    let manifest: serde_json::Value = serde_json::from_reader(File::open(output.join("manifest.json"))?)?;
+    let files = manifest["tables"]["pairs"]["files"].as_array().ok_or("the manifest names no files")?;
+    // Only these: a folder may also hold files of a run that did not end.
+    for file in files {
+        let path = output.join(file["path"].as_str().ok_or("a file has no path")?);
+        let reader = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?.build()?;
+        print_batches(&reader.collect::<Result<Vec<_>, _>>()?)?;
+    }
+    Ok(())
+}
