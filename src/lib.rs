@@ -11,7 +11,8 @@
 //! | [`error`] | one error type; its kinds say who must act |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
-//! | [`udf`] | the kernels, and the SQL functions around them |
+//! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
+//! | [`udf`] | the SQL functions around the kernels |
 //! | [`plan`] | what all our operators are as nodes of a plan |
 //! | [`corpus`] | generated documents, some of them planted near others |
 //! | [`source`] | files of any format -> documents |
@@ -21,7 +22,8 @@
 //! | [`sink`] | the layout of an output, Parquet writing, manifests |
 //! | [`engine`] | the one session, and what runs plans |
 //! | [`pipeline`] | the sentence, as code: run a step or take it over |
-//! | [`query`] | what is asked of finished outputs |
+//! | [`lookup`] | what is asked of finished outputs |
+//! | [`experiment`] | methods and settings, tried on samples |
 //! | [`report`] | charts, pages and metrics |
 //! | [`cli`] | one file per command |
 //!
@@ -50,12 +52,14 @@ pub mod clusters;
 pub mod corpus;
 pub mod engine;
 pub mod error;
+pub mod experiment;
 pub mod job;
+pub mod kernel;
 mod local_path;
+pub mod lookup;
 pub mod operator;
 pub mod pipeline;
 pub mod plan;
-pub mod query;
 pub mod report;
 pub mod schema;
 mod secrets;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use predicates::prelude::*;
 use resemblance::engine::{RunControl, session};
 use resemblance::error::Kind;
-use resemblance::query::compare::{Comparison, Method, compare};
+use resemblance::experiment::compare::{Comparison, Method, compare};
 use tempfile::tempdir;
 
 use crate::support::*;

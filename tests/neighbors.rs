@@ -9,10 +9,10 @@ use arrow::datatypes::{Int32Type, Int64Type};
 use predicates::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{Engine, Job};
-use resemblance::query::again::{Again, Need};
-use resemblance::query::neighbors::{By, Neighbors, neighbors};
-use resemblance::query::sketch::{Sketch, of_document, of_text};
-use resemblance::query::{Finished, Id, unknown};
+use resemblance::lookup::again::{Again, Need};
+use resemblance::lookup::neighbors::{By, Neighbors, neighbors};
+use resemblance::lookup::sketch::{Sketch, of_document, of_text};
+use resemblance::lookup::{Finished, Id, unknown};
 use tempfile::tempdir;
 
 use crate::support::*;

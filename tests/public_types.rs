@@ -12,8 +12,8 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
 use predicates::prelude::*;
 use resemblance::error::Kind;
+use resemblance::kernel::document_key::document_key;
 use resemblance::schema::{IdType, SourceColumn};
-use resemblance::udf::document_key::document_key;
 use tempfile::tempdir;
 
 use crate::support::*;

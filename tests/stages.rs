@@ -11,8 +11,8 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use proptest::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{BucketHash, Engine, Score, ScoreBy, curve};
+use resemblance::kernel::{lsh_bands, minhash};
 use resemblance::stage;
-use resemblance::udf::{lsh_bands, minhash};
 
 use crate::support::{Random, job};
 

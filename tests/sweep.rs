@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 
 use predicates::prelude::*;
 use resemblance::engine::{RunControl, session};
+use resemblance::experiment::sweep::{Found, Grid, Sweep, sweep};
 use resemblance::job::Job;
-use resemblance::query::sweep::{Found, Grid, Sweep, sweep};
 use tempfile::tempdir;
 
 use crate::compare::stand_alone;

@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
-use resemblance::udf::distinct::{Scratch, sort_distinct};
-use resemblance::udf::jaccard::{shared, shared_at_least};
+use resemblance::kernel::distinct::{Scratch, sort_distinct};
+use resemblance::kernel::jaccard::{shared, shared_at_least};
 
 use super::{group, hashes, limits};
 

@@ -4,11 +4,11 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput};
 use resemblance::job::BucketHash;
-use resemblance::udf::linear::{self, Linear};
-use resemblance::udf::lsh_bands::{Buckets, lsh_bands};
-use resemblance::udf::minhash::{Permutations, minhash};
-use resemblance::udf::minhash_similarity::minhash_similarity;
-use resemblance::udf::one_permutation::{self, Rounds};
+use resemblance::kernel::linear::{self, Linear};
+use resemblance::kernel::lsh_bands::{Buckets, lsh_bands};
+use resemblance::kernel::minhash::{Permutations, minhash};
+use resemblance::kernel::minhash_similarity::minhash_similarity;
+use resemblance::kernel::one_permutation::{self, Rounds};
 
 use super::{group, hashes, limits};
 

@@ -6,9 +6,9 @@ use std::ops::Range;
 use criterion::{Criterion, Throughput};
 use resemblance::corpus::{Corpus, Settings};
 use resemblance::job::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
-use resemblance::udf::normalize::Normalizer;
-use resemblance::udf::shingles::{Scratch, shingles};
-use resemblance::udf::words::each_word;
+use resemblance::kernel::text::normalize::Normalizer;
+use resemblance::kernel::text::shingles::{Scratch, shingles};
+use resemblance::kernel::text::words::each_word;
 
 use super::{group, limits};
 

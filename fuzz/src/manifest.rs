@@ -12,7 +12,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as StoreResult,
 };
 use resemblance::error::{Error, Kind};
-use resemblance::query::Finished;
+use resemblance::lookup::Finished;
 use resemblance::schema::Table;
 
 use super::reading::{RUNTIME, causes, store_of};

@@ -1,7 +1,7 @@
 //! Normalisation: a rule for words, a number of steps, the steps, and the text.
 
 use resemblance::job::{Normalize, Words};
-use resemblance::udf::normalize::Normalizer;
+use resemblance::kernel::text::normalize::Normalizer;
 
 use super::definitions;
 

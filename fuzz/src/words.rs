@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use resemblance::job::{Shingle, ShingleHash, Short, Unit};
-use resemblance::udf::shingles::{Scratch, shingles};
-use resemblance::udf::words::each_word;
+use resemblance::kernel::text::shingles::{Scratch, shingles};
+use resemblance::kernel::text::words::each_word;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::definitions;

@@ -15,7 +15,7 @@ pub mod write;
 use std::fmt;
 
 use crate::error::Result;
-use crate::udf::random::SplitMix64;
+use crate::kernel::random::SplitMix64;
 pub use settings::Settings;
 use shuffle::Shuffle;
 use vocabulary::{Vocabulary, below};

@@ -1,8 +1,8 @@
 //! What is made of a document to plant another one: words are numbers here.
 
 use super::vocabulary::{Vocabulary, below};
-use crate::udf::jaccard::jaccard_of;
-use crate::udf::random::SplitMix64;
+use crate::kernel::jaccard::jaccard_of;
+use crate::kernel::random::SplitMix64;
 
 /// Replaces words so that of the text's runs of `size` words as many are lost as bring the Jaccard similarity with the
 /// text as it was nearest to `target`.

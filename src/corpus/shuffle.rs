@@ -1,6 +1,6 @@
 //! An order of the numbers under n that looks random and can be asked for any place, both ways, without being stored.
 
-use crate::udf::random::SplitMix64;
+use crate::kernel::random::SplitMix64;
 
 const ROUNDS: usize = 4;
 

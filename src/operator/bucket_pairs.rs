@@ -23,8 +23,8 @@ use super::bucket_reader::{Bucket, PAIRS_AT_ONCE, pairs_of_buckets};
 use super::by_bucket::by_bucket;
 use super::pair_builder::PairBuilder;
 pub use super::pair_builder::schema;
+use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
-use crate::udf::jaccard::least_shared;
 
 #[cfg(test)]
 pub(super) fn rows_schema() -> arrow::datatypes::SchemaRef {

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket_reader::{Bucket, PAIRS_AT_ONCE, pairs_of_buckets};
 use super::pair_builder::{PairBuilder, schema};
+use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
-use crate::udf::jaccard::least_shared;
 
 /// A document that no leader was found for, and that may lead itself.
 pub const OPEN: u32 = 0;

@@ -20,8 +20,8 @@ use futures::{StreamExt, TryStreamExt};
 use tokio::sync::OnceCell;
 
 use super::token_counts::Counts;
+use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, Task};
-use crate::udf::jaccard::least_contained;
 use serde::{Deserialize, Serialize};
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {

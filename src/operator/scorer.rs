@@ -8,8 +8,8 @@ use datafusion::common::Result;
 
 use super::sketches::{SketchRef, Sketches};
 use crate::job::{self, ScoreBy};
-use crate::udf::jaccard::{shared, shared_at_least};
-use crate::udf::minhash_similarity::minhash_similarity;
+use crate::kernel::jaccard::{shared, shared_at_least};
+use crate::kernel::minhash_similarity::minhash_similarity;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![

@@ -3,7 +3,7 @@
 use super::settings::{self, seconds};
 use super::text::{count, decimal};
 use super::{Axis, Chart, Page, Scale, Section, Series, Table};
-use crate::query::compare::{Comparison, Measured, Measurement, Method, Verdict};
+use crate::experiment::compare::{Comparison, Measured, Measurement, Method, Verdict};
 
 /// The charts, each with the name of its file: the whole way from texts to pairs, and the search alone. The `added` lines
 /// are shown beside those of the whole way.

@@ -3,8 +3,8 @@
 use super::settings::{self, seconds};
 use super::text::count;
 use super::{Axis, Chart, Page, Scale, Section, Series, Table};
+use crate::experiment::sweep::{Found, Run, Sweep};
 use crate::job::{Method, Unit};
-use crate::query::sweep::{Found, Run, Sweep};
 
 /// What a time covers.
 pub fn coverage(sweep: &Sweep) -> String {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::sgml::Story;
 use super::to_parse::{CUT, FileToParse};
 use crate::error::{Error, Result};
-use crate::udf::long_text::CutText;
+use crate::kernel::text::long_text::CutText;
 
 /// Rows of a batch at most.
 const BATCH_ROWS: usize = 1024;

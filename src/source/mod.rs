@@ -47,8 +47,8 @@ use object_store::path::Path;
 
 use crate::error::{Error, Result};
 use crate::job::{self, Format};
+use crate::kernel::text::long_text::LongText;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
-use crate::udf::long_text::LongText;
 use reading::LONG_TEXT;
 
 pub use json_line::{JsonValue, ValueKind};

@@ -34,7 +34,7 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 ///
 /// Input: one column of UInt32, indices into `files`. Output: the parser's values as `value_0`, `value_1`, ... (Utf8View), then
 /// `source` and `name` (Utf8View), `position` (UInt64) and `defect` (Utf8), and `cut` (`List<UInt64>`) where long text files are
-/// cut while they are read: see [`CUT`]. Partitions stay. The node is no leaf so that whoever distributes the plan knows how
+/// cut while they are read: see [`CutText`](crate::kernel::text::long_text::CutText). Partitions stay. The node is no leaf so that whoever distributes the plan knows how
 /// to deal out what it reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParseFiles {

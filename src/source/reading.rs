@@ -21,7 +21,7 @@ use super::text::{self, Utf8Text};
 use super::to_parse::{FileToParse, Parser};
 use crate::error::{Context, Error, Result};
 use crate::job::{Encoding, OnError};
-use crate::udf::long_text::LongText;
+use crate::kernel::text::long_text::LongText;
 
 /// Bytes from which a text file is cut into shingles while it is read, where that can be: it need not be held whole then.
 pub(super) const LONG_TEXT: u64 = 8 * 1024 * 1024;

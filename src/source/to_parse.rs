@@ -11,7 +11,7 @@ use super::sgml::Story;
 use crate::job::{Csv, Encoding, OnError, References, Shingle};
 
 /// The column of the shingles of texts that were cut while they were read; null for the others. The text beside them is a
-/// piece of it: see [`CutText`](crate::udf::long_text::CutText).
+/// piece of it: see [`CutText`](crate::kernel::text::long_text::CutText).
 pub(crate) const CUT: &str = "cut";
 
 /// The formats that [`ParseFiles`](super::ParseFiles) reads, and what it must know of the files.

@@ -13,12 +13,12 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::sketches::among;
 use crate::error::Result;
 use crate::job::{Score, ScoreBy};
+use crate::kernel::jaccard::{jaccard_of, least_contained};
 use crate::operator::bucket_pairs::PairRule;
 use crate::operator::prefixes::Prefixes;
 use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::signature_set;
-use crate::udf::jaccard::{jaccard_of, least_contained};
 
 /// The sets that are joined, and from which similarity on.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -9,8 +9,8 @@ use super::empty_text::empty;
 use super::{carried, shingles_of_text};
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash, Short};
+use crate::kernel::text::shingles::MAX_SHINGLES;
 use crate::udf::expr_fn::set_hash;
-use crate::udf::shingles::MAX_SHINGLES;
 
 /// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
 /// turned into numbers as `shingle` says.

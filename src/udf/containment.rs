@@ -1,4 +1,4 @@
-//! `containment(a, b)`: the share of `a` that is in `b` (Broder 1997, section 2).
+//! The function `containment` for SQL and for plans.
 
 use std::sync::LazyLock;
 
@@ -10,12 +10,8 @@ use datafusion::logical_expr::{
 };
 
 use super::arguments;
-use super::jaccard::{as_set, shared};
-
-/// The share, in [0, 1], of a set of `len` elements of which `shared` are in another one. NaN for an empty set.
-pub fn containment_of(shared: u64, len: u64) -> f64 {
-    shared as f64 / len as f64
-}
+use crate::kernel::containment::containment_of;
+use crate::kernel::jaccard::{as_set, shared};
 
 /// The SQL function `containment`.
 #[derive(Debug, PartialEq, Eq, Hash)]

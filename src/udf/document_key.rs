@@ -1,4 +1,4 @@
-//! `document_key(id)`: the 64-bit key by which a document is known after reading.
+//! The function `document_key` for SQL and for plans.
 
 use std::sync::Arc;
 
@@ -8,15 +8,9 @@ use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::arguments;
-
-/// The XXH3 hash of the id's UTF-8 bytes. Two ids have one key with a chance of 2^-64; a run finds such a pair and
-/// says so.
-pub fn document_key(id: &str) -> u64 {
-    xxh3_64(id.as_bytes())
-}
+use crate::kernel::document_key::document_key;
 
 /// The function that the pipeline calls; SQL sessions do not have it. NULL for a NULL id.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -55,18 +49,5 @@ impl ScalarUDFImpl for DocumentKey {
             let keys: UInt64Array = ids.iter().map(|id| id.map(document_key)).collect();
             Ok(Arc::new(keys) as ArrayRef)
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
-    #[test]
-    fn known_keys() {
-        assert_eq!(document_key(""), 0x2d06_8005_38d3_94c2);
-        assert_eq!(document_key("a"), 0xe6c6_32b6_1e96_4e1f);
-        assert_eq!(document_key("5544"), 0x2351_4f7e_c7c3_59b8);
     }
 }

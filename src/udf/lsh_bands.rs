@@ -1,21 +1,5 @@
-//! `lsh_bands(signature, bands, rows)`: the bucket that a signature falls into in each band.
-//!
-//! Documents that share a bucket are candidates. For two sets of Jaccard similarity J that is so with the probability
-//! `1 - (1 - J^r)^b` (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4).
-//!
-//! The bucket of band i, whose r values are the values `i*r..(i+1)*r` of the signature, is a number of 64 bits, fixed for
-//! good, since stored buckets are compared with later ones:
-//!
-//! | hash | bucket |
-//! |---|---|
-//! | `xxh3` | XXH3-64, with seed i, of the values as 4 bytes each, little endian |
-//! | `crc32` | i * 2^32 + CRC-32 (IEEE) of the values in decimal, joined by `_`, as in `15_355_89_2` |
-//!
-//! Equal values in two bands give two buckets, so that the bucket alone tells the band as well. Not so with a *table*
-//! of a given size, which all bands share: there the bucket is the hash modulo that size (under `crc32` without the
-//! i * 2^32), and documents also meet by chance, which adds candidates.
+//! The function `lsh_bands` for SQL and for plans.
 
-use std::io::Write;
 use std::sync::LazyLock;
 
 use arrow::array::ArrayRef;
@@ -24,60 +8,11 @@ use datafusion::common::{Result, ScalarValue, exec_datafusion_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::arguments::{self, Lists, Rows};
-use super::minhash::PERMUTATIONS;
 use crate::job::BucketHash;
-
-/// How a signature becomes buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Buckets {
-    /// Bands, b.
-    pub bands: usize,
-    /// Values in a band, r.
-    pub rows: usize,
-    /// What turns a band into a bucket.
-    pub hash: BucketHash,
-    /// Buckets of the one table that all bands share; none where each band has its own.
-    pub table_size: Option<u64>,
-}
-
-/// Appends the buckets of `signature` to `out`, one for each band, in the order of the bands.
-///
-/// `None`, and nothing is appended, if the signature has fewer than `bands * rows` values, or if `rows` or the table's
-/// size is 0.
-pub fn lsh_bands(signature: &[u32], by: Buckets, out: &mut Vec<u64>) -> Option<()> {
-    let Buckets { bands, rows, hash, table_size } = by;
-    let values = signature.get(..bands.checked_mul(rows)?)?;
-    if rows == 0 || table_size == Some(0) {
-        return None;
-    }
-    let mut bytes = Vec::with_capacity(4 * rows);
-    out.extend(values.chunks_exact(rows).zip(0..).map(|(band, number)| {
-        bytes.clear();
-        match (hash, table_size) {
-            (BucketHash::Xxh3, _) => {
-                bytes.extend(band.iter().flat_map(|value| value.to_le_bytes()));
-                let bucket = xxh3_64_with_seed(&bytes, number);
-                table_size.map_or(bucket, |size| bucket % size)
-            }
-            (BucketHash::Crc32, None) => (number << 32) + crc32_of(band, &mut bytes),
-            (BucketHash::Crc32, Some(size)) => crc32_of(band, &mut bytes) % size,
-        }
-    }));
-    Some(())
-}
-
-/// CRC-32 of the values in decimal, joined by `_`; `bytes` is room for them.
-fn crc32_of(band: &[u32], bytes: &mut Vec<u8>) -> u64 {
-    for (at, value) in band.iter().enumerate() {
-        let joint = if at == 0 { "" } else { "_" };
-        // Writing to a vector does not fail.
-        let _ = write!(bytes, "{joint}{value}");
-    }
-    crc32fast::hash(bytes).into()
-}
+use crate::kernel::lsh_bands::{Buckets, lsh_bands};
+use crate::kernel::minhash::PERMUTATIONS;
 
 /// The SQL function `lsh_bands`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -210,75 +145,4 @@ fn band_rows(signatures: &ArrayRef, by: Buckets) -> Result<ArrayRef> {
         lists.end_row()?;
     }
     lists.finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SIGNATURE: [u32; 6] = [1, 2, 3, 4, 5, u32::MAX];
-
-    fn buckets(signature: &[u32], bands: usize, rows: usize) -> Option<Vec<u64>> {
-        buckets_by(signature, Buckets { bands, rows, hash: BucketHash::Xxh3, table_size: None })
-    }
-
-    fn buckets_by(signature: &[u32], by: Buckets) -> Option<Vec<u64>> {
-        let mut out = Vec::new();
-        lsh_bands(signature, by, &mut out).map(|()| out)
-    }
-
-    /// Computed with Python's `zlib.crc32` and, for the last, the reference implementation of XXH3.
-    #[test]
-    fn known_buckets_of_other_kinds() {
-        let crc32 = Buckets { bands: 3, rows: 2, hash: BucketHash::Crc32, table_size: None };
-        assert_eq!(buckets_by(&SIGNATURE, crc32).unwrap(), [790382254, 7616542709, 11347168932]);
-        let query = Buckets { bands: 1, rows: 4, ..crc32 };
-        assert_eq!(buckets_by(&[15, 355, 89, 2], query).unwrap(), [1433332942]);
-        let table = Buckets { table_size: Some(20_000), ..crc32 };
-        assert_eq!(buckets_by(&SIGNATURE, table).unwrap(), [2254, 15413, 14340]);
-        let table = Buckets { hash: BucketHash::Xxh3, ..table };
-        assert_eq!(buckets_by(&SIGNATURE, table).unwrap(), [9552, 630, 10441]);
-        assert_eq!(buckets_by(&SIGNATURE, Buckets { table_size: Some(0), ..crc32 }), None);
-    }
-
-    #[test]
-    fn bands_meet_only_in_a_shared_table() {
-        let own = Buckets { bands: 2, rows: 1, hash: BucketHash::Crc32, table_size: None };
-        let [first, second] = buckets_by(&[7, 7], own).unwrap()[..] else { panic!("two bands") };
-        assert_ne!(first, second);
-        let [first, second] = buckets_by(&[7, 7], Buckets { table_size: Some(9), ..own }).unwrap()[..] else {
-            panic!("two bands")
-        };
-        assert_eq!(first, second);
-    }
-
-    /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
-    #[test]
-    fn known_buckets() {
-        assert_eq!(
-            buckets(&SIGNATURE, 3, 2).unwrap(),
-            [254984204845929552, 5681563201217060630, 3684472867068770441]
-        );
-        assert_eq!(buckets(&SIGNATURE, 2, 3).unwrap(), [7764052002911021640, 2227789580746725855]);
-        assert_eq!(buckets(&[7, 7], 1, 1).unwrap(), [6318062648460624204]);
-        assert_eq!(buckets(&[7, 7], 2, 1).unwrap(), [6318062648460624204, 1109957299823292354]);
-    }
-
-    #[test]
-    fn equal_values_in_two_bands_are_two_buckets() {
-        let buckets = buckets(&[7, 7], 2, 1).unwrap();
-        assert_ne!(buckets[0], buckets[1]);
-    }
-
-    #[test]
-    fn values_past_the_bands_are_not_used() {
-        assert_eq!(buckets(&SIGNATURE, 2, 2), buckets(&SIGNATURE[..4], 2, 2));
-    }
-
-    #[test]
-    fn too_short_a_signature() {
-        assert_eq!(buckets(&SIGNATURE, 7, 1), None);
-        assert_eq!(buckets(&SIGNATURE, 1, 0), None);
-        assert_eq!(buckets(&SIGNATURE, usize::MAX, 2), None);
-    }
 }

@@ -1,5 +1,4 @@
-//! The SQL functions, one a file: a plain function on slices that does the work, and a thin shell that adapts it to
-//! Arrow.
+//! The SQL functions, one a file: thin shells that adapt the functions of [`crate::kernel`] to Arrow.
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -17,27 +16,18 @@
 
 mod arguments;
 pub mod containment;
-mod cut;
-mod dictionary_words;
-pub mod distinct;
 pub mod document_key;
 pub mod jaccard;
-pub mod linear;
-pub mod long_text;
 pub mod lsh_bands;
 pub mod minhash;
 pub mod minhash_similarity;
-pub mod normalize;
 pub mod one_permutation;
-pub(crate) mod random;
 mod section;
 pub mod set_hash;
 pub mod shingle_texts;
 pub mod shingles;
 pub mod signature_set;
 pub mod unsigned_bits;
-mod vector;
-pub mod words;
 
 use std::sync::Arc;
 

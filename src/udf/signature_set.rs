@@ -1,4 +1,4 @@
-//! `signature_set(signature)`: a signature as a set, so that what finds similar sets finds similar signatures.
+//! The function `signature_set` for SQL and for plans.
 
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use datafusion::common::Result;
@@ -6,12 +6,7 @@ use datafusion::common::utils::take_function_args;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
 use super::arguments::{self, Lists, Rows};
-
-/// Appends the elements `i * 2^32 + signature[i]`, which are sorted. Two signatures share as many elements as they have
-/// equal values.
-pub fn signature_set(signature: &[u32], out: &mut Vec<u64>) {
-    out.extend((0_u64..).zip(signature).map(|(at, &value)| at << 32 | u64::from(value)));
-}
+use crate::kernel::signature_set::signature_set;
 
 /// The function that the pipeline calls; SQL sessions do not have it. NULL for a NULL list.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -58,21 +53,5 @@ impl ScalarUDFImpl for SignatureSet {
             }
             lists.finish()
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equal_values_in_one_place_are_one_element() {
-        let set = |signature: &[u32]| {
-            let mut set = Vec::new();
-            signature_set(signature, &mut set);
-            set
-        };
-        assert_eq!(set(&[7, 7, u32::MAX]), [7, (1 << 32) + 7, (3 << 32) - 1]);
-        assert_eq!(set(&[]), [0_u64; 0]);
     }
 }

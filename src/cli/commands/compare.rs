@@ -6,11 +6,10 @@ use std::path::PathBuf;
 
 use crate::cli::support::arguments;
 use crate::cli::support::job_arguments::JobArguments;
-use crate::cli::support::measure;
-use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
+use crate::cli::support::{measure, print};
 use crate::error::{Error, Result};
-use crate::query::compare::{Comparison, compare};
+use crate::experiment::compare::{Comparison, compare};
 use crate::report;
 
 /// Time three methods for the same pairs on growing samples

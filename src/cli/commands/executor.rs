@@ -3,10 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::cli::support::allocator;
-use crate::cli::support::arguments;
-use crate::cli::support::roles;
-use crate::cli::support::work;
+use crate::cli::support::{allocator, arguments, roles, work};
 use crate::engine::cluster::executor::{self, Settings};
 use crate::error::{Error, Result};
 

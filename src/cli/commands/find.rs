@@ -4,21 +4,20 @@ use std::num::NonZeroUsize;
 use std::path::{Component, PathBuf};
 
 use crate::address;
-use crate::cli::support::arguments;
-use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
 use crate::cli::support::side_by_side;
 use crate::cli::support::work::Work;
+use crate::cli::support::{arguments, print};
 use crate::engine::session;
 use crate::engine::spills::{self, SpillFolder};
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, file};
 use crate::local_path;
+use crate::lookup::again::{Again, Need};
+use crate::lookup::show::{self, First, Texts};
+use crate::lookup::{Finished, rows};
 use crate::pipeline::OnExisting;
-use crate::query::again::{Again, Need};
-use crate::query::show::{self, First, Texts};
-use crate::query::{Finished, rows};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Find {

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::cli::support::arguments;
-use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
+use crate::cli::support::{arguments, print};
 use crate::corpus::write::{self, Written};
 use crate::corpus::{Corpus, Settings, settings};
 use crate::error::{Context, Error, Result};

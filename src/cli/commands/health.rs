@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cli::support::arguments;
-use crate::cli::support::http;
-use crate::cli::support::print;
+use crate::cli::support::{arguments, http, print};
 use crate::error::{Error, Result};
 
 #[derive(clap::Args)]

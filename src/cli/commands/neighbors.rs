@@ -6,17 +6,15 @@ use std::num::NonZeroUsize;
 
 use datafusion::prelude::SessionContext;
 
-use crate::cli::support::arguments;
-use crate::cli::support::print;
-use crate::cli::support::side_by_side;
 use crate::cli::support::work::Work;
+use crate::cli::support::{arguments, print, side_by_side};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, Unit};
-use crate::query::again::{Again, Need};
-use crate::query::neighbors::{self, By, Neighbor};
-use crate::query::show::Texts;
-use crate::query::{Finished, sketch, unknown};
+use crate::lookup::again::{Again, Need};
+use crate::lookup::neighbors::{self, By, Neighbor};
+use crate::lookup::show::Texts;
+use crate::lookup::{Finished, sketch, unknown};
 use crate::visible::visible;
 
 #[derive(clap::Args)]

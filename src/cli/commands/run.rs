@@ -7,16 +7,15 @@ use crate::cli::support::arguments;
 use crate::cli::support::errors::sentences;
 use crate::cli::support::job_arguments::JobArguments;
 use crate::cli::support::metrics::Destination;
-use crate::cli::support::panics;
-use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{self, Pairs, Recorder};
 use crate::cli::support::run_job::run_job;
+use crate::cli::support::{panics, print};
 use crate::engine::Progress;
 use crate::error::Result;
 use crate::job::Job;
+use crate::lookup::rows;
 use crate::pipeline::{OnExisting, Outcome};
-use crate::query::rows;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Run {

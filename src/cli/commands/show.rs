@@ -4,17 +4,15 @@ use std::num::NonZeroUsize;
 
 use serde::Serialize;
 
-use crate::cli::support::arguments;
-use crate::cli::support::print;
-use crate::cli::support::side_by_side;
 use crate::cli::support::work::Work;
+use crate::cli::support::{arguments, print, side_by_side};
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job::{self, Job};
-use crate::query::again::{Again, Need};
-use crate::query::show::{self, Cluster, First, Pair, Texts};
-use crate::query::side_by_side::{Common, common};
-use crate::query::{Finished, Id, unknown};
+use crate::lookup::again::{Again, Need};
+use crate::lookup::show::{self, Cluster, First, Pair, Texts};
+use crate::lookup::side_by_side::{Common, common};
+use crate::lookup::{Finished, Id, unknown};
 use crate::visible::visible;
 
 /// Show pairs of a finished output with their texts side by side

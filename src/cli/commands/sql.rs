@@ -4,14 +4,12 @@ use std::io::{BufRead, IsTerminal};
 
 use rustyline::error::ReadlineError;
 
-use crate::cli::support::arguments;
-use crate::cli::support::errors;
-use crate::cli::support::print;
 use crate::cli::support::work::Work;
+use crate::cli::support::{arguments, errors, print};
 use crate::engine::session;
 use crate::error::{Context, Error, Kind, Result};
 use crate::job;
-use crate::query::{Finished, rows};
+use crate::lookup::{Finished, rows};
 
 /// Query the tables of a finished output in SQL
 ///

@@ -6,12 +6,11 @@ use std::path::PathBuf;
 
 use crate::cli::support::arguments;
 use crate::cli::support::job_arguments::JobArguments;
-use crate::cli::support::measure;
-use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
+use crate::cli::support::{measure, print};
 use crate::error::{Error, Result};
+use crate::experiment::sweep::{Grid, sweep};
 use crate::job::MAX_SHINGLE_SIZE;
-use crate::query::sweep::{Grid, sweep};
 use crate::report;
 
 /// Try shingle sizes, thresholds and numbers of documents

@@ -6,8 +6,7 @@ use std::time::Duration;
 use reqwest::header::CONTENT_TYPE;
 use url::Url;
 
-use crate::cli::support::http;
-use crate::cli::support::record;
+use crate::cli::support::{http, record};
 use crate::error::{Error, Result};
 
 /// A push ends within this time, well or not.

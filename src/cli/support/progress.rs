@@ -9,8 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::cli::support::log;
-use crate::cli::support::print;
+use crate::cli::support::{log, print};
 use crate::engine::Progress;
 use crate::visible::visible;
 

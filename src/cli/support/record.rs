@@ -12,8 +12,8 @@ use crate::address::masked;
 use crate::cli::support::errors::causes;
 use crate::engine::Progress;
 use crate::error::{Error, Result};
+use crate::lookup::rows;
 use crate::pipeline::Outcome;
-use crate::query::rows;
 use crate::report::metrics::{Measured, metrics};
 use crate::sink::manifest::StepTime;
 

@@ -7,8 +7,8 @@ use crate::cli::support::work::Work;
 use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::lookup::Finished;
 use crate::pipeline::{self, OnExisting, Outcome};
-use crate::query::Finished;
 
 /// Runs a job and reads back its `top` most similar pairs.
 pub(in crate::cli) fn run_job(

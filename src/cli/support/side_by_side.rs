@@ -5,8 +5,8 @@ use std::fmt::Write;
 use crate::cli::support::print;
 use crate::error::Result;
 use crate::job::Shingle;
-use crate::query::show::{Pair, Texts};
-use crate::query::side_by_side::{Mark, View, side_by_side};
+use crate::lookup::show::{Pair, Texts};
+use crate::lookup::side_by_side::{Mark, View, side_by_side};
 
 /// Lines of two texts that are printed.
 const MAX_LINES: usize = 200;

@@ -1,11 +1,11 @@
 //! A text that is cut into shingles while it comes, so that it need never be held whole.
 
-use super::cut::{self, Cutting, in_pieces, is_blank};
-use super::distinct::{self, sort_distinct};
-use super::shingles::{Distinct, Hashed, MAX_SHINGLES, UNSORTED, hash_of};
-use super::words::next_cut;
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash};
+use crate::kernel::distinct::{self, sort_distinct};
+use crate::kernel::text::cut::{self, Cutting, in_pieces, is_blank};
+use crate::kernel::text::shingles::{Distinct, Hashed, MAX_SHINGLES, UNSORTED, hash_of};
+use crate::kernel::text::words::next_cut;
 
 /// A text on its way into its set of shingles.
 ///
@@ -127,8 +127,8 @@ mod tests {
 
     use super::*;
     use crate::job::{Short, Unit, Words};
-    use crate::udf::normalize::tests::{any_steps, any_text, any_words};
-    use crate::udf::shingles::{Scratch, shingles};
+    use crate::kernel::text::normalize::tests::{any_steps, any_text, any_words};
+    use crate::kernel::text::shingles::{Scratch, shingles};
 
     fn by_pieces(text: &str, by: &Shingle, piece: usize, sizes: &[usize]) -> CutText {
         let mut long = LongText::begin(by).unwrap();
@@ -183,7 +183,7 @@ mod tests {
             prop_assert_eq!(is_blank(&cut.sample), is_blank(&text));
             let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, short: Short::Reject, ..by };
             let empty = |text: &str| {
-                let texts = crate::udf::shingle_texts::of_one_text(text, &letters).unwrap();
+                let texts = crate::kernel::text::shingle_texts::of_one_text(text, &letters).unwrap();
                 texts.iter().all(|text| is_blank(text))
             };
             prop_assert_eq!(empty(&cut.sample), empty(&text));

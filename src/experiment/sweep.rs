@@ -13,7 +13,7 @@ use super::timing::{self, Bench, Step};
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::{Job, Lsh, Method, Score, ScoreBy, choose};
-use crate::udf::jaccard::jaccard_of;
+use crate::kernel::jaccard::jaccard_of;
 
 /// The settings that are tried, each with each.
 #[derive(Debug, Clone, PartialEq)]

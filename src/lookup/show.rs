@@ -13,10 +13,10 @@ use super::similarity::Similarity;
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::kernel::document_key::document_key;
+use crate::kernel::jaccard::shared;
+use crate::kernel::text::shingles::{Scratch, shingles};
 use crate::schema::Table;
-use crate::udf::document_key::document_key;
-use crate::udf::jaccard::shared;
-use crate::udf::shingles::{Scratch, shingles};
 
 /// Which pairs come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ static SEGMENTER: LazyLock<WordSegmenterBorrowed<'static>> =
 
 /// Calls `found` with the byte range of each word of `text`, in order: as Unicode's rules have them (UAX #29, section 4), but
 /// in each run of [`is_inside`] as ICU's dictionaries do.
-pub(super) fn dictionary_words(text: &str, mut found: impl FnMut(Range<usize>)) {
+pub(crate) fn dictionary_words(text: &str, mut found: impl FnMut(Range<usize>)) {
     let mut rest = 0;
     while rest < text.len() {
         let start = text[rest..].find(begins).map_or(text.len(), |at| rest + at);

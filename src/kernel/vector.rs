@@ -4,13 +4,13 @@
 //! fast. What every AArch64 has (NEON) knows both, so there is nothing to choose there. All give the same numbers.
 
 /// A loop. Its `run` should be `#[inline(always)]`: what is not inlined is compiled for the least machine.
-pub(super) trait Kernel {
+pub(crate) trait Kernel {
     /// Runs it.
     fn run(self);
 }
 
 /// Runs the loop with the widest vectors.
-pub(super) fn widest(kernel: impl Kernel) {
+pub(crate) fn widest(kernel: impl Kernel) {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512f")
@@ -42,7 +42,7 @@ fn avx2(kernel: impl Kernel) {
 
 /// Runs the loop with AVX2, where this machine has it, and else as [`widest`] does.
 #[cfg(test)]
-pub(super) fn narrower(kernel: impl Kernel) {
+pub(crate) fn narrower(kernel: impl Kernel) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the feature that the function is compiled for was just detected.

@@ -12,13 +12,13 @@ use super::again::{Again, comparable};
 use super::{Finished, Id};
 use crate::error::{Error, Result};
 use crate::job::{Family, Job, ShingleHash, Short};
+use crate::kernel::linear::{self, Linear};
+use crate::kernel::minhash::{Permutations, minhash};
+use crate::kernel::one_permutation::{Rounds, one_permutation};
+use crate::kernel::text::shingle_texts;
+use crate::kernel::text::shingles::{Scratch, shingles};
 use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
-use crate::udf::linear::{self, Linear};
-use crate::udf::minhash::{Permutations, minhash};
-use crate::udf::one_permutation::{Rounds, one_permutation};
-use crate::udf::shingle_texts;
-use crate::udf::shingles::{Scratch, shingles};
 
 /// What a document is compared by.
 #[derive(Debug, Clone, PartialEq, Eq)]

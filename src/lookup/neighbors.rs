@@ -21,12 +21,12 @@ use super::sketch::{Sketch, lists};
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
 use crate::job::Lsh;
+use crate::kernel::document_key::document_key;
+use crate::kernel::jaccard::shared;
+use crate::kernel::lsh_bands::{Buckets, lsh_bands};
+use crate::kernel::minhash_similarity::minhash_similarity;
 use crate::schema::Table;
 use crate::sink::read;
-use crate::udf::document_key::document_key;
-use crate::udf::jaccard::shared;
-use crate::udf::lsh_bands::{Buckets, lsh_bands};
-use crate::udf::minhash_similarity::minhash_similarity;
 
 /// What comes first among neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

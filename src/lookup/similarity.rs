@@ -1,7 +1,7 @@
 //! How similar two documents are by the counts of their shingles, as the table `pairs` has it.
 
-use crate::udf::containment::containment_of;
-use crate::udf::jaccard::jaccard_of;
+use crate::kernel::containment::containment_of;
+use crate::kernel::jaccard::jaccard_of;
 
 /// The similarity of two documents `a` and `b`; each share is in [0, 1].
 #[derive(Debug, Clone, Copy, PartialEq)]

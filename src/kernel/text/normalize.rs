@@ -3,9 +3,9 @@
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::words::{each_word, is_white};
 use crate::error::{Error, Result};
 use crate::job::{Normalize, Words, stop_words};
+use crate::kernel::text::words::{each_word, is_white};
 
 /// The steps in a list separated by commas; spaces around a name do not count, and an empty text is no steps.
 ///
@@ -435,13 +435,13 @@ fn nfkc(text: &str, out: &mut String) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
     use proptest::sample::select;
     use unicode_segmentation::UnicodeSegmentation;
 
     use super::*;
-    use crate::udf::words::next_cut;
+    use crate::kernel::text::words::next_cut;
 
     /// Each step as its definition has it, one text after the other.
     pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> String {

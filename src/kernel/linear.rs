@@ -9,8 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use super::random::SplitMix64;
-use super::vector::{self, Kernel};
+use crate::kernel::random::SplitMix64;
+use crate::kernel::vector::{self, Kernel};
 
 /// Functions of the linear family: `a[i]` and `b[i]` are those of function `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Linear {
 }
 
 /// Whether `count` functions modulo `modulus` can be drawn from 1 to `draws`.
-pub(super) fn allowed(count: usize, modulus: u64, draws: u64) -> bool {
+pub(crate) fn allowed(count: usize, modulus: u64, draws: u64) -> bool {
     count as u64 <= draws && draws < modulus && modulus < 1 << 32
 }
 

@@ -15,7 +15,7 @@ impl SplitMix64 {
     }
 
     #[inline]
-    pub(super) fn upper_half(&mut self) -> u32 {
+    pub(crate) fn upper_half(&mut self) -> u32 {
         (self.next() >> 32) as u32
     }
 }

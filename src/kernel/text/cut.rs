@@ -6,18 +6,18 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::normalize::Normalizer;
-use super::words::{each_word, next_cut};
 use crate::error::Result;
 use crate::job::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
+use crate::kernel::text::normalize::Normalizer;
+use crate::kernel::text::words::{each_word, next_cut};
 
 /// Bytes of text that are normalised at a time: few enough that every step finds them in the first-level cache.
-pub(super) const PIECE: usize = 16 << 10;
+pub(crate) const PIECE: usize = 16 << 10;
 /// Words, or characters, between two looks at how many shingles there are.
-pub(super) const BLOCK: usize = 1 << 10;
+pub(crate) const BLOCK: usize = 1 << 10;
 
 /// What takes shingles in, some at a time.
-pub(super) trait Sink {
+pub(crate) trait Sink {
     /// Takes shingles: each is the characters' UTF-8 bytes, or the words' bytes with the separator between words, or,
     /// under [`ShingleHash::Xxh3`], the words' own XXH3-64 hashes, 8 bytes each, little endian.
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>);
@@ -31,7 +31,7 @@ pub(super) trait Sink {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; nothing was taken then.
-pub(super) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) -> Result<bool> {
+pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) -> Result<bool> {
     let mut cutting = Cutting::begin(by, scratch)?;
     let piece_bytes = if in_pieces(by) { scratch.piece } else { text.len() };
     let mut rest = text;
@@ -45,13 +45,13 @@ pub(super) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut im
 
 /// A text that is being cut, as far as its pieces have come.
 #[derive(Debug, Default)]
-pub(super) struct Cutting {
+pub(crate) struct Cutting {
     /// Words so far; counted only where they decide.
     words: usize,
     /// Characters so far; counted only where they decide.
     characters: usize,
     /// Whether normalisation has left more than white space.
-    pub(super) says_something: bool,
+    pub(crate) says_something: bool,
 }
 
 impl Cutting {
@@ -59,7 +59,7 @@ impl Cutting {
     ///
     /// # Errors
     /// As [`cut`].
-    pub(super) fn begin(by: &Shingle, scratch: &mut Scratch) -> Result<Self> {
+    pub(crate) fn begin(by: &Shingle, scratch: &mut Scratch) -> Result<Self> {
         scratch.resolve(by)?;
         if let Some(normalizer) = &mut scratch.normalizer {
             normalizer.begin();
@@ -71,7 +71,7 @@ impl Cutting {
 
     /// Gives away the shingles that the next piece of the text completes. Pieces must be cut as [`next_cut`] says, and only
     /// where [`in_pieces`] allows it.
-    pub(super) fn piece(&mut self, piece: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) {
+    pub(crate) fn piece(&mut self, piece: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) {
         let Scratch { normalizer: Some(normalizer), words, chars, .. } = scratch else { return };
         let (size, separator) = size_and_separator(by);
         let text = normalizer.piece(piece);
@@ -100,7 +100,7 @@ impl Cutting {
     }
 
     /// Gives away what the end of the text ends; whether the text has the words that `by` asks for.
-    pub(super) fn end(self, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) -> bool {
+    pub(crate) fn end(self, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) -> bool {
         let (size, separator) = size_and_separator(by);
         if by.short == Short::Whole {
             match by.unit {
@@ -119,13 +119,13 @@ fn size_and_separator(by: &Shingle) -> (usize, Option<&[u8]>) {
 }
 
 /// Whether a text is nothing but spaces, tabs and line ends: such a text is empty to us.
-pub(super) fn is_blank(text: &str) -> bool {
+pub(crate) fn is_blank(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }
 
 /// Whether the text may be normalised piece by piece: only where a cut between its words is one between those of the
 /// result.
-pub(super) fn in_pieces(by: &Shingle) -> bool {
+pub(crate) fn in_pieces(by: &Shingle) -> bool {
     let by_words = by.unit == Unit::Word || by.min_words > 0;
     // A piece starts with a letter. Where its word is taken out, white space may come first and a mark behind it, and
     // by Unicode's rules all white space before a mark is one segment with it.
@@ -150,12 +150,12 @@ pub(super) fn in_pieces(by: &Shingle) -> bool {
 
 /// Room that is reused from text to text.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(crate) struct Scratch {
     normalizer: Option<Normalizer>,
     unit: Unit,
     words: Held,
     chars: Chars,
-    pub(super) piece: usize,
+    pub(crate) piece: usize,
 }
 
 impl Default for Scratch {

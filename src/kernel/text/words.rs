@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::dictionary_words::dictionary_words;
 use crate::job::Words;
+use crate::kernel::text::dictionary_words::dictionary_words;
 
 /// Calls `found` with the byte range of each word of `text`, in order.
 pub fn each_word(text: &str, words: Words, found: impl FnMut(Range<usize>)) {
@@ -71,7 +71,7 @@ fn is_cut(bytes: &[u8], at: usize) -> bool {
 }
 
 /// The first cut at or after `from`, or the end.
-pub(super) fn next_cut(bytes: &[u8], from: usize) -> usize {
+pub(crate) fn next_cut(bytes: &[u8], from: usize) -> usize {
     (from..bytes.len()).find(|&at| is_cut(bytes, at)).unwrap_or(bytes.len())
 }
 
@@ -82,7 +82,7 @@ fn last_cut(bytes: &[u8], from: usize, to: usize) -> usize {
 
 /// ASCII white space as [`char::is_whitespace`] has it: the vertical tab is among it, unlike in
 /// [`u8::is_ascii_whitespace`].
-pub(super) fn is_white(byte: u8) -> bool {
+pub(crate) fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 

@@ -1,0 +1,6 @@
+//! Methods and settings, tried on the first documents of a source and timed.
+
+pub mod compare;
+mod sample;
+pub mod sweep;
+mod timing;

@@ -1,0 +1,27 @@
+//! What is computed: plain functions on slices and texts, without Arrow and without an engine. [`crate::udf`] makes SQL
+//! functions of them, and operators call them by themselves.
+//!
+//! | file | from | to |
+//! |---|---|---|
+//! | [`text`] | text | normalised text, words, and the set of its shingles |
+//! | [`minhash`](mod@minhash), [`linear`], [`one_permutation`](mod@one_permutation) | a set | its signature, by one family of permutations each |
+//! | [`lsh_bands`](mod@lsh_bands) | a signature | its bucket in each band |
+//! | [`minhash_similarity`](mod@minhash_similarity) | two signatures | the estimate |
+//! | [`jaccard`], [`containment`] | two sets | what they share, exactly |
+//! | [`document_key`](mod@document_key), [`set_hash`](mod@set_hash) | an id, a set | the keys of joins |
+//! | [`distinct`], `random`, `vector` | | sorting, drawing numbers, and SIMD, for the others |
+
+pub mod containment;
+pub mod distinct;
+pub mod document_key;
+pub mod jaccard;
+pub mod linear;
+pub mod lsh_bands;
+pub mod minhash;
+pub mod minhash_similarity;
+pub mod one_permutation;
+pub(crate) mod random;
+pub mod set_hash;
+pub mod signature_set;
+pub mod text;
+pub(crate) mod vector;

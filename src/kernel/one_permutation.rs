@@ -1,0 +1,288 @@
+//! `one_permutation(shingles, permutations, seed)`: a signature for which a shingle is hashed once, or a few times where
+//! there are few of them, in place of once for every permutation.
+//!
+//! A hash sends each shingle into one of t bins and gives it a value there; the signature is the least value of each bin
+//! (Li, Owen and Zhang, *One permutation hashing*, NIPS 2012). Where shingles are few, bins stay empty. They are filled as
+//! in Dahlgaard, Knudsen and Thorup, *Fast similarity sketching*, FOCS 2017: all shingles are sent again by another hash,
+//! round after round, and each round fills bins that were empty before it.
+//!
+//! ```text
+//! w_i(x) = first output of splitmix64 whose state starts as x XOR k_i
+//! k_i    = output i of splitmix64 whose state starts as the seed, counted from 0
+//!
+//! rounds 0 to t - 1     bin = floor(upper half of w_i(x) * t / 2^32)     value = lower half of w_i(x)
+//! rounds t to 2 t - 1   bin = i - t for every x                          value = lower half of w_i(x)
+//!
+//! signature[bin] = least value that falls into the bin in the first round in which any does
+//! ```
+//!
+//! So a bin has an order of all shingles, by the first round in which one falls into it and then by its value there, and
+//! holds the first of the set: with a probability that is their Jaccard similarity, two sets have the same first. No round
+//! after the one that fills the last bin changes anything, and about n + t ln t hashes of n shingles suffice. Signatures of
+//! different lengths have nothing in common. This is fixed for good, since stored signatures are compared with later
+//! ones.
+//!
+//! The known alternative copies full bins into empty ones (Shrivastava, *Optimal densification for fast and accurate
+//! minwise hashing*, ICML 2017). It is as right on average and hashes each shingle once, but spreads wider, and for few
+//! shingles its search for full bins takes t^2 / n steps. Measured with 128 bins and 20,000 seeds on two sets of n
+//! shingles with J from 0.50 to 0.67, the variance of the estimate, as a multiple of that from independent permutations,
+//! which is J (1 - J) / t:
+//!
+//! | n | as here | copied |
+//! |---|---|---|
+//! | 5 | 0.50 | 1.55 |
+//! | 20 | 0.50 | 1.36 |
+//! | 100 | 0.54 | 0.94 |
+//! | 1000 | 0.89 | 0.89 |
+//!
+//! The hash is strong enough for elements that are no hashes, such as running numbers.
+
+use crate::kernel::random::SplitMix64;
+use crate::kernel::vector::{self, Kernel};
+
+/// The hashes of all rounds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rounds {
+    /// Two for each bin: those of the rounds over all bins, then one of each bin's own.
+    pub(crate) keys: Vec<u64>,
+}
+
+impl Rounds {
+    /// Those that `seed` gives for `bins` bins, which is a signature's length.
+    pub fn new(bins: usize, seed: u64) -> Self {
+        let mut random = SplitMix64(seed);
+        Self { keys: (0..2 * bins).map(|_| random.next()).collect() }
+    }
+}
+
+/// Appends the signature of `shingles` to `out`: for each bin its value, in the order of the bins. Appends nothing for an
+/// empty set, which fills no bin. `scratch` may hold anything; passed again, it saves an allocation.
+pub fn one_permutation(shingles: &[u64], rounds: &Rounds, scratch: &mut Vec<u64>, out: &mut Vec<u32>) {
+    if shingles.is_empty() {
+        return;
+    }
+    let (shared, own) = rounds.keys.split_at(rounds.keys.len() / 2);
+    scratch.clear();
+    scratch.resize(shared.len(), EMPTY);
+    vector::widest(Fill { shingles, shared, own, bins: scratch });
+    // What is dropped is the round.
+    out.extend(scratch.iter().map(|&bin| bin as u32));
+}
+
+/// A bin without a shingle. A full one has its round, which is far under 2^32, in the upper half and its value in the
+/// lower one.
+const EMPTY: u64 = u64::MAX;
+
+/// Shingles whose hashes are computed together: four registers of AVX-512. More do not help.
+const LANES: usize = 32;
+
+/// Fills the bins, which are empty.
+struct Fill<'a> {
+    shingles: &'a [u64],
+    shared: &'a [u64],
+    own: &'a [u64],
+    bins: &'a mut [u64],
+}
+
+impl Kernel for Fill<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let Self { shingles, shared, own, bins } = self;
+        let mut empty = bins.len();
+        for (round, &key) in (0_u64..).zip(shared) {
+            let (blocks, rest) = shingles.as_chunks::<LANES>();
+            for block in blocks {
+                empty -= send(&block.map(|shingle| word(shingle, key)), round, bins);
+            }
+            for &shingle in rest {
+                empty -= send(&[word(shingle, key)], round, bins);
+            }
+            if empty == 0 {
+                return;
+            }
+        }
+        for (bin, &key) in bins.iter_mut().zip(own).filter(|(bin, _)| **bin == EMPTY) {
+            *bin = shingles.iter().map(|&shingle| word(shingle, key) & LOWER).fold(EMPTY, u64::min);
+        }
+    }
+}
+
+const LOWER: u64 = 0xffff_ffff;
+
+#[inline(always)]
+fn word(shingle: u64, key: u64) -> u64 {
+    SplitMix64(shingle ^ key).next()
+}
+
+/// Sends the words of a round into their bins. Returns how many of those were empty.
+#[inline(always)]
+fn send(words: &[u64], round: u64, bins: &mut [u64]) -> usize {
+    let (count, mut filled) = (bins.len() as u64, 0);
+    for word in words {
+        let bin = &mut bins[(((word >> 32) * count) >> 32) as usize];
+        filled += usize::from(*bin == EMPTY);
+        // A bin that an earlier round filled holds less than any value of this one.
+        *bin = (*bin).min((round << 32) | (word & LOWER));
+    }
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn signature(shingles: &[u64], bins: usize, seed: u64) -> Vec<u32> {
+        let (mut scratch, mut out) = (vec![7; 3], Vec::new());
+        one_permutation(shingles, &Rounds::new(bins, seed), &mut scratch, &mut out);
+        out
+    }
+
+    /// The definition at the top of this file, bin by bin and round by round.
+    fn by_definition(shingles: &[u64], bins: usize, seed: u64) -> Vec<u32> {
+        let mut random = SplitMix64(seed);
+        let keys: Vec<u64> = (0..2 * bins).map(|_| random.next()).collect();
+        let of_round = |bin: usize, round: usize| {
+            let words = shingles.iter().map(|shingle| SplitMix64(shingle ^ keys[round]).next());
+            let falls = |word: &u64| match round.checked_sub(bins) {
+                Some(own) => own == bin,
+                None => u128::from(word >> 32) * bins as u128 / (1 << 32) == bin as u128,
+            };
+            words.filter(falls).map(|word| (word % (1 << 32)) as u32).min()
+        };
+        (0..bins).map(|bin| (0..2 * bins).find_map(|round| of_round(bin, round)).unwrap()).collect()
+    }
+
+    /// Computed with Python's integers from the definition at the top of this file.
+    #[test]
+    fn known_signatures() {
+        assert_eq!(Rounds::new(1, 42).keys, [13679457532755275413, 2949826092126892291]);
+        for (shingles, seed, expected) in [
+            (vec![5], 9, vec![3644641217]),
+            (vec![1], 7, vec![1557333855, 3010892742, 544338710, 4084367622]),
+            // The third bin stays empty until the round of its own.
+            (vec![1], 42, vec![3558495407, 3433739376, 2030328408, 2358461157]),
+            (vec![u64::MAX, 0, 1 << 63], u64::MAX, vec![2171555560, 1738832182, 3153440585, 1787436966]),
+            (vec![1, 2, 3], 42, vec![3558495407, 2257628742, 2735623570, 2358461157]),
+            ((1..=100).collect(), 0, vec![285107271, 575882477, 40707086, 303640726, 294770081, 42205488]),
+        ] {
+            assert_eq!(signature(&shingles, expected.len(), seed), expected, "{shingles:?}");
+        }
+    }
+
+    #[test]
+    fn sets_of_every_size_agree_with_the_definition() {
+        assert!(signature(&[], 8, 1).is_empty());
+        for bins in [1, 2, 16, 37] {
+            let mut random = SplitMix64(bins as u64);
+            let shingles: Vec<u64> = (0..3 * bins + 1).map(|_| random.next()).collect();
+            for size in 1..=shingles.len() {
+                let set = &shingles[..size];
+                assert_eq!(signature(set, bins, 5), by_definition(set, bins, 5), "{size} in {bins} bins");
+            }
+        }
+    }
+
+    /// Elements as the shingle hashes have them: 64 bits, 32 bits, running numbers, and numbers in the upper half.
+    const ELEMENTS: [fn(u64) -> u64; 4] =
+        [|n| SplitMix64(n).next(), |n| SplitMix64(n).next() >> 32, |n| n, |n| n << 32];
+
+    /// Over many seeds the mean of the estimate is the similarity, and it spreads no wider than the estimate from
+    /// independent permutations, whose variance is `J (1 - J) / t` (Dahlgaard, Knudsen and Thorup). Bands meet as often
+    /// as the S-curve says.
+    #[test]
+    fn the_estimate_is_unbiased() {
+        const BINS: usize = 128;
+        const SEEDS: u64 = 2_000;
+        const ROWS: usize = 4;
+        let cases: [(Range<u64>, Range<u64>); 10] = [
+            (0..1, 0..2),
+            (0..2, 1..3),
+            (0..3, 2..5),
+            (0..3, 0..15),
+            (0..9, 1..10),
+            (0..30, 20..50),
+            (0..100, 0..200),
+            (0..150, 100..250),
+            (0..300, 100..400),
+            (0..500, 56..556),
+        ];
+        let mut scratch = Vec::new();
+        for (i, (a, b)) in cases.into_iter().enumerate() {
+            let shared = a.end.min(b.end) - a.start.max(b.start);
+            let jaccard = shared as f64 / (a.end.max(b.end) - a.start.min(b.start)) as f64;
+            let element = ELEMENTS[i % ELEMENTS.len()];
+            let (a, b): (Vec<u64>, Vec<u64>) = (a.map(element).collect(), b.map(element).collect());
+            let (mut estimates, mut met) = (Vec::new(), 0);
+            for seed in 0..SEEDS {
+                let rounds = Rounds::new(BINS, seed);
+                let mut signature = |set: &[u64]| {
+                    let mut out = Vec::with_capacity(BINS);
+                    one_permutation(set, &rounds, &mut scratch, &mut out);
+                    out
+                };
+                let (a, b) = (signature(&a), signature(&b));
+                let agree = a.iter().zip(&b).filter(|(a, b)| a == b).count();
+                estimates.push(agree as f64 / BINS as f64);
+                met += a.chunks(ROWS).zip(b.chunks(ROWS)).filter(|(a, b)| a == b).count();
+            }
+            let said = format!("{} and {} elements, J {jaccard}", a.len(), b.len());
+            let mean = |of: &dyn Fn(&f64) -> f64| estimates.iter().map(of).sum::<f64>() / SEEDS as f64;
+            let bias = mean(&|estimate| estimate - jaccard);
+            let variance = mean(&|estimate| (estimate - jaccard).powi(2)) - bias * bias;
+            assert!(bias.abs() <= 4.0 * (variance / SEEDS as f64).sqrt(), "{said}: bias {bias}");
+            // What 2,000 seeds tell of a variance has a standard error of 3%.
+            let independent = jaccard * (1.0 - jaccard) / BINS as f64;
+            assert!(variance <= 1.1 * independent, "{said}: {variance}, independent {independent}");
+            let met = met as f64 / (SEEDS as usize * BINS / ROWS) as f64;
+            assert!((met - jaccard.powi(ROWS as i32)).abs() <= 0.02, "{said}: {met} of the bands meet");
+        }
+    }
+
+    #[test]
+    fn sets_without_a_common_element_agree_nowhere() {
+        for element in ELEMENTS {
+            let of = |numbers: Range<u64>| signature(&numbers.map(element).collect::<Vec<_>>(), 4_096, 3);
+            let (a, b) = (of(0..200), of(200..20_000));
+            assert!(a.iter().zip(&b).all(|(a, b)| a != b));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn kernels_agree_with_the_definition(
+            shingles in proptest::collection::vec(any::<u64>(), 1..100),
+            bins in 1usize..70,
+            seed in any::<u64>(),
+        ) {
+            let expected = by_definition(&shingles, bins, seed);
+            let keys = Rounds::new(bins, seed).keys;
+            let (shared, own) = keys.split_at(bins);
+            for run in 0..3 {
+                let mut filled = vec![EMPTY; bins];
+                let fill = Fill { shingles: &shingles, shared, own, bins: &mut filled };
+                match run {
+                    0 => fill.run(),
+                    1 => vector::narrower(fill),
+                    _ => vector::widest(fill),
+                }
+                let values: Vec<u32> = filled.iter().map(|&bin| bin as u32).collect();
+                prop_assert_eq!(&values, &expected);
+            }
+        }
+
+        #[test]
+        fn order_and_repeats_do_not_matter(
+            mut shingles in proptest::collection::vec(0u64..60, 1..120),
+            bins in 1usize..40,
+        ) {
+            let drawn = signature(&shingles, bins, 3);
+            shingles.sort_unstable();
+            shingles.dedup();
+            prop_assert_eq!(drawn, signature(&shingles, bins, 3));
+        }
+    }
+}

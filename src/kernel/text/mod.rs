@@ -1,0 +1,9 @@
+//! From a text to the set of its shingles: normalised, cut into words or characters, and hashed.
+
+pub(crate) mod cut;
+mod dictionary_words;
+pub mod long_text;
+pub mod normalize;
+pub mod shingle_texts;
+pub mod shingles;
+pub mod words;
