@@ -14,7 +14,6 @@ from typing import Any, Callable, Iterator
 import pytest
 
 import resemblance
-from resemblance import process
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,7 @@ def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[
             super().__init__(*args, **kwargs)
             started.append(self)
 
-    monkeypatch.setattr(process.subprocess, "Popen", Popen)
+    monkeypatch.setattr(subprocess, "Popen", Popen)
     yield started
 
 
@@ -122,7 +121,9 @@ def test_a_signal_to_the_whole_group_is_one_signal_to_the_command(long_job: dict
             sys.exit(0)
         sys.exit("it was not stopped")
     """
-    plain = {name: {key: str(v) if isinstance(v, Path) else v for key, v in of.items()} for name, of in long_job.items()}
+    plain = {
+        name: {key: str(v) if isinstance(v, Path) else v for key, v in of.items()} for name, of in long_job.items()
+    }
     child = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(script).replace("JOB", repr(plain))],
         stdout=subprocess.PIPE,
