@@ -33,6 +33,7 @@ class Table(Frame):
         return self.rows
 
     def __bool__(self) -> bool:
+        # It is there, also where it has no rows.
         return True
 
     def __repr__(self) -> str:
