@@ -1,0 +1,63 @@
+"""Finds every pair of similar documents in a dataset, and says how similar they are.
+
+    import resemblance
+
+    run = resemblance.run("jobs/quickstart.toml")
+    run.pairs.to_arrow()
+
+Each function calls the command `resemblance`, which comes with this package, as a child process. Ctrl-C stops it in
+order, and its errors are exceptions: see `ResemblanceError`.
+"""
+
+from .errors import (
+    BugError,
+    CommandNotFound,
+    EngineError,
+    InputError,
+    Interrupted,
+    JobError,
+    ResemblanceError,
+)
+from .job_commands import Checked, check, compare, run, sweep
+from .locate import command
+from .lookups import find, neighbors, show, sql
+from .output import Output, Run, Table
+from .output import open_output as open
+from .rows import Neighbor, Pair, Passage, Rows, ShownPair
+from .upkeep import Cleaned, Generated, Verified, Written, clean, generate, verify
+
+__all__ = [
+    "BugError",
+    "Checked",
+    "Cleaned",
+    "CommandNotFound",
+    "EngineError",
+    "Generated",
+    "InputError",
+    "Interrupted",
+    "JobError",
+    "Neighbor",
+    "Output",
+    "Pair",
+    "Passage",
+    "ResemblanceError",
+    "Rows",
+    "Run",
+    "ShownPair",
+    "Table",
+    "Verified",
+    "Written",
+    "check",
+    "clean",
+    "command",
+    "compare",
+    "find",
+    "generate",
+    "neighbors",
+    "open",
+    "run",
+    "show",
+    "sql",
+    "sweep",
+    "verify",
+]

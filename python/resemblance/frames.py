@@ -1,0 +1,61 @@
+"""What every result with rows can be made into: Arrow, and where they are installed pandas, Polars and DuckDB."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+    import polars
+    import pyarrow
+
+
+class Frame(ABC):
+    """Rows that can be had as a table of several libraries."""
+
+    @abstractmethod
+    def to_arrow(self) -> pyarrow.Table:
+        """All rows as an Arrow table in memory."""
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All rows as a pandas data frame.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        _library("pandas", "to_pandas")
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """All rows as a Polars data frame.
+
+        Raises:
+            ImportError: Polars is not installed.
+        """
+        frame: polars.DataFrame = _library("polars", "to_polars").from_arrow(self.to_arrow())
+        return frame
+
+    def to_duckdb(self, con: Optional[duckdb.DuckDBPyConnection] = None) -> duckdb.DuckDBPyRelation:
+        """The rows as a relation of DuckDB, on the connection `con` or else on DuckDB's default one.
+
+        Raises:
+            ImportError: DuckDB is not installed.
+        """
+        library = _library("duckdb", "to_duckdb")
+        return (library if con is None else con).from_arrow(self._scannable())
+
+    def _scannable(self) -> Any:
+        """What DuckDB is to read from."""
+        return self.to_arrow()
+
+
+def _library(name: str, method: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"{method} needs {name}, which is not installed: pip install {name} (or resemblance[{name}])", name=name
+        ) from error

@@ -1,0 +1,126 @@
+"""The commands that look something up: find, neighbors, show and sql."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, Optional, Union
+
+from . import rows
+from .output import Location, location_of
+from .process import call
+from .rows import Id, Neighbor, Pair, Rows, ShownPair
+
+
+def find(
+    *paths: Union[str, os.PathLike[str]],
+    threshold: float = 0.8,
+    size: int = 9,
+    unit: Literal["char", "word"] = "char",
+    encoding: Optional[str] = None,
+    all: bool = False,
+    progress: bool = True,
+) -> Rows[Pair]:
+    """Finds similar files without a job, the most similar ones first.
+
+    Args:
+        paths: files and folders; folders are walked.
+        threshold: the least similarity of a pair, over 0 and at most 1.
+        size: characters (or words) in a shingle.
+        unit: what shingles are made of.
+        encoding: how the files are encoded, such as `latin-1`; UTF-8 unless given.
+        all: whether every two files are compared, which is exact and quadratic.
+        progress: whether each finished step is told on `sys.stderr`. Warnings always are.
+    """
+    if not paths:
+        raise TypeError("find needs at least one file or folder")
+    options = [f"--threshold={threshold}", f"--size={size}", f"--unit={unit}"]
+    if encoding is not None:
+        options.append(f"--encoding={encoding}")
+    if all:
+        options.append("--all")
+    files = [os.fspath(path) for path in paths]
+    return rows.pairs(call(["find", "--json", *options, "--", *files], progress=progress))
+
+
+def neighbors(
+    output: Location,
+    *,
+    id: Optional[Id] = None,
+    text: Optional[str] = None,
+    file: Union[str, os.PathLike[str], None] = None,
+    top: int = 10,
+    by: Literal["estimate", "jaccard"] = "estimate",
+    memory: Optional[str] = None,
+) -> Rows[Neighbor]:
+    """The documents of a finished output that are nearest to one document.
+
+    Exactly one of `id`, `text` and `file` says which document that is.
+
+    Args:
+        output: the finished output: a path, a URL, or what `run` returned.
+        id: a document of the output.
+        text: a text, which need not be in the output.
+        file: a text file (UTF-8), which need not be in the output.
+        top: most neighbors to return.
+        by: what they are sorted by: the estimate from the signatures, or the exact similarity.
+        memory: how much may be held at once, such as `"1GiB"`.
+    """
+    if sum(given is not None for given in (id, text, file)) != 1:
+        raise TypeError("neighbors needs exactly one of id, text and file")
+    if id is not None:
+        of = f"--id={id}"
+    else:
+        of = "--text=-" if file is None else f"--text={os.fspath(file)}"
+    options = [of, f"--top={top}", f"--by={by}", *_memory(memory)]
+    return rows.neighbors(call(["neighbors", "--json", *options, "--", location_of(output)], stdin=text))
+
+
+def show(
+    output: Location,
+    *,
+    pairs: Optional[Literal["most-similar", "least-similar", "random"]] = None,
+    id: Optional[Id] = None,
+    cluster: Optional[Id] = None,
+    top: int = 3,
+    seed: Optional[int] = None,
+    memory: Optional[str] = None,
+) -> Rows[ShownPair]:
+    """Pairs of a finished output with their texts, and where both texts say the same.
+
+    The texts are read from the job's source, which must be what it was when the job ran.
+
+    Args:
+        output: the finished output: a path, a URL, or what `run` returned.
+        pairs: which pairs come first; the most similar ones unless given.
+        id: only pairs of this document.
+        cluster: in place of pairs the cluster of this document: what represents it, beside each of the others.
+        top: most pairs to return.
+        seed: another seed gives other random pairs.
+        memory: how much may be held at once, such as `"1GiB"`.
+    """
+    given = {"pairs": pairs, "id": id, "cluster": cluster, "top": top, "seed": seed}
+    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    options += _memory(memory)
+    return rows.shown_pairs(call(["show", "--json", *options, "--", location_of(output)]))
+
+
+def sql(
+    output: Location, query: str, *, allow_writes: bool = False, memory: Optional[str] = None
+) -> Rows[dict[str, Any]]:
+    """The answer to a query over the tables of a finished output: pairs, clusters, documents and rejects.
+
+    The rows come as JSON without NULLs: dates and times are text, and a column that is NULL in all rows is missing.
+    Where types or many rows matter, take the tables themselves, as in `open(output).pairs.to_duckdb()`.
+
+    Args:
+        output: the finished output: a path, a URL, or what `run` returned.
+        query: one query in the SQL of DataFusion.
+        allow_writes: whether it may write files, read other ones and change settings.
+        memory: how much the query may hold at once, such as `"1GiB"`; what is more goes to disk.
+    """
+    options = [*(["--allow-writes"] if allow_writes else []), *_memory(memory)]
+    return rows.records(call(["sql", "--json", *options, "--", location_of(output), query]))
+
+
+def _memory(memory: Optional[str]) -> list[str]:
+    return [] if memory is None else [f"--memory={memory}"]

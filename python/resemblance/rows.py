@@ -1,0 +1,208 @@
+"""Results that the command prints row by row: sequences of typed rows, which become tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, Generic, Optional, TypeVar, Union, overload
+
+import pyarrow
+
+from .frames import Frame
+
+#: The id of a document: a number where the source's column is one, and else text.
+Id = Union[int, str]
+
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two similar documents."""
+
+    id_a: Id
+    id_b: Id
+    #: The Jaccard similarity of their shingle sets.
+    jaccard: float
+    #: The share of a's shingles that are in b.
+    containment_a: float
+    #: The share of b's shingles that are in a.
+    containment_b: float
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """A document that is near to the one that was asked about, which is a; this one is b."""
+
+    id: Id
+    #: The share of equal values in the two signatures.
+    estimate: float
+    #: The exact similarity; None where the source cannot be read any more, as in the four that follow.
+    jaccard: Optional[float]
+    containment_a: Optional[float]
+    containment_b: Optional[float]
+    #: Distinct shingles that both have.
+    shared: Optional[int]
+    shingles_a: int
+    shingles_b: int
+    #: Bands in which the two share a bucket.
+    shared_bands: int
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A passage that two texts have in common: `text_a[start_a:end_a]` and `text_b[start_b:end_b]`."""
+
+    start_a: int
+    end_a: int
+    start_b: int
+    end_b: int
+
+
+@dataclass(frozen=True)
+class ShownPair(Pair):
+    """Two similar documents with their texts."""
+
+    text_a: str
+    text_b: str
+    #: What both texts have in common, as long as a shingle or longer.
+    passages: tuple[Passage, ...]
+    #: The cluster that was asked for; None where pairs were.
+    cluster_id: Optional[Id] = None
+
+
+class Rows(Sequence[Row], Frame, Generic[Row]):
+    """A sequence of rows, which can also be had as a table."""
+
+    def __init__(self, rows: Iterable[Row], to_arrow: Callable[[Sequence[Row]], pyarrow.Table]) -> None:
+        self._rows = tuple(rows)
+        self._to_arrow = to_arrow
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Rows[Row]: ...
+
+    def __getitem__(self, index: Union[int, slice]) -> Union[Row, Rows[Row]]:
+        if isinstance(index, slice):
+            return Rows(self._rows[index], self._to_arrow)
+        return self._rows[index]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __eq__(self, other: object) -> bool:
+        return self._rows == other._rows if isinstance(other, Rows) else NotImplemented
+
+    def __repr__(self) -> str:
+        return "[" + ",\n ".join(map(repr, self._rows)) + "]"
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All rows as an Arrow table."""
+        return self._to_arrow(self._rows)
+
+
+def pairs(text: str) -> Rows[Pair]:
+    """The rows that `find` prints."""
+    return Rows((_only(Pair, row) for row in _objects(text)), _typed(_PAIR))
+
+
+def neighbors(text: str) -> Rows[Neighbor]:
+    """The rows that `neighbors` prints."""
+    return Rows((_only(Neighbor, row) for row in _objects(text)), _typed(_NEIGHBOR))
+
+
+def shown_pairs(text: str) -> Rows[ShownPair]:
+    """The rows that `show` prints."""
+
+    def shown(row: Mapping[str, Any]) -> ShownPair:
+        places = (
+            Passage(place["a"]["start"], place["a"]["end"], place["b"]["start"], place["b"]["end"])
+            for place in row["passages"]
+        )
+        return _only(ShownPair, {**row, "passages": tuple(places)})
+
+    return Rows((shown(row) for row in _objects(text)), _typed(_SHOWN))
+
+
+def records(text: str) -> Rows[dict[str, Any]]:
+    """The rows that `sql` prints. Values that are NULL are not in its JSON: here they are None."""
+    objects = list(_objects(text))
+    names = _names_of(objects)
+    return Rows(({name: row.get(name) for name in names} for row in objects), _inferred)
+
+
+def _objects(text: str) -> Iterable[dict[str, Any]]:
+    # `splitlines` would also divide at characters that JSON leaves within a text, such as U+2028.
+    return (json.loads(line) for line in text.split("\n") if line)
+
+
+def _names_of(objects: Sequence[Mapping[str, Any]]) -> list[str]:
+    """All names, each behind the one that it follows in the first row that has it."""
+    names: list[str] = []
+    for row in objects:
+        place = 0
+        for name in row:
+            if name in names:
+                place = names.index(name) + 1
+            else:
+                names.insert(place, name)
+                place += 1
+    return names
+
+
+def _only(kind: Callable[..., Row], row: Mapping[str, Any]) -> Row:
+    """A row of what this version knows: a newer command may say more."""
+    fields = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in row.items() if name in fields})
+
+
+# The columns of the tables, so that they have their types also where there is no row. None is the type of ids.
+_PAIR: dict[str, Optional[pyarrow.DataType]] = {
+    "id_a": None,
+    "id_b": None,
+    "jaccard": pyarrow.float64(),
+    "containment_a": pyarrow.float64(),
+    "containment_b": pyarrow.float64(),
+}
+_NEIGHBOR: dict[str, Optional[pyarrow.DataType]] = {
+    "id": None,
+    "estimate": pyarrow.float64(),
+    "jaccard": pyarrow.float64(),
+    "containment_a": pyarrow.float64(),
+    "containment_b": pyarrow.float64(),
+    "shared": pyarrow.int64(),
+    "shingles_a": pyarrow.int64(),
+    "shingles_b": pyarrow.int64(),
+    "shared_bands": pyarrow.int32(),
+}
+_PASSAGE = pyarrow.struct([(field.name, pyarrow.int64()) for field in dataclasses.fields(Passage)])
+_SHOWN: dict[str, Optional[pyarrow.DataType]] = {
+    **_PAIR,
+    "text_a": pyarrow.string(),
+    "text_b": pyarrow.string(),
+    "passages": pyarrow.list_(_PASSAGE),
+    "cluster_id": None,
+}
+
+
+def _typed(columns: Mapping[str, Optional[pyarrow.DataType]]) -> Callable[[Sequence[Any]], pyarrow.Table]:
+    """What makes a table of these columns of rows."""
+
+    def table(rows: Sequence[Any]) -> pyarrow.Table:
+        ids = [getattr(row, name) for row in rows for name, kind in columns.items() if kind is None]
+        number = any(isinstance(id, int) for id in ids)
+        id_type = pyarrow.int64() if number else pyarrow.string()
+        schema = pyarrow.schema([(name, kind or id_type) for name, kind in columns.items()])
+        return pyarrow.Table.from_pylist([dataclasses.asdict(row) for row in rows], schema=schema)
+
+    return table
+
+
+def _inferred(rows: Sequence[dict[str, Any]]) -> pyarrow.Table:
+    """A table whose types are those of the values."""
+    names = list(rows[0]) if rows else []
+    return pyarrow.table({name: [row[name] for row in rows] for name in names})

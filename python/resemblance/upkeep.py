@@ -1,0 +1,145 @@
+"""The commands that look after outputs, verify and clean, and the one that makes up a corpus."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Optional, Union
+
+from .output import Location, location_of
+from .process import call
+
+
+@dataclass(frozen=True)
+class Verified:
+    """An output that is as its manifest names it."""
+
+    files: int
+    bytes: int
+
+
+def verify(output: Location) -> Verified:
+    """Reads every file of a finished output and compares its bytes with the manifest. Changes nothing.
+
+    Raises:
+        InputError: a file is gone or damaged; the message names it.
+    """
+    verified = json.loads(call(["verify", "--json", "--", location_of(output)]))
+    return Verified(verified["files"], verified["bytes"])
+
+
+@dataclass(frozen=True)
+class Cleaned:
+    """What was removed from an output, or would be."""
+
+    files: int
+    bytes: int
+    #: Files in the output that another program wrote, and that stayed.
+    foreign: int
+    dry_run: bool
+
+
+def clean(output: Location, *, dry_run: bool = False) -> Cleaned:
+    """Removes from an output what dead runs left there. Only files go that the program itself wrote.
+
+    Args:
+        output: a finished or an unfinished output.
+        dry_run: whether files are only counted.
+
+    Raises:
+        InputError: a run writes to the output.
+    """
+    options = ["--dry-run"] if dry_run else []
+    cleaned = json.loads(call(["clean", "--json", *options, "--", location_of(output)]))
+    return Cleaned(cleaned["files"], cleaned["bytes"], cleaned["foreign"], cleaned["dry_run"])
+
+
+@dataclass(frozen=True)
+class Written:
+    """Files that were written."""
+
+    rows: int
+    bytes: int
+    files: list[str]
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A corpus that was made up."""
+
+    documents: Written
+    #: The planted pairs; None where no file for them was named.
+    truth: Optional[Written]
+
+
+def generate(
+    out: Union[str, os.PathLike[str]],
+    *,
+    documents: int,
+    words: Optional[int] = None,
+    seed: Optional[int] = None,
+    shingle: Optional[int] = None,
+    vocabulary: Optional[int] = None,
+    copies: Optional[float] = None,
+    near: Optional[float] = None,
+    jaccards: Optional[Iterable[float]] = None,
+    contained: Optional[float] = None,
+    boilerplate: Optional[float] = None,
+    boilerplate_words: Optional[int] = None,
+    identical: Optional[int] = None,
+    files: Optional[int] = None,
+    truth: Union[str, os.PathLike[str], None] = None,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Generated:
+    """Makes up documents with copies, near-duplicates and passages of others, so that the similar pairs are known.
+
+    What is not given has the command's default: see `resemblance generate --help`.
+
+    Args:
+        out: a file that ends in .parquet, or a folder.
+        documents: how many.
+        words: words in a document, on average.
+        seed: what everything is drawn from. The same settings give the same documents.
+        shingle: words in a shingle, for which similarities are reached and stated.
+        vocabulary: different words.
+        copies: the share of documents that are another one, word for word.
+        near: the share of documents that are another one with some words replaced.
+        jaccards: the similarities that those get, in turn.
+        contained: the share of documents that are half of another one.
+        boilerplate: the share of the other documents that begin with the same passage.
+        boilerplate_words: the words of that passage.
+        identical: how many documents are all the same.
+        files: how many files are written into the folder.
+        truth: a Parquet file for the planted pairs: id_a, id_b, kind, jaccard, size.
+        overwrite: whether what the command wrote there before is replaced.
+        progress: whether each finished step is told on `sys.stderr`. Warnings always are.
+    """
+    given: dict[str, Any] = {
+        "documents": documents,
+        "words": words,
+        "seed": seed,
+        "shingle": shingle,
+        "vocabulary": vocabulary,
+        "copies": copies,
+        "near": near,
+        "jaccards": None if jaccards is None else ",".join(map(str, jaccards)),
+        "contained": contained,
+        "boilerplate": boilerplate,
+        "boilerplate-words": boilerplate_words,
+        "identical": identical,
+        "files": files,
+        "truth": None if truth is None else os.fspath(truth),
+    }
+    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    if overwrite:
+        options.append("--overwrite")
+    printed = json.loads(call(["generate", "--json", *options, "--", os.fspath(out)], progress=progress))
+    planted = printed["truth"]
+    return Generated(_written(printed["documents"]), None if planted is None else _written(planted))
+
+
+def _written(written: dict[str, Any]) -> Written:
+    return Written(written["rows"], written["bytes"], written["files"])

@@ -1,0 +1,52 @@
+"""What the tests share: the command under test, the documents of the quickstart, and stand-ins for the command."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import textwrap
+from pathlib import Path
+from typing import Callable
+
+import pytest
+
+import resemblance
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCUMENTS = REPOSITORY / "jobs" / "quickstart"
+
+
+def pytest_report_header() -> str:
+    try:
+        return f"command under test: {resemblance.command()}"
+    except resemblance.CommandNotFound as error:
+        return f"command under test: none: {error}"
+
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths in the repository's jobs start there."""
+    monkeypatch.chdir(REPOSITORY)
+
+
+@pytest.fixture(scope="session")
+def quickstart(tmp_path_factory: pytest.TempPathFactory) -> resemblance.Run:
+    """The quickstart's job, run once for all tests that read its result."""
+    output = tmp_path_factory.mktemp("quickstart") / "out"
+    job = REPOSITORY / "jobs" / "quickstart.toml"
+    return resemblance.run(job, source__url=f"{DOCUMENTS}/*.txt", output__url=output, run_id="of-the-tests")
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    """Puts a Python script in the command's place, for ends that the command itself cannot be brought to."""
+
+    def put(script: str) -> Path:
+        path = tmp_path / "resemblance"
+        path.write_text(f"#!{sys.executable}\n{textwrap.dedent(script)}")
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        monkeypatch.setenv("RESEMBLANCE_BIN", os.fspath(path))
+        return path
+
+    return put

@@ -1,0 +1,61 @@
+"""Verify, clean and generate."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet
+import pytest
+
+import resemblance
+
+
+def test_verify_counts_the_files_or_names_the_damaged_one(quickstart: resemblance.Run, tmp_path: Path) -> None:
+    files = [file for table in quickstart.manifest["tables"].values() for file in table["files"]]
+    verified = resemblance.verify(quickstart)
+    assert (verified.files, verified.bytes) == (len(files), sum(file["bytes"] for file in files))
+    copy = tmp_path / "out"
+    shutil.copytree(quickstart.output, copy)
+    damaged = copy / files[0]["path"]
+    whole = bytearray(damaged.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    damaged.write_bytes(whole)
+    with pytest.raises(resemblance.InputError) as raised:
+        resemblance.verify(copy)
+    assert files[0]["path"] in str(raised.value)
+
+
+def test_clean_removes_what_the_program_wrote_and_counts_the_rest(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for limit in (1, 1_000_000):
+        try:
+            resemblance.run("jobs/quickstart.toml", output__url=out, output__max_pairs=limit)
+        except resemblance.EngineError:
+            pass
+        else:
+            break
+        # The run met its limit, and its finished steps are there for the next one.
+        (out / "pairs").mkdir(exist_ok=True)
+        (out / "pairs" / "notes.txt").write_text("somebody else's")
+        counted = resemblance.clean(out, dry_run=True)
+        assert counted.dry_run and counted == resemblance.clean(out, dry_run=True)
+    output = resemblance.open(out)
+    resemblance.clean(out)
+    assert resemblance.clean(output) == resemblance.Cleaned(files=0, bytes=0, foreign=1, dry_run=False)
+    assert resemblance.verify(out).files == len(list(out.rglob("*.parquet")))
+    assert (out / "pairs" / "notes.txt").is_file()
+
+
+def test_generate_writes_the_same_documents_for_the_same_settings(tmp_path: Path) -> None:
+    def texts(name: str, files: int = 1, seed: int = 42) -> list[str]:
+        made = resemblance.generate(tmp_path / name, documents=50, words=20, files=files, seed=seed)
+        assert made.truth is None and made.documents.rows == 50
+        assert made.documents.bytes == sum(Path(file).stat().st_size for file in made.documents.files)
+        tables = [pyarrow.parquet.read_table(file) for file in made.documents.files]
+        return sorted(str(text) for table in tables for text in table["text"].to_pylist())
+
+    assert texts("one") == texts("three", files=3) != texts("other", seed=1)
+    with pytest.raises(resemblance.ResemblanceError, match="overwrite"):
+        resemblance.generate(tmp_path / "one", documents=50)
+    resemblance.generate(tmp_path / "one", documents=60, overwrite=True, copies=0, near=0.4, jaccards=[0.9, 0.8])
