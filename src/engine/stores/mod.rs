@@ -30,6 +30,7 @@ use object_store::ObjectStore;
 use object_store::local::LocalFileSystem;
 use url::Url;
 
+#[cfg(feature = "cluster")]
 pub(super) use explain::TRANSIENT;
 
 use crate::address;
