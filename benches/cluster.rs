@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use resemblance::corpus::{self, Corpus, Settings};
-use resemblance::sink::manifest::Run;
+use resemblance::output::manifest::Run;
 
 /// Runs one job locally and on a cluster and prints what each stage took.
 #[derive(Parser)]

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use resemblance::corpus::{self, Corpus, Settings};
-use resemblance::sink::manifest::{Run, StepTime};
+use resemblance::output::manifest::{Run, StepTime};
 
 /// Runs the whole job over generated corpora and prints what each stage took.
 #[derive(Parser)]

@@ -15,8 +15,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Result};
 use resemblance::job::Job;
+use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting};
-use resemblance::sink::manifest::File;
 
 struct Timed(Local);
 

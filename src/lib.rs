@@ -19,7 +19,7 @@
 //! | [`operator`] | physical operators that the engine lacks |
 //! | [`stage`] | one stage per file, frame to frame |
 //! | [`clusters`] | connected components |
-//! | [`sink`] | the layout of an output, Parquet writing, manifests |
+//! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
 //! | [`engine`] | the one session, and what runs plans |
 //! | [`pipeline`] | the sentence, as code: run a step or take it over |
 //! | [`lookup`] | what is asked of finished outputs |
@@ -58,12 +58,12 @@ pub mod kernel;
 mod local_path;
 pub mod lookup;
 pub mod operator;
+pub mod output;
 pub mod pipeline;
 pub mod plan;
 pub mod report;
 pub mod schema;
 mod secrets;
-pub mod sink;
 pub mod source;
 pub mod stage;
 pub mod udf;

@@ -62,7 +62,7 @@ fn steps(output: &Path) -> Vec<(PathBuf, Vec<PathBuf>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(output.join("_work")).unwrap().flatten() {
         if entry.path().extension().is_some_and(|extension| extension == "json") {
-            let step: resemblance::sink::manifest::FinishedStep =
+            let step: resemblance::output::manifest::FinishedStep =
                 serde_json::from_slice(&std::fs::read(entry.path()).unwrap()).unwrap();
             found.push((entry.path(), step.files.iter().map(|file| output.join(&file.path)).collect()));
         }

@@ -10,9 +10,9 @@ use datafusion::prelude::{cast, col};
 use resemblance::engine::{Local, session};
 use resemblance::error::Kind;
 use resemblance::job::{Engine, Job};
-use resemblance::operator::dense::DensePairs;
+use resemblance::operator::dense_pairs::DensePairs;
 use resemblance::pipeline::OnExisting;
-use resemblance::stage::dense;
+use resemblance::stage::leaders;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping::{STOPPED, run_until_on};
@@ -207,8 +207,8 @@ fn rounds_find_leaders_for_every_group_in_a_bucket() {
             let columns = names.iter().map(|name| (*name, column()));
             context.read_batch(RecordBatch::try_from_iter(columns).unwrap()).unwrap()
         };
-        let states = dense::states(vec![(known(settled, &["a", "b"]), known(tried, &["a"]))]).unwrap();
-        let found = dense::pairs(numbers(prefixes()), states, 0.8, 20, pairs).unwrap();
+        let states = leaders::states(vec![(known(settled, &["a", "b"]), known(tried, &["a"]))]).unwrap();
+        let found = leaders::pairs(numbers(prefixes()), states, 0.8, 20, pairs).unwrap();
         let (mut pairs, mut leaders) = (BTreeSet::new(), BTreeSet::new());
         for batch in block_on(found.collect()).unwrap() {
             let (a, b) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1).as_primitive());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::engine::stores;
-use resemblance::sink::manifest::Run;
+use resemblance::output::manifest::Run;
 
 use crate::support::garage::{BUCKET, Garage, program};
 use crate::support::process::Process;

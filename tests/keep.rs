@@ -14,8 +14,8 @@ use datafusion::prelude::{SessionConfig, SessionContext, col};
 use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Kind, Result};
 use resemblance::job::{self, Job};
+use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting};
-use resemblance::sink::manifest::File;
 use resemblance::source::{self, Selection};
 use tempfile::tempdir;
 

@@ -9,8 +9,8 @@ use datafusion::error::DataFusionError;
 use datafusion::physical_plan::displayable;
 use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Kind, Result};
+use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting, Outcome};
-use resemblance::sink::manifest::File;
 use tempfile::tempdir;
 
 use crate::support::around::{Around, Call, Hook};

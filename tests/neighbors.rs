@@ -9,10 +9,10 @@ use arrow::datatypes::{Int32Type, Int64Type};
 use predicates::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{Engine, Job};
-use resemblance::lookup::again::{Again, Need};
 use resemblance::lookup::neighbors::{By, Neighbors, neighbors};
+use resemblance::lookup::reread::{Need, Reread};
 use resemblance::lookup::sketch::{Sketch, of_document, of_text};
-use resemblance::lookup::{Finished, Id, unknown};
+use resemblance::lookup::{Finished, Id, not_found};
 use tempfile::tempdir;
 
 use crate::support::*;
@@ -125,10 +125,10 @@ async fn ask(finished: &Finished, sketch: &Sketch, own: Option<&str>, by: By, to
 }
 
 /// The source, where the output does not keep the shingles.
-async fn again<'a>(finished: &'a Finished, job: &'a Job) -> Option<Again<'a>> {
+async fn again<'a>(finished: &'a Finished, job: &'a Job) -> Option<Reread<'a>> {
     match finished.keeps_shingles().unwrap() {
         true => None,
-        false => Some(Again::open(finished, job, Need::Shingles).await.unwrap()),
+        false => Some(Reread::open(finished, job, Need::Shingles).await.unwrap()),
     }
 }
 
@@ -370,8 +370,9 @@ fn a_job_of_another_version_is_to_be_run_again() {
 fn at_most_five_spellings_are_named() {
     let folder = tempdir().unwrap();
     let out = small_output(folder.path());
-    let said =
-        with_output(&out, async |finished| unknown::unknown(&finished, "d0000").await.unwrap().to_string());
+    let said = with_output(&out, async |finished| {
+        not_found::not_found(&finished, "d0000").await.unwrap().to_string()
+    });
     assert_eq!(
         said,
         "no document has the id `d0000`; near it are `d00000`, `d00001`, `d00002`, `d00003`, `d00004`"

@@ -18,8 +18,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use resemblance::engine::{Cluster, Engine, Local, RunControl, session};
 use resemblance::error::Result;
 use resemblance::job::Job;
+use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting};
-use resemblance::sink::manifest::File;
 use tempfile::tempdir;
 
 use crate::support::around::{Around, Call, Hook};

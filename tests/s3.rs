@@ -19,7 +19,7 @@ use std::time::Duration;
 use datafusion::prelude::SessionContext;
 use resemblance::engine::{session, stores};
 use resemblance::job::{self, Job};
-use resemblance::sink::manifest::Run;
+use resemblance::output::manifest::Run;
 
 use crate::support::formats::{COLUMNS, Format, formats};
 use crate::support::s3::{BUCKET, S3};

@@ -24,8 +24,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::engine::{Local, RunControl, session};
 use resemblance::job::{self, Job};
+use resemblance::output::manifest::Run;
 use resemblance::pipeline::{self, OnExisting, Outcome};
-use resemblance::sink::manifest::Run;
 
 /// A document of a test corpus.
 pub type Document = (String, String);

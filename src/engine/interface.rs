@@ -9,7 +9,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::control::RunControl;
 use crate::error::Result;
-use crate::sink::manifest::File;
+use crate::output::manifest::File;
 
 /// Partitions of a plan, at most: for each there may be a file that is open.
 const MAX_PARTITIONS: usize = 512;

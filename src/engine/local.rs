@@ -13,12 +13,13 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::batch_queue::share_batches;
 use super::control::RunControl;
-use super::deal::deal;
+
 use super::exchange::exchange;
 use super::interface::{BUCKET_SHARE, Engine};
 use crate::error::{Error, Kind, Result};
-use crate::sink::manifest::File;
+use crate::output::manifest::File;
 
 /// How often progress is read off the running plan.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -75,7 +76,7 @@ impl Local {
         config: &SessionConfig,
         control: &RunControl,
     ) -> Result<Vec<File>> {
-        let plan = exchange(deal(plan, self.tasks)?, self.tasks)?;
+        let plan = exchange(share_batches(plan, self.tasks)?, self.tasks)?;
         let mut state = self.session.state();
         *state.config_mut() = config.clone();
         let mut written = run_partitions(&plan, self.tasks, &state.task_ctx());

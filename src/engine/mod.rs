@@ -1,13 +1,13 @@
 //! The one session, and the seam behind which a plan runs: here, or on a cluster.
 //!
-//! A step's plan is made by this session, ends in the writer node of [`crate::sink::write`] and is handed to an
+//! A step's plan is made by this session, ends in the writer node of [`crate::output::write`] and is handed to an
 //! [`Engine`], which gives back one row for each file that the plan wrote.
 
+mod batch_queue;
 mod buckets;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod control;
-mod deal;
 mod exchange;
 mod interface;
 mod local;

@@ -1,15 +1,15 @@
 //! What is asked of finished outputs.
 
-pub mod again;
+mod finished;
 mod id;
 pub mod neighbors;
-mod output;
+pub mod not_found;
+pub mod reread;
 pub mod rows;
 pub mod show;
 pub mod side_by_side;
 mod similarity;
 pub mod sketch;
-pub mod unknown;
 
+pub use finished::Finished;
 pub use id::Id;
-pub use output::Finished;

@@ -15,7 +15,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 use futures::TryStreamExt;
 use serde::Serialize;
 
-use super::again::Again;
+use super::reread::Reread;
 use super::similarity::Similarity;
 use super::sketch::{Sketch, lists};
 use super::{Finished, Id, id};
@@ -25,8 +25,8 @@ use crate::kernel::document_key::document_key;
 use crate::kernel::jaccard::shared;
 use crate::kernel::lsh_bands::{Buckets, lsh_bands};
 use crate::kernel::minhash_similarity::minhash_similarity;
+use crate::output::read;
 use crate::schema::Table;
-use crate::sink::read;
 
 /// What comes first among neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub struct Neighbors {
 /// When the table or the source cannot be read, the signatures do not fit `lsh`, or the output keeps none.
 pub async fn neighbors(
     finished: &Finished,
-    again: Option<&Again<'_>>,
+    again: Option<&Reread<'_>>,
     of: &Sketch,
     own: Option<&Id>,
     lsh: &Lsh,

@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::again::{Again, comparable};
+use super::reread::{Reread, comparable};
 use super::similarity::Similarity;
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
@@ -206,7 +206,7 @@ impl Texts {
     /// When the tables or the source cannot be read.
     pub async fn read<'a>(
         finished: &Finished,
-        again: &Again<'_>,
+        again: &Reread<'_>,
         ids: impl IntoIterator<Item = &'a Id>,
     ) -> Result<Self> {
         let keys = ids.into_iter().map(|id| document_key(&id.to_string()));

@@ -8,7 +8,7 @@ use datafusion::common::cast::{as_list_array, as_primitive_array, as_string_arra
 use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
-use super::again::{Again, comparable};
+use super::reread::{Reread, comparable};
 use super::{Finished, Id};
 use crate::error::{Error, Result};
 use crate::job::{Family, Job, ShingleHash, Short};
@@ -32,11 +32,11 @@ pub struct Sketch {
 }
 
 /// The sketch of the document `id`; none where the output has no such document. Shingles that the output does not keep are
-/// cut `again`, or left unknown where that is not given.
+/// cut again from `reread`, or left unknown where that is not given.
 ///
 /// # Errors
 /// When the table or the source cannot be read, or the output keeps no signatures.
-pub async fn of_document(finished: &Finished, id: &Id, again: Option<&Again<'_>>) -> Result<Option<Sketch>> {
+pub async fn of_document(finished: &Finished, id: &Id, again: Option<&Reread<'_>>) -> Result<Option<Sketch>> {
     let documents = finished.signed().await?.filter(col("id").eq(id.literal()))?;
     let mut columns = vec![col("signature"), col("shingle_count")];
     if finished.keeps_shingles()? {

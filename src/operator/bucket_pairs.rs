@@ -52,7 +52,7 @@ pub enum PairRule {
     /// The bounds on sizes and positions are those of Xiao, Wang, Lin and Yu, *Efficient similarity joins for near
     /// duplicate detection*, WWW 2008, sections 3 and 4.1.
     ///
-    /// A bucket of more than `dense` documents yields each of them by itself in place of pairs: see [`super::dense`].
+    /// A bucket of more than `dense` documents yields each of them by itself in place of pairs: see [`super::dense_pairs`].
     MinJaccard {
         /// The least similarity.
         threshold: f64,

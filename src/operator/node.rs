@@ -18,7 +18,7 @@ use datafusion::prelude::DataFrame;
 use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::PairRule;
-use super::dense::Pass;
+use super::dense_pairs::Pass;
 use super::prefixes::Prefixes;
 use super::score::Scoring;
 use super::token_counts::TokenCounts;
@@ -29,7 +29,7 @@ use crate::plan::{Description, OperatorExec};
 pub enum Operator {
     /// Over one input (bucket, doc, ..): see [`super::bucket_pairs`].
     BucketPairs(PairRule),
-    /// Over one input (token, doc, size, position, state): see [`super::dense`].
+    /// Over one input (token, doc, size, position, state): see [`super::dense_pairs`].
     Dense(Pass),
     /// Over one input (tokens): see [`super::token_counts`].
     TokenCounts(TokenCounts),

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::all_pairs::{Segments, all_pairs};
-use super::home::score_at_home;
+use super::score_home::score_home;
 use super::scorer::Scorer;
 pub use super::scorer::schema;
 use super::sketches::Sketches;
@@ -106,7 +106,7 @@ impl Description for Scoring {
         let [sketches, _] = task.inputs else { return internal_err!("scores have two inputs") };
         let probes = task.rows_of(1)?;
         let Probe::All { left, right, segments } = self.probe else {
-            return Ok(score_at_home(task.rows_of(0)?, probes, self.scorer(), task.context));
+            return Ok(score_home(task.rows_of(0)?, probes, self.scorer(), task.context));
         };
         let (sketches, shared, context) = (Arc::clone(sketches), Arc::clone(task.shared), task.context);
         let batch_size = context.session_config().batch_size();

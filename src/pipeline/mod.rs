@@ -4,13 +4,13 @@
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
 mod components;
-mod dense;
-mod foretell;
+mod leader_rounds;
 pub(crate) mod numbers;
 mod outcome;
 mod overlap;
+mod pair_limit;
+mod previous_result;
 mod publish;
-mod replaced;
 mod results;
 mod search;
 mod sketches;
@@ -26,14 +26,14 @@ use std::sync::Arc;
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Kind, Result};
 use crate::job::{Job, fingerprint};
-use crate::sink::claim::{self, Claim};
-use crate::sink::names::Attempt;
-use crate::sink::{Layout, attempt};
+use crate::output::claim::{self, Claim};
+use crate::output::names::Attempt;
+use crate::output::{Layout, attempt};
 use crate::{source, stage};
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
+use previous_result::PreviousResult;
 use publish::publish;
-use replaced::Replaced;
 pub use step::Step;
 use steps::Steps;
 use walk::Walk;
@@ -138,7 +138,7 @@ impl Run<'_> {
         {
             return Ok(finished);
         }
-        let replaced = Replaced::read(output).await?;
+        let replaced = PreviousResult::read(output).await?;
         let record = attempt::Record {
             attempt: claim.attempt().to_string(),
             fingerprint: fingerprint.to_owned(),

@@ -1,9 +1,9 @@
 //! How a run ends, and the result that an output may hold already.
 
 use crate::error::{Error, Result};
-use crate::sink::manifest::Run as Manifest;
-use crate::sink::process::boot;
-use crate::sink::{Layout, check};
+use crate::output::manifest::Run as Manifest;
+use crate::output::process::boot;
+use crate::output::{Layout, check};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]

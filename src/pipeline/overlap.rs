@@ -8,7 +8,7 @@ use object_store::path::Path;
 
 use crate::error::{Error, Result};
 use crate::job;
-use crate::sink::Layout;
+use crate::output::Layout;
 use crate::source::Listed;
 use crate::source::reach::{Reach, same_store};
 

@@ -6,18 +6,18 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
-use super::dense;
+use super::leader_rounds;
 use super::numbers::{one_number, rows_of, spawn, utf8};
 use super::outcome::{Outcome, finished};
-use super::replaced::Replaced;
+use super::previous_result::PreviousResult;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
-use crate::sink::manifest::{Input, Run as Manifest, StepTime, Table};
-use crate::sink::names::Attempt;
-use crate::sink::process::boot;
-use crate::sink::{Layout, attempt, check, garbage};
+use crate::output::manifest::{Input, Run as Manifest, StepTime, Table};
+use crate::output::names::Attempt;
+use crate::output::process::boot;
+use crate::output::{Layout, attempt, check, garbage};
 use crate::{schema, stage};
 
 /// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
@@ -25,7 +25,7 @@ pub(super) async fn publish(
     steps: Steps<'_>,
     job: &Job,
     inputs: &[InputFile],
-    replaced: Replaced,
+    replaced: PreviousResult,
 ) -> Result<Outcome> {
     let (output, claim) = (steps.output(), steps.claim());
     let mut counts = BTreeMap::new();
@@ -70,7 +70,7 @@ pub(super) async fn publish(
             "large groups of identical documents are written as stars, which leaves {left_out} pairs out; output.expand and output.max_expand say from which size on"
         ));
     }
-    if let Some(dense) = dense::summary(&steps).await? {
+    if let Some(dense) = leader_rounds::summary(&steps).await? {
         let (documents, left_out) = (dense.documents, dense.left_out.pairs);
         counts.insert("dense_documents".into(), documents);
         counts.insert("dense_pairs_left_out".into(), left_out);
@@ -145,7 +145,7 @@ async fn overtaken(output: &Layout, fingerprint: &str) -> Result<Outcome> {
 }
 
 /// The ids of all attempts that wrote to the output, as far as they are known: this one last.
-async fn attempts(output: &Layout, replaced: &Replaced, own: &Attempt) -> Result<Vec<String>> {
+async fn attempts(output: &Layout, replaced: &PreviousResult, own: &Attempt) -> Result<Vec<String>> {
     let mut ids = replaced.attempts();
     for id in attempt::ids(output).await? {
         if id != own.as_str() && !ids.contains(&id) {

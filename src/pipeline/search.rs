@@ -3,9 +3,9 @@
 use datafusion::prelude::{DataFrame, col};
 use tokio::sync::OnceCell;
 
-use super::dense;
-use super::foretell::{self, Population};
+use super::leader_rounds;
 use super::numbers::one_number;
+use super::pair_limit::{self, Population};
 use super::sketches::Sketches;
 use super::step::Step;
 use super::steps::Steps;
@@ -52,7 +52,7 @@ impl<'a> PairSearch<'a> {
                 }
                 // No pair is scored that is no candidate.
                 let at_most = steps.rows(WorkTable::Candidates);
-                foretell::pairs(&self.sketches, None, at_most).await
+                pair_limit::check_pairs(&self.sketches, None, at_most).await
             }
         }
     }
@@ -98,13 +98,13 @@ impl<'a> PairSearch<'a> {
                 verify(&self.sketches, Step::Scores, documents, table).await?;
             }
         }
-        foretell::scored(self.steps, self.job()).await
+        pair_limit::check_scores(self.steps, self.job()).await
     }
 
     async fn scores_of_all(&self) -> Result<()> {
         let (steps, job) = (self.steps, self.job());
-        let at_most = foretell::every_two_of(steps.rows(Table::Documents));
-        foretell::pairs(&self.sketches, None, at_most).await?;
+        let at_most = pair_limit::every_two_of(steps.rows(Table::Documents));
+        pair_limit::check_pairs(&self.sketches, None, at_most).await?;
         let mut frames = Vec::new();
         if !steps.is_done(Step::Scores).await? {
             let groups = steps.table(WorkTable::Groups)?;
@@ -142,7 +142,7 @@ impl<'a> PairSearch<'a> {
                 }
                 None => (None, steps.rows(Table::Documents)),
             };
-            foretell::pairs(&self.sketches, of, foretell::every_two_of(count)).await?;
+            pair_limit::check_pairs(&self.sketches, of, pair_limit::every_two_of(count)).await?;
         }
         let (documents, join) = (self.documents_to_join()?, self.join().await?);
         let mut frame =
@@ -154,7 +154,7 @@ impl<'a> PairSearch<'a> {
         let elements = (join.elements() as f64 * (1.0 - join.threshold())) as u64;
         let bytes = (elements + steps.rows(Table::Documents)) * BYTES_OF_PREFIX;
         steps.run(step, bytes, vec![frame]).await?;
-        dense::candidates(&self.sketches, join, table).await
+        leader_rounds::candidates(&self.sketches, join, table).await
     }
 
     /// The sketches that are joined by their prefixes.

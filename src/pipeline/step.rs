@@ -12,8 +12,8 @@ use super::tables::WorkTable::{
 };
 use super::tables::{AnyTable, sketch_table, target};
 use crate::job::{DuplicateIds, Job, Method, ShingleHash};
+use crate::output::write::{Rows, Target};
 use crate::schema::{SourceTypes, Table};
-use crate::sink::write::{Rows, Target};
 
 /// A part of a run that is published when it is done, and is not done again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub enum Step {
     Positions,
     /// Takes the rarest shingles of documents that share one with very many others.
     Prefixes,
-    /// Names the leaders of a round, and whom they are compared with: see [`crate::stage::dense`].
+    /// Names the leaders of a round, and whom they are compared with: see [`crate::stage::leaders`].
     Leaders(u32),
     /// Compares them.
     Followers(u32),

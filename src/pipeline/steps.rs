@@ -16,12 +16,12 @@ use super::tables::AnyTable;
 use crate::engine::{Engine, Local, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
+use crate::output::claim::Claim;
+use crate::output::manifest::{File, FinishedStep};
+use crate::output::write::Write;
+use crate::output::{Layout, check, read};
 use crate::plan::OperatorExec;
 use crate::schema::{SourceTypes, Table};
-use crate::sink::claim::Claim;
-use crate::sink::manifest::{File, FinishedStep};
-use crate::sink::write::Write;
-use crate::sink::{Layout, check, read};
 
 /// The steps of a run, in order, and what those that are done have written.
 pub(super) struct Steps<'a> {

@@ -12,9 +12,9 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use crate::error::Result;
 use crate::job::{Job, Method, ShingleHash};
 use crate::operator;
+use crate::output::Layout;
+use crate::output::write::{Rows, Target};
 use crate::schema::{self, IdType, SourceColumn, SourceTypes, Table};
-use crate::sink::Layout;
-use crate::sink::write::{Rows, Target};
 
 /// A table that steps write for later ones, and that goes when the run is finished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

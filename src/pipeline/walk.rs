@@ -9,7 +9,7 @@ use super::sketches::Sketches;
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
-use super::{components, foretell, results, texts};
+use super::{components, pair_limit, results, texts};
 use crate::error::{Error, Result};
 use crate::job::{Job, Method};
 use crate::source::Listed;
@@ -79,7 +79,7 @@ impl<'a> Walk<'a> {
             Step::Sketches => texts::sketches(steps, job, self.documents.clone()).await,
             Step::Groups => {
                 texts::groups(steps).await?;
-                foretell::copies(steps, job).await
+                pair_limit::check_copies(steps, job).await
             }
             Step::HotPositions => search.hot_positions().await,
             Step::HotSketches => search.hot_sketches().await,

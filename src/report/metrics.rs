@@ -5,8 +5,8 @@
 use prometheus::{GaugeVec, Opts, Registry, TextEncoder};
 
 use crate::error::{Error, Result};
+use crate::output::manifest::StepTime;
 use crate::pipeline::Outcome;
-use crate::sink::manifest::StepTime;
 
 /// A run that ended, well or not.
 #[derive(Debug, Clone)]

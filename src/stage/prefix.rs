@@ -112,7 +112,7 @@ pub fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Re
 /// that reaches the threshold.
 ///
 /// Where `dense` is given, a shingle that is in the prefixes of more documents than that makes no pair. For each of these
-/// documents there is one row (doc, null) instead, and [`super::dense`] finds pairs for them.
+/// documents there is one row (doc, null) instead, and [`super::dense_pairs`] finds pairs for them.
 ///
 /// # Errors
 /// When a frame lacks its columns.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A module's path inside the crate: `["sink", "layout"]`.
+/// A module's path inside the crate: `["output", "paths"]`.
 type Module = Vec<String>;
 
 /// The sources of a crate, read.
@@ -217,7 +217,7 @@ fn reached_from<'a>(file: &str, edges: &BTreeMap<&'a str, BTreeSet<&'a str>>) ->
     reached
 }
 
-/// `src/sink/layout.rs` -> `["sink", "layout"]`.
+/// `src/output/paths.rs` -> `["output", "paths"]`.
 fn module_of(file: &str) -> Module {
     let inside = file.trim_start_matches("src/").trim_end_matches(".rs");
     let mut module: Module = inside.split('/').map(str::to_owned).collect();

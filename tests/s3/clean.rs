@@ -1,6 +1,6 @@
 //! `resemblance clean`, on this machine and in a bucket.
 
-use resemblance::sink::names::Attempt;
+use resemblance::output::names::Attempt;
 
 use super::*;
 use crate::support::s3::Fault;

@@ -7,11 +7,11 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlan, collect};
+use resemblance::output::manifest::File;
+use resemblance::output::names::Attempt;
+use resemblance::output::write::{Rows, Target, Write};
+use resemblance::output::{Layout, read};
 use resemblance::plan::OperatorExec;
-use resemblance::sink::manifest::File;
-use resemblance::sink::names::Attempt;
-use resemblance::sink::write::{Rows, Target, Write};
-use resemblance::sink::{Layout, read};
 use resemblance::source;
 
 use super::*;

@@ -7,7 +7,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use resemblance::engine::{Engine, RunControl};
 use resemblance::error::Result;
-use resemblance::sink::manifest::File;
+use resemblance::output::manifest::File;
 
 /// A step's plan, and what the engine is given with it.
 pub struct Call<'a> {

@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::{Error, Result};
 use resemblance::job::Job;
+use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting, Outcome};
-use resemblance::sink::manifest::File;
 
 use super::around::{Around, Call, Hook};
 

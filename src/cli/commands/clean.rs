@@ -5,10 +5,10 @@ use crate::cli::support::work::Work;
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job;
-use crate::sink::Layout;
-use crate::sink::claim::{self, Asked};
-use crate::sink::garbage::{self, Garbage};
-use crate::sink::names::Attempt;
+use crate::output::Layout;
+use crate::output::claim::{self, Asked};
+use crate::output::garbage::{self, Garbage};
+use crate::output::names::Attempt;
 
 /// Bytes for operators, of which none runs.
 const MEMORY: u64 = 64 << 20;

@@ -14,7 +14,7 @@ use crate::engine::spills::{self, SpillFolder};
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, file};
 use crate::local_path;
-use crate::lookup::again::{Again, Need};
+use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::{self, First, Texts};
 use crate::lookup::{Finished, rows};
 use crate::pipeline::OnExisting;
@@ -126,7 +126,7 @@ fn shown(job: &Job, most: usize) -> Result<String> {
         if found.first.is_empty() {
             return Ok(String::new());
         }
-        let again = Again::open(&finished, job, Need::Texts).await?;
+        let again = Reread::open(&finished, job, Need::Texts).await?;
         let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
         let texts = Texts::read(&finished, &again, ids).await?;
         let sides = side_by_side::pairs(&found.first, &texts, &job.shingle)?;

@@ -11,10 +11,10 @@ use crate::cli::support::{arguments, print, side_by_side};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, Unit};
-use crate::lookup::again::{Again, Need};
 use crate::lookup::neighbors::{self, By, Neighbor};
+use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::Texts;
-use crate::lookup::{Finished, sketch, unknown};
+use crate::lookup::{Finished, not_found, sketch};
 use crate::visible::visible;
 
 #[derive(clap::Args)]
@@ -105,7 +105,7 @@ impl Neighbors {
         let job = finished.job()?;
         let own = self.of.id.as_deref().and_then(|id| finished.id(id));
         let again = match (self.show, finished.keeps_shingles()?) {
-            (Some(_), _) => Some(Again::open(&finished, &job, Need::Texts).await?),
+            (Some(_), _) => Some(Reread::open(&finished, &job, Need::Texts).await?),
             (None, true) => None,
             (None, false) => self.again(&finished, &job).await?,
         };
@@ -118,7 +118,7 @@ impl Neighbors {
                 };
                 match stored {
                     Some(sketch) => sketch,
-                    None => return Err(unknown::unknown(&finished, id).await?),
+                    None => return Err(not_found::not_found(&finished, id).await?),
                 }
             }
             (None, Some(path)) => {
@@ -166,8 +166,8 @@ impl Neighbors {
     }
 
     /// The source of an output that keeps no shingles. Where it cannot be read, estimates are left.
-    async fn again<'a>(&self, finished: &'a Finished, job: &'a Job) -> Result<Option<Again<'a>>> {
-        match (Again::open(finished, job, Need::Shingles).await, self.by) {
+    async fn again<'a>(&self, finished: &'a Finished, job: &'a Job) -> Result<Option<Reread<'a>>> {
+        match (Reread::open(finished, job, Need::Shingles).await, self.by) {
             (Ok(again), _) => Ok(Some(again)),
             (Err(error), SortBy::Jaccard) => Err(error),
             (Err(error), SortBy::Estimate) => {

@@ -9,10 +9,10 @@ use crate::cli::support::{arguments, print, side_by_side};
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job::{self, Job};
-use crate::lookup::again::{Again, Need};
+use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::{self, Cluster, First, Pair, Texts};
 use crate::lookup::side_by_side::{Common, common};
-use crate::lookup::{Finished, Id, unknown};
+use crate::lookup::{Finished, Id, not_found};
 use crate::visible::visible;
 
 /// Show pairs of a finished output with their texts side by side
@@ -114,7 +114,7 @@ impl Show {
         let texts = match found.first.is_empty() {
             true => None,
             false => {
-                let again = Again::open(finished, &job, Need::Texts).await?;
+                let again = Reread::open(finished, &job, Need::Texts).await?;
                 let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
                 Some(Texts::read(finished, &again, ids).await?)
             }
@@ -128,7 +128,7 @@ impl Show {
         let Some(cluster) = show::cluster(finished, &of, self.top.get()).await? else {
             return Err(Error::job(format!("`{id}` is in no pair, and so in no cluster")));
         };
-        let again = Again::open(finished, &job, Need::Texts).await?;
+        let again = Reread::open(finished, &job, Need::Texts).await?;
         let representative = &cluster.representative;
         let ids = std::iter::once(representative).chain(&cluster.others);
         let texts = Texts::read(finished, &again, ids).await?;
@@ -191,5 +191,5 @@ async fn document(finished: &Finished, id: &str) -> Result<Id> {
     {
         return Ok(found);
     }
-    Err(unknown::unknown(finished, id).await?)
+    Err(not_found::not_found(finished, id).await?)
 }

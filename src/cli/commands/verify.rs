@@ -5,8 +5,8 @@ use crate::cli::support::work::Work;
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job;
-use crate::sink::manifest::Run as Manifest;
-use crate::sink::{Layout, check};
+use crate::output::manifest::Run as Manifest;
+use crate::output::{Layout, check};
 
 /// Bytes for operators, of which none runs.
 const MEMORY: u64 = 64 << 20;

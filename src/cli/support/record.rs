@@ -13,9 +13,9 @@ use crate::cli::support::errors::causes;
 use crate::engine::Progress;
 use crate::error::{Error, Result};
 use crate::lookup::rows;
+use crate::output::manifest::StepTime;
 use crate::pipeline::Outcome;
 use crate::report::metrics::{Measured, metrics};
-use crate::sink::manifest::StepTime;
 
 /// The most similar pairs of a run.
 pub(in crate::cli) type Pairs = Vec<arrow::array::RecordBatch>;

@@ -26,7 +26,7 @@ use crate::engine::interface::{BUCKET_SHARE, Engine};
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job;
-use crate::sink::manifest::File;
+use crate::output::manifest::File;
 use crate::source::file_scan;
 
 /// How often a running job is looked at, and a scheduler that is not there yet.

@@ -20,10 +20,10 @@
 mod connections;
 mod driver;
 pub mod executor;
+mod executor_registry;
 mod failure;
-mod finished;
+mod finished_jobs;
 pub mod member;
-mod replaced;
 mod rerun_guard;
 mod rest;
 pub mod scheduler;

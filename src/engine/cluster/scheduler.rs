@@ -16,8 +16,8 @@ use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use tokio::net::TcpListener;
 
-use super::finished::FinishedJobs;
-use super::replaced::Executors;
+use super::executor_registry::ExecutorRegistry;
+use super::finished_jobs::FinishedJobs;
 use super::settings::MESSAGE_BYTES;
 use super::{Codec, settings as configuration};
 use crate::engine::session;
@@ -68,7 +68,7 @@ pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Res
     });
     let serve = async {
         let jobs = InMemoryJobState::new(&config.scheduler_id, build, configure);
-        let executors = Arc::new(Executors::default());
+        let executors = Arc::new(ExecutorRegistry::default());
         let cluster = BallistaCluster::new(executors, Arc::new(FinishedJobs::new(jobs)));
         let scheduler = create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, config).await?;
         listening(address);

@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use super::rerun_guard;
 use crate::operator::Operator;
+use crate::output::names::Attempt;
+use crate::output::write::{Rows, Target, Write};
 use crate::plan::{Description, OperatorExec, only_input};
-use crate::sink::names::Attempt;
-use crate::sink::write::{Rows, Target, Write};
 use crate::source::{Chunk, NumberRows, ParseFiles, file_scan, pinned_scan};
 
 /// What a node of ours begins with. Ballista's own nodes are Protocol Buffers messages, which begin otherwise.
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::job::{Score, ScoreBy};
     use crate::operator::bucket_pairs::PairRule;
-    use crate::operator::dense::{DensePairs, Pass};
+    use crate::operator::dense_pairs::{DensePairs, Pass};
     use crate::operator::prefixes::Prefixes;
     use crate::operator::score::{Probe, Scoring};
     use crate::operator::token_counts::TokenCounts;

@@ -6,12 +6,12 @@ use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Error, Result};
-use crate::sink::Layout;
-use crate::sink::names::Attempt;
-use crate::sink::process::Process;
+use crate::output::Layout;
+use crate::output::names::Attempt;
+use crate::output::process::Process;
 
 /// The folder of claims, inside the output.
-pub(in crate::sink) const CLAIMS: &str = "_work/claims";
+pub(in crate::output) const CLAIMS: &str = "_work/claims";
 
 /// The content of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,7 +53,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
 }
 
 /// The attempt whose claim is at `path`.
-pub(in crate::sink) fn attempt_of(path: &Path) -> Option<Attempt> {
+pub(in crate::output) fn attempt_of(path: &Path) -> Option<Attempt> {
     Attempt::parse(path.filename()?.strip_suffix(".json")?)
 }
 

@@ -6,18 +6,18 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::outcome::OnExisting;
 use crate::error::Result;
-use crate::sink::Layout;
-use crate::sink::manifest::Run as Manifest;
+use crate::output::Layout;
+use crate::output::manifest::Run as Manifest;
 
 /// What was there.
-pub(super) struct Replaced {
+pub(super) struct PreviousResult {
     /// The bytes and version of `manifest.json`; none where there was none.
     there: Option<(Bytes, UpdateVersion)>,
     /// What they say; none where that cannot be read.
     manifest: Option<Manifest>,
 }
 
-impl Replaced {
+impl PreviousResult {
     /// What `output` holds now.
     ///
     /// # Errors

@@ -20,11 +20,11 @@ const LONG_AGO: u64 = 0;
 
 /// Ballista's memory of executors, in which an address has one executor.
 #[derive(Default)]
-pub(super) struct Executors {
+pub(super) struct ExecutorRegistry {
     executors: InMemoryClusterState,
 }
 
-impl Executors {
+impl ExecutorRegistry {
     /// Makes the last sign of life of those that had the address of `new` so old that they are lost.
     async fn give_up_predecessors(&self, new: &ExecutorMetadata) -> Result<()> {
         for old in self.executors.registered_executor_metadata().await {
@@ -44,7 +44,7 @@ impl Executors {
 }
 
 #[async_trait]
-impl ClusterState for Executors {
+impl ClusterState for ExecutorRegistry {
     async fn init(&self) -> Result<()> {
         self.executors.init().await
     }
@@ -67,7 +67,7 @@ impl ClusterState for Executors {
     }
 
     async fn save_executor_metadata(&self, metadata: ExecutorMetadata) -> Result<()> {
-        // Executors send this whenever they ask for tasks.
+        // ExecutorRegistry send this whenever they ask for tasks.
         if self.executors.get_executor_heartbeat(&metadata.id).is_none() {
             self.give_up_predecessors(&metadata).await?;
         }
@@ -113,7 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_starts_at_an_address_makes_the_one_before_it_lost() {
-        let executors = Executors::default();
+        let executors = ExecutorRegistry::default();
         let executor = |id: &str, port: u16| ExecutorMetadata {
             id: id.into(),
             host: "10.0.0.7".into(),

@@ -14,7 +14,7 @@ use crate::source::{self, Listed, Selection};
 use crate::stage;
 
 /// The source of a finished output, which is what it was when the output was made.
-pub struct Again<'a> {
+pub struct Reread<'a> {
     finished: &'a Finished,
     job: &'a Job,
     listed: Listed,
@@ -29,7 +29,7 @@ pub enum Need {
     Texts,
 }
 
-impl<'a> Again<'a> {
+impl<'a> Reread<'a> {
     /// Lists the source of `job`, which made `finished`, and makes sure that it has not changed.
     ///
     /// # Errors

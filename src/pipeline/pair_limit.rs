@@ -86,7 +86,7 @@ pub(super) fn estimated(steps: &Steps<'_>, count: u64, sample: u64) -> Estimate 
 }
 
 /// Ends a run whose copies alone are too many pairs.
-pub(super) async fn copies(steps: &Steps<'_>, job: &Job) -> Result<()> {
+pub(super) async fn check_copies(steps: &Steps<'_>, job: &Job) -> Result<()> {
     match with_copies(steps, job, 0).await? {
         Some(pairs) => Err(too_many(job, &format!("{pairs} pairs of identical documents"))),
         None => Ok(()),
@@ -95,7 +95,7 @@ pub(super) async fn copies(steps: &Steps<'_>, job: &Job) -> Result<()> {
 
 /// Ends a run that would find too many pairs among some documents, or among all where none are given: there are at most
 /// `at_most`. Where these are few enough, nothing is compared.
-pub(super) async fn pairs(sketches: &Sketches<'_>, of: Option<Population>, at_most: u64) -> Result<()> {
+pub(super) async fn check_pairs(sketches: &Sketches<'_>, of: Option<Population>, at_most: u64) -> Result<()> {
     let (steps, job) = (sketches.steps, sketches.job);
     if with_copies(steps, job, at_most).await?.is_none() {
         return Ok(());
@@ -117,7 +117,7 @@ pub(super) async fn pairs(sketches: &Sketches<'_>, of: Option<Population>, at_mo
 }
 
 /// Ends a run that has scored so many pairs that it would write too many.
-pub(super) async fn scored(steps: &Steps<'_>, job: &Job) -> Result<()> {
+pub(super) async fn check_scores(steps: &Steps<'_>, job: &Job) -> Result<()> {
     match with_copies(steps, job, steps.rows(WorkTable::Scores)).await? {
         Some(pairs) => Err(too_many(job, &format!("at least {pairs} pairs"))),
         None => Ok(()),

@@ -27,7 +27,7 @@ const SEGMENTS: usize = 16;
 const SPILL_BYTES: usize = 1 << 20;
 
 /// Sketches (home, doc, shingles, signature) and pairs (home, a, b) of a partition -> the pairs that `scorer` keeps.
-pub(super) fn score_at_home(
+pub(super) fn score_home(
     sketches: SendableRecordBatchStream,
     pairs: SendableRecordBatchStream,
     scorer: Scorer,
@@ -307,7 +307,7 @@ mod tests {
         let context = SessionContext::new_with_config_rt(SessionConfig::new(), runtime.build_arc().unwrap());
         let score = Score { threshold: 0.8, by: ScoreBy::Shingles, prefilter: false };
         let scorer = Scorer { score, bands: 1, rows: 1 };
-        let batches = score_at_home(sketches(), pairs(), scorer, context.task_ctx());
+        let batches = score_home(sketches(), pairs(), scorer, context.task_ctx());
         let batches: Vec<RecordBatch> = batches.try_collect().await?;
         assert_eq!(context.runtime_env().memory_pool.reserved(), 0);
         let mut rows = BTreeSet::new();

@@ -1,7 +1,7 @@
 //! Dense buckets: so many documents share one of their rarest shingles that the number of their pairs is of no use.
 //!
 //! In place of all pairs, a few documents of a dense bucket lead, and the others are compared with those alone. That is
-//! done in rounds, and the scores of a round decide who takes part in the next one: see [`crate::stage::dense`].
+//! done in rounds, and the scores of a round decide who takes part in the next one: see [`crate::stage::leaders`].
 
 use std::cmp::Reverse;
 use std::fmt;

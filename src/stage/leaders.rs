@@ -25,7 +25,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::components::joined_by_sorting;
 use super::scores::needed;
 use crate::error::Result;
-use crate::operator::dense::{DensePairs, OPEN, Pass, SETTLED, TRIED};
+use crate::operator::dense_pairs::{DensePairs, OPEN, Pass, SETTLED, TRIED};
 use crate::operator::{Operator, apply};
 
 /// What is known after some rounds: the scores of the leaders' pairs (a, b, ..) and the leaders (a) of each -> (settled_doc,

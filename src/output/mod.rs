@@ -1,4 +1,4 @@
-//! Where the tables go: the layout of an output, the writer node, the manifests.
+//! An output: its paths, its store, its manifests, and what reads, writes, claims and cleans it.
 //!
 //! ```text
 //! OUTPUT/manifest.json            written last, in one put: its readers see a whole result
@@ -14,12 +14,14 @@ pub mod attempt;
 pub mod check;
 pub mod claim;
 pub mod garbage;
-pub mod layout;
 mod local;
 pub mod manifest;
 pub mod names;
+mod paths;
 pub mod process;
+mod published;
 pub mod read;
+mod store;
 pub mod write;
 
-pub use layout::Layout;
+pub use paths::Layout;

@@ -1,10 +1,10 @@
 //! Dense groups: rounds in which documents are compared with leaders in place of each other, each a step of its own. What the
-//! rounds do, and what holds of their rows, is told in [`crate::stage::dense`].
+//! rounds do, and what holds of their rows, is told in [`crate::stage::leaders`].
 
 use datafusion::prelude::{DataFrame, col};
 
-use super::foretell::{self, Population};
 use super::numbers::rows_of;
+use super::pair_limit::{self, Population};
 use super::sketches::Sketches;
 use super::step::Step;
 use super::steps::Steps;
@@ -12,7 +12,7 @@ use super::tables::WorkTable;
 use super::verify::{BYTES_OF_PREFIX, verify};
 use crate::error::Result;
 use crate::job::{Job, Method};
-use crate::operator::dense::DensePairs;
+use crate::operator::dense_pairs::DensePairs;
 use crate::stage;
 use crate::stage::prefix::Join;
 
@@ -47,7 +47,7 @@ pub(super) async fn candidates(sketches: &Sketches<'_>, join: &Join, found: Work
     run(steps, Step::Prefixes, 0, frame).await?;
     let of_pass = |steps: &Steps<'_>, pairs| {
         let (prefixes, states) = (steps.table(WorkTable::Prefixes)?, states(steps)?);
-        stage::dense::pairs(prefixes, states, join.threshold(), limit, pairs)
+        stage::leaders::pairs(prefixes, states, join.threshold(), limit, pairs)
     };
     let bytes = steps.rows(WorkTable::Prefixes) * BYTES_OF_PREFIX;
     for round in 1..=ROUNDS {
@@ -73,7 +73,7 @@ pub(super) async fn candidates(sketches: &Sketches<'_>, join: &Join, found: Work
     let settled = settled(steps).await?;
     if let Some((settled, count)) = settled.filter(|&(_, count)| count > 1) {
         let keys = settled.select(vec![col("settled").alias("needed")])?;
-        foretell::estimate(sketches, Population { keys, count }, SAMPLE).await?;
+        pair_limit::estimate(sketches, Population { keys, count }, SAMPLE).await?;
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ pub(super) struct Summary {
     /// Documents that are settled.
     pub(super) documents: u64,
     /// Similar pairs among them that are not written.
-    pub(super) left_out: foretell::Estimate,
+    pub(super) left_out: pair_limit::Estimate,
 }
 
 /// What the rounds and the scores of a run tell of its dense groups; none where there are none.
@@ -91,8 +91,8 @@ pub(super) async fn summary(steps: &Steps<'_>) -> Result<Option<Summary>> {
     let Some((settled, documents)) = settled(steps).await?.filter(|&(_, count)| count > 0) else {
         return Ok(None);
     };
-    let written = rows_of(stage::dense::scored(steps.table(WorkTable::Scores)?, settled)?).await?;
-    let mut left_out = foretell::estimated(steps, documents, SAMPLE);
+    let written = rows_of(stage::leaders::scored(steps.table(WorkTable::Scores)?, settled)?).await?;
+    let mut left_out = pair_limit::estimated(steps, documents, SAMPLE);
     left_out.pairs = left_out.pairs.saturating_sub(written);
     Ok(Some(Summary { documents, left_out }))
 }
@@ -107,13 +107,13 @@ fn states(steps: &Steps<'_>) -> Result<Option<DataFrame>> {
     let rounds = rounds(steps).map(|round| {
         Ok((steps.table(WorkTable::Followers(round))?, steps.table(WorkTable::Leaders(round))?))
     });
-    stage::dense::states(rounds.collect::<Result<_>>()?)
+    stage::leaders::states(rounds.collect::<Result<_>>()?)
 }
 
 /// The documents that are settled, and how many they are; none where there was no round.
 async fn settled(steps: &Steps<'_>) -> Result<Option<(DataFrame, u64)>> {
     let Some(states) = states(steps)? else { return Ok(None) };
-    let settled = stage::dense::settled(states)?;
+    let settled = stage::leaders::settled(states)?;
     let count = rows_of(settled.clone()).await?;
     Ok(Some((settled, count)))
 }

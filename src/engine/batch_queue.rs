@@ -1,4 +1,4 @@
-//! The node that deals batches to several threads as they are.
+//! The node that gives batches to several threads as they are: a queue from which each thread takes the next batch.
 //!
 //! The engine's own node for it gathers rows into batches of a fixed number on the way. A thousand rows may be long ones:
 //! the memory that they take would follow the input, not the budget.
@@ -19,15 +19,15 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
-/// `plan` with our node in place of the engine's where that deals batches out in turn. Of the partitions that it reads, at most
+/// `plan` with our node in place of the engine's where that gives batches to threads in turn. Of the partitions that it reads, at most
 /// `tasks` are open at once.
-pub(super) fn deal(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
+pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
         match engines.partitioning() {
             Partitioning::RoundRobinBatch(partitions) if !engines.preserve_order() => {
-                let deal = Deal { partitions: *partitions, tasks };
-                Ok(Transformed::yes(OperatorExec::plan(deal, vec![Arc::clone(engines.input())])?))
+                let queue = BatchQueue { partitions: *partitions, tasks };
+                Ok(Transformed::yes(OperatorExec::plan(queue, vec![Arc::clone(engines.input())])?))
             }
             _ => Ok(Transformed::no(node)),
         }
@@ -37,7 +37,7 @@ pub(super) fn deal(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn
 
 /// Gives each batch of any input partition to whichever output partition asks first.
 #[derive(Debug, Clone)]
-struct Deal {
+struct BatchQueue {
     /// Output partitions.
     partitions: usize,
     /// Input partitions that are open at once, at most.
@@ -46,30 +46,30 @@ struct Deal {
 
 /// What the output partitions share.
 #[derive(Debug, Default)]
-pub struct DealState {
-    batches: Option<Arc<Dealt>>,
+pub struct QueueState {
+    batches: Option<Arc<Queue>>,
     /// Output partitions that were asked for.
     asked: usize,
 }
 
 /// The batches of all input partitions. Dropped, it ends their reading.
 #[derive(Debug)]
-struct Dealt {
+struct Queue {
     batches: tokio::sync::Mutex<Receiver<Result<RecordBatch>>>,
     _reader: SpawnedTask<()>,
 }
 
-impl fmt::Display for Deal {
+impl fmt::Display for BatchQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "partitions={}", self.partitions)
     }
 }
 
-impl Description for Deal {
-    const NAME: &'static str = "DealExec";
+impl Description for BatchQueue {
+    const NAME: &'static str = "BatchQueueExec";
     const COUNTS_ROWS: bool = false;
 
-    type Shared = Mutex<DealState>;
+    type Shared = Mutex<QueueState>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let input = only_input(Self::NAME, inputs)?;
@@ -79,25 +79,25 @@ impl Description for Deal {
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
         let mut state = task.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if state.asked == self.partitions {
-            return internal_err!("batches were dealt to all partitions already");
+            return internal_err!("all partitions of the batch queue were started already");
         }
-        let dealt = match state.batches.take() {
-            Some(dealt) => dealt,
+        let queue = match state.batches.take() {
+            Some(queue) => queue,
             None => Arc::new(self.read(only_input(Self::NAME, task.inputs)?, &task.context)),
         };
         state.asked += 1;
         // The last one to ask takes the node's own share: the reading ends with the streams.
-        state.batches = (state.asked < self.partitions).then(|| Arc::clone(&dealt));
-        let batches = stream::unfold(dealt, |dealt| async move {
-            let next = dealt.batches.lock().await.recv().await?;
-            Some((next, dealt))
+        state.batches = (state.asked < self.partitions).then(|| Arc::clone(&queue));
+        let batches = stream::unfold(queue, |queue| async move {
+            let next = queue.batches.lock().await.recv().await?;
+            Some((next, queue))
         });
         Ok(batches.boxed())
     }
 }
 
-impl Deal {
-    fn read(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Dealt {
+impl BatchQueue {
+    fn read(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Queue {
         // One batch for whoever asks next; the others wait where they are made.
         let (sender, receiver) = channel(1);
         let partitions = stream::iter(0..input.output_partitioning().partition_count());
@@ -113,7 +113,7 @@ impl Deal {
         };
         // A partition that is open holds what its reader has fetched: a row group of Parquet, for instance.
         let reader = SpawnedTask::spawn(partitions.for_each_concurrent(self.tasks.max(1), read));
-        Dealt { batches: tokio::sync::Mutex::new(receiver), _reader: reader }
+        Queue { batches: tokio::sync::Mutex::new(receiver), _reader: reader }
     }
 }
 
@@ -159,11 +159,11 @@ mod tests {
         let partitions: Vec<Vec<_>> = vec![(0..50).map(batch).collect(), (50..60).map(batch).collect()];
         let input = MemorySourceConfig::try_new_exec(&partitions, Arc::clone(&schema), None).unwrap();
         let engines = RepartitionExec::try_new(input, Partitioning::RoundRobinBatch(3)).unwrap();
-        let plan = deal(Arc::new(engines), 2).unwrap();
-        assert_eq!(plan.name(), "DealExec");
-        let dealt = collect_partitioned(plan, Arc::default()).await.unwrap();
-        assert_eq!(dealt.len(), 3);
-        let batches: Vec<RecordBatch> = dealt.into_iter().flatten().collect();
+        let plan = share_batches(Arc::new(engines), 2).unwrap();
+        assert_eq!(plan.name(), "BatchQueueExec");
+        let taken = collect_partitioned(plan, Arc::default()).await.unwrap();
+        assert_eq!(taken.len(), 3);
+        let batches: Vec<RecordBatch> = taken.into_iter().flatten().collect();
         assert!(batches.iter().all(|batch| batch.num_rows() == 2), "a batch was joined to another");
         let mut found: Vec<u64> =
             batches.iter().flat_map(|b| b.column(0).as_primitive::<UInt64Type>().values().to_vec()).collect();
@@ -214,9 +214,10 @@ mod tests {
         let partitions = (0..12).map(|_| partition()).collect();
         let input =
             StreamingTableExec::try_new(Arc::clone(&schema), partitions, None, [], false, None).unwrap();
-        let plan = OperatorExec::plan(Deal { partitions: 20, tasks: 3 }, vec![Arc::new(input)]).unwrap();
-        let dealt = collect_partitioned(plan, Arc::default()).await;
-        assert_eq!(dealt.unwrap().iter().flatten().count(), 36);
+        let plan =
+            OperatorExec::plan(BatchQueue { partitions: 20, tasks: 3 }, vec![Arc::new(input)]).unwrap();
+        let taken = collect_partitioned(plan, Arc::default()).await;
+        assert_eq!(taken.unwrap().iter().flatten().count(), 36);
         assert_eq!((most.load(Ordering::SeqCst), open.load(Ordering::SeqCst)), (3, 0));
     }
 
@@ -238,7 +239,7 @@ mod tests {
         let numbers = Arc::new(UInt64Array::from(vec![7]));
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).unwrap();
         let input = MemorySourceConfig::try_new_exec(&[vec![batch; 20]], schema, None).unwrap();
-        let plan = OperatorExec::plan(Deal { partitions: 2, tasks: 1 }, vec![input]).unwrap();
+        let plan = OperatorExec::plan(BatchQueue { partitions: 2, tasks: 1 }, vec![input]).unwrap();
         let first: Vec<_> = plan.execute(0, Arc::default()).unwrap().collect().await;
         let second: Vec<_> = plan.execute(1, Arc::default()).unwrap().collect().await;
         assert_eq!((first.len(), second.len()), (20, 0));

@@ -21,7 +21,7 @@ const MIN_PART: usize = 3;
 ///
 /// # Errors
 /// When the tables cannot be read.
-pub async fn unknown(finished: &Finished, id: &str) -> Result<Error> {
+pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
     let rejects = finished.table(Table::Rejects).await?;
     let rejects = match finished.id(id) {
         Some(id) => rejects.filter(col("id").eq(id.literal()))?,

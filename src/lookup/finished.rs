@@ -10,9 +10,9 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use super::id::Id;
 use crate::error::{Error, Result};
 use crate::job::Job;
+use crate::output::manifest::Run;
+use crate::output::{Layout, check, read};
 use crate::schema::{IdType, Table, contract};
-use crate::sink::manifest::Run;
-use crate::sink::{Layout, check, read};
 
 /// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`,
 /// and `dictionary` where there is one.

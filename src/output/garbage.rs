@@ -11,10 +11,10 @@ use std::path::PathBuf;
 use object_store::path::Path;
 
 use super::attempt::Record;
-use super::layout::WORK;
 use super::local;
 use super::manifest::FinishedStep;
 use super::names::{Attempt, whole_name};
+use super::paths::WORK;
 use super::{Layout, attempt, claim};
 use crate::error::{Context, Result};
 use crate::schema::Table;

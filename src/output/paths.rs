@@ -1,0 +1,130 @@
+//! The layout of an output: which path holds what, on any object store. What is done with the objects is in [`super::store`].
+
+use std::path::{Path as FsPath, PathBuf};
+use std::sync::Arc;
+
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::prelude::SessionContext;
+use object_store::ObjectStore;
+use object_store::path::Path;
+use url::Url;
+
+use crate::address;
+use crate::error::{Context, Error, Result};
+use crate::local_path;
+use crate::schema::Table;
+
+/// The folder of what only a run itself reads.
+pub(super) const WORK: &str = "_work";
+
+/// The manifest of a finished run.
+pub(super) const MANIFEST: &str = "manifest.json";
+
+/// An output: a folder or URL prefix.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    store: Arc<dyn ObjectStore>,
+    store_url: ObjectStoreUrl,
+    root: Path,
+    /// The output as the user named it.
+    shown: String,
+    /// The folder, where the output is on this machine.
+    folder: Option<PathBuf>,
+}
+
+impl Layout {
+    /// The output at `url`: a path, or a URL whose store the session knows.
+    ///
+    /// # Errors
+    /// When the URL cannot be read or its store is unknown.
+    pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
+        address::check(url).map_err(|said| Error::job(format!("the URL of an output {said}")))?;
+        let (parsed, folder) = match address::scheme(url) {
+            Some((scheme, _)) if !scheme.eq_ignore_ascii_case("file") => (address::url(url)?, None),
+            Some(_) => {
+                let parsed = address::url(url)?;
+                let folder =
+                    parsed.to_file_path().map_err(|()| Error::job(format!("{url} is no local path")))?;
+                (parsed, Some(local_path::absolute(folder)?))
+            }
+            None => {
+                let folder =
+                    local_path::absolute(url).context(|| format!("cannot use {url} as an output"))?;
+                let parsed = Url::from_directory_path(&folder)
+                    .map_err(|()| Error::job(format!("{url} is no path")))?;
+                (parsed, Some(folder))
+            }
+        };
+        let root = match &folder {
+            Some(folder) => Path::from_absolute_path(folder).map_err(object_store::Error::from)?,
+            None => Path::from_url_path(parsed.path()).map_err(object_store::Error::from)?,
+        };
+        let store_url = ObjectStoreUrl::parse(&parsed[..url::Position::BeforePath])?;
+        let store = session
+            .runtime_env()
+            .object_store(&store_url)
+            .context(|| format!("cannot use {url} as an output"))?;
+        Ok(Self { store, store_url, root, shown: url.to_owned(), folder })
+    }
+
+    /// The output as the user named it.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The store's URL, by which plans find it in a session.
+    pub fn store_url(&self) -> &ObjectStoreUrl {
+        &self.store_url
+    }
+
+    /// The store that the output is in.
+    pub(super) fn store(&self) -> &Arc<dyn ObjectStore> {
+        &self.store
+    }
+
+    /// The path that all others start with.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder, where the output is on this machine.
+    pub fn folder(&self) -> Option<&FsPath> {
+        self.folder.as_deref()
+    }
+
+    /// The path of an entry inside the output.
+    pub fn path(&self, inside: &str) -> Path {
+        inside.split('/').fold(self.root.clone(), |path, part| path.join(part))
+    }
+
+    /// The path inside the output of an object of its store; none for objects elsewhere.
+    pub(super) fn inside(&self, path: &Path) -> Option<String> {
+        let parts = path.prefix_match(&self.root)?;
+        Some(parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"))
+    }
+
+    /// The folder of a table, inside the output.
+    pub fn table(table: &str) -> String {
+        match Table::named(table) {
+            Some(_) => table.to_owned(),
+            None => format!("{WORK}/{table}"),
+        }
+    }
+
+    /// The manifest of a step, inside the output. `key` tells the steps of one run from those of others.
+    pub fn step(step: &str, key: &str) -> String {
+        format!("{WORK}/{step}.{key}.json")
+    }
+
+    /// The URL of a file of the output.
+    ///
+    /// # Errors
+    /// When store and path do not make a URL.
+    pub fn url(&self, inside: &str) -> Result<Url> {
+        let path = self.path(inside);
+        // What a URL would read otherwise; the rest is encoded as it is parsed.
+        let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
+        Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
+            .map_err(|e| Error::bug(format!("{path} makes no URL")).because(e))
+    }
+}

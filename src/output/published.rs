@@ -1,0 +1,76 @@
+//! What an output has published: the manifest of its run and those of its steps.
+
+use bytes::Bytes;
+use futures::TryStreamExt;
+use object_store::{ObjectStore, UpdateVersion};
+
+use super::manifest::{File, Run};
+use super::paths::{Layout, MANIFEST, WORK};
+use crate::error::{Context, Result};
+use crate::job::FORMAT_VERSION;
+use crate::schema::Table;
+
+impl Layout {
+    /// Whether anything lies in the folders of ours, or a manifest.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn exists(&self) -> Result<bool> {
+        let folders = Table::ALL.map(Table::name).into_iter().chain([WORK]);
+        if let Some(root) = self.folder() {
+            return Ok(folders.chain([MANIFEST]).any(|name| root.join(name).exists()));
+        }
+        for folder in folders {
+            if self.store().list(Some(&self.path(folder))).try_next().await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(self.manifest_bytes().await?.is_some())
+    }
+
+    /// The bytes of `manifest.json`, and what the store calls this version of it; none where there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
+        self.read_bytes(MANIFEST).await
+    }
+
+    /// Reads the manifest of a finished run, whose rows this program may or may not be able to read: see
+    /// [`Run::check_format`]. None where there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer, or it is no manifest, or that of a newer program.
+    pub async fn manifest(&self) -> Result<Option<Run>> {
+        let manifest = self.read::<Run>(MANIFEST).await?;
+        // What an older program wrote is known; what a newer one means by its names is not.
+        if let Some(newer) = manifest.as_ref().filter(|run| run.format_version > u64::from(FORMAT_VERSION)) {
+            newer.check_format(self.shown())?;
+        }
+        Ok(manifest)
+    }
+
+    /// The names of the steps whose manifests bear `key`, sorted.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn steps(&self, key: &str) -> Result<Vec<String>> {
+        let listed = self.store().list_with_delimiter(Some(&self.path(WORK))).await;
+        let listed = listed.context(|| format!("cannot list {}/{WORK}", self.shown()))?;
+        let ending = format!(".{key}.json");
+        let names = listed.objects.iter().filter_map(|object| object.location.filename());
+        let mut steps: Vec<String> =
+            names.filter_map(|name| name.strip_suffix(&ending)).map(str::to_owned).collect();
+        steps.sort_unstable();
+        Ok(steps)
+    }
+
+    /// Removes a step: its manifest first, so that nobody takes over what is half removed, then its `files`.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn remove_step(&self, step: &str, key: &str, files: &[File]) -> Result<()> {
+        self.discard(&Self::step(step, key)).await?;
+        self.remove(files.iter().map(|file| self.path(&file.path)).collect()).await
+    }
+}

@@ -1,0 +1,156 @@
+//! The objects of an output: read, put, listed and removed, on this machine or in any object store.
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, UpdateVersion};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::local;
+use super::paths::{Layout, MANIFEST, WORK};
+use crate::error::{Context, Error, Result};
+
+impl Layout {
+    /// Reads a file of the output whole; none where there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(super) async fn read_bytes(&self, inside: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
+        let got = match self.store().get(&self.path(inside)).await {
+            Ok(got) => got,
+            Err(object_store::Error::NotFound { .. }) => return Ok(None),
+            Err(e) => return Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
+        };
+        let version = UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
+        match got.bytes().await {
+            Ok(bytes) => Ok(Some((bytes, version))),
+            // On a disk the file is opened when it is asked for, and may be gone when it is read.
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
+        }
+    }
+
+    /// Reads a JSON file of the output; none where there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer or the file is not what it should be.
+    pub async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
+        let Some((bytes, _)) = self.read_bytes(inside).await? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|e| {
+            Error::input(format!(
+                "{}/{inside} is not a manifest of this version; run again with --overwrite",
+                self.shown()
+            ))
+            .because(e)
+        })
+    }
+
+    /// Writes a JSON file of the output at once, unless another is there: whether it is there as given. The manifest of a
+    /// run is on the disk then, where that is this machine's; what lies under `_work` may be lost in a power cut.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
+        let (path, json) = (self.path(inside), json(value)?);
+        let written = match self.folder() {
+            Some(folder) if inside == MANIFEST => local::create(folder, inside, &json).await,
+            _ => self.store().put_opts(&path, json.clone().into(), PutMode::Create.into()).await.map(|_| ()),
+        };
+        let there = match written {
+            Ok(()) => return Ok(true),
+            // A put whose answer was lost is sent again, and then meets itself.
+            Err(object_store::Error::AlreadyExists { .. }) => match self.store().get(&path).await {
+                Ok(got) => got.bytes().await,
+                Err(object_store::Error::NotFound { .. }) => return Ok(false),
+                Err(e) => Err(e),
+            },
+            Err(e) => Err(e),
+        };
+        Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == json)
+    }
+
+    /// Writes a JSON file of the output at once in place of `found`: whether it is there as given. Readers see the one or
+    /// the other. Where the store can tell that it is no longer `found` that is there, it stays.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn replace<T: Serialize>(
+        &self,
+        inside: &str,
+        value: &T,
+        found: &Bytes,
+        version: &UpdateVersion,
+    ) -> Result<bool> {
+        let (path, json) = (self.path(inside), json(value)?);
+        let there = || async { Ok::<_, Error>(self.read_bytes(inside).await?.map(|(bytes, _)| bytes)) };
+        let now = there().await?;
+        if now.as_ref() != Some(found) {
+            return Ok(now == Some(json));
+        }
+        let written = match self.folder() {
+            Some(folder) => local::replace(folder, inside, &json).await,
+            None => {
+                let put = |mode| self.store().put_opts(&path, json.clone().into(), mode);
+                match put(PutMode::Update(version.clone()).into()).await {
+                    // A server that has no such condition.
+                    Err(
+                        object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. },
+                    ) => put(PutMode::Overwrite.into()).await.map(|_| ()),
+                    put => put.map(|_| ()),
+                }
+            }
+        };
+        match written {
+            Ok(()) => Ok(true),
+            Err(object_store::Error::Precondition { .. } | object_store::Error::NotFound { .. }) => {
+                Ok(there().await? == Some(json))
+            }
+            Err(e) => Err(e).context(|| format!("cannot write {}/{inside}", self.shown())),
+        }
+    }
+
+    /// Removes a JSON file that this program wrote and that says nothing true any more.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn discard(&self, inside: &str) -> Result<()> {
+        self.remove(vec![self.path(inside)]).await
+    }
+
+    /// The objects under a folder of the output, sorted by path.
+    pub(super) async fn list(&self, folder: &str) -> Result<Vec<ObjectMeta>> {
+        let listed = self.store().list(Some(&self.path(folder))).try_collect::<Vec<ObjectMeta>>().await;
+        let mut listed = listed.context(|| format!("cannot list {}/{folder}", self.shown()))?;
+        listed.sort_by(|a, b| a.location.cmp(&b.location));
+        Ok(listed)
+    }
+
+    /// Removes objects. One that is gone already is no error.
+    pub(super) async fn remove(&self, paths: Vec<Path>) -> Result<()> {
+        let removed = self.store().delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
+        let mut removed = std::pin::pin!(removed);
+        while let Some(result) = removed.next().await {
+            match result {
+                Ok(_) | Err(object_store::Error::NotFound { .. }) => {}
+                Err(e) => return Err(e).context(|| format!("cannot remove files of {}", self.shown())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the empty folders under `_work`, and itself where it is empty: object stores have no folders, so only a
+    /// local one keeps them.
+    pub(super) fn remove_empty_work(&self) {
+        if let Some(folder) = self.folder() {
+            local::remove_empty(&folder.join(WORK));
+        }
+    }
+}
+
+fn json<T: Serialize>(value: &T) -> Result<Bytes> {
+    let mut json = serde_json::to_vec_pretty(value)
+        .map_err(|e| Error::bug("a manifest cannot be written").because(e))?;
+    json.push(b'\n');
+    Ok(Bytes::from(json))
+}
