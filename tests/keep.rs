@@ -243,9 +243,10 @@ fn with_runtime<T>(ask: impl AsyncFnOnce(SessionContext) -> T) -> T {
 
 // ---- where there are too many to name -------------------------------------------------------------------------------
 
-/// Without positions, texts are found by their keys: the same sketches.
+/// Where there are too many positions to name them to the readers, all texts are read and met with the positions: the same
+/// sketches.
 #[tokio::test]
-async fn sketches_by_key_are_those_by_position() {
+async fn sketches_of_a_join_are_those_of_a_selection() {
     let folder = tempdir().unwrap();
     let input = folder.path().join("in.parquet");
     write_parquet(&input, &corpus(25, 90, 30), 20);
@@ -259,9 +260,9 @@ async fn sketches_by_key_are_those_by_position() {
         .clone()
         .filter((col("doc") % datafusion::prelude::lit(3_u64)).eq(datafusion::prelude::lit(0_u64)));
     let needed = needed.unwrap().select(vec![col("doc").alias("needed")]).unwrap().cache().await.unwrap();
-    let by_key = resemblance::stage::sketches::only(documents, needed.clone()).unwrap();
-
-    let positions = resemblance::stage::sketches::positions(known, needed).unwrap().collect().await.unwrap();
+    let positions = resemblance::stage::sketches::positions(known, needed).unwrap();
+    let joined = resemblance::stage::sketches::at(documents, positions.clone()).unwrap();
+    let positions = positions.collect().await.unwrap();
     let mut wanted = Selection::default();
     for batch in &positions {
         let sources = cast(batch.column(0), &DataType::Utf8).unwrap();
@@ -271,9 +272,9 @@ async fn sketches_by_key_are_those_by_position() {
         }
     }
     let read = source::open_wanted(&context, &job.source, &listed, wanted).await.unwrap();
-    let by_position = resemblance::stage::documents::documents(read.frame).unwrap();
+    let selected = resemblance::stage::documents::documents(read.frame).unwrap();
     let mut found = Vec::new();
-    for documents in [by_key, by_position] {
+    for documents in [joined, selected] {
         let sketches = resemblance::stage::sketches::sketches(documents, &job).unwrap();
         let sorted = sketches.sort(vec![col("doc").sort(true, false)]).unwrap().collect().await.unwrap();
         let schema = sorted[0].schema();

@@ -119,22 +119,21 @@ fn text_id(id: &str) -> Id {
 async fn ask(finished: &Finished, sketch: &Sketch, own: Option<&str>, by: By, top: usize) -> Neighbors {
     let job = finished.job().unwrap();
     let own = own.map(text_id);
-    let again = again(finished, &job).await;
+    let again = again(finished).await;
     let top = NonZeroUsize::new(top).unwrap();
     neighbors(finished, again.as_ref(), sketch, own.as_ref(), &job.lsh, by, top).await.unwrap()
 }
 
 /// The source, where the output does not keep the shingles.
-async fn again<'a>(finished: &'a Finished, job: &'a Job) -> Option<Reread<'a>> {
+async fn again(finished: &Finished) -> Option<Reread<'_>> {
     match finished.keeps_shingles().unwrap() {
         true => None,
-        false => Some(Reread::open(finished, job, Need::Shingles).await.unwrap()),
+        false => Some(Reread::open(finished, Need::Shingles).await.unwrap()),
     }
 }
 
 async fn stored(finished: &Finished, id: &str) -> Option<Sketch> {
-    let job = finished.job().unwrap();
-    of_document(finished, &text_id(id), again(finished, &job).await.as_ref()).await.unwrap()
+    of_document(finished, &text_id(id), again(finished).await.as_ref()).await.unwrap()
 }
 
 /// Every tenth of the documents, held against the ranking by plain loops, whole and cut short.

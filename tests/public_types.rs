@@ -364,7 +364,8 @@ fn columns_of_the_source_are_carried_into_documents() {
         let output = folder.path().join(to);
         run(&job(&source, &output, &[&set, more])).unwrap();
         let rows = table(&output, "documents");
-        let own = ["id", "source", "position", "doc", "shingle_count", "signature"];
+        let own =
+            ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
         let found: Vec<_> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(found, [&own[..], &names].concat(), "{to}");
         let positions = int64s(&rows, "position");
@@ -472,11 +473,11 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     resemblance().args(["run", job]).assert().success();
     let path = out.join("manifest.json");
     let whole: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(whole["format_version"], 3);
+    assert_eq!(whole["format_version"], 4);
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
     let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];
-    for format in [1, 2, 4] {
+    for format in [1, 3, 5] {
         let mut told = whole.clone();
         told["format_version"] = format.into();
         told["resemblance"] = "0.0.7".into();
@@ -486,7 +487,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in reading {
             resemblance().args(arguments).assert().code(3).stderr(
                 predicate::str::contains(format!("tables of format {format}, which resemblance 0.0.7 wrote"))
-                    .and(predicate::str::contains("format 3"))
+                    .and(predicate::str::contains("format 4"))
                     .and(predicate::str::contains("--overwrite")),
             );
         }
@@ -494,7 +495,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in others {
             let asked = resemblance().args(arguments).assert();
             match format {
-                4 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 4"))),
+                5 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 5"))),
                 _ => drop(asked.success()),
             }
         }

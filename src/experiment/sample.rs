@@ -13,7 +13,7 @@ use datafusion::prelude::{DataFrame, SessionContext, cast, col};
 
 use super::timing::{self, Step};
 use crate::error::{Error, Result};
-use crate::job::{DuplicateIds, Job};
+use crate::job::{DuplicateIds, Job, Measure};
 use crate::{source, stage};
 
 /// Rows of a batch, so that no batch of long texts grows large on its way.
@@ -33,6 +33,11 @@ impl Sample {
     /// When the source cannot be read, has no document that can be compared, or the sample has an id twice and the job
     /// does not allow it.
     pub(super) async fn take(session: &SessionContext, job: &Job, most: usize) -> Result<Self> {
+        if job.score.measure != Measure::Jaccard {
+            return Err(Error::job(
+                "`score.measure` is \"containment\", and this command compares Jaccard similarities: leave the key out",
+            ));
+        }
         let read = source::open(session, &job.source).await?.frame;
         let documents = stage::documents::documents(read)?.filter(col("reason").is_null())?.select(vec![
             cast(col("source"), DataType::Utf8).alias("source"),

@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
 use super::{
-    BucketHash, DuplicateIds, Expand, Format, Keep, Method, OnError, References, ScoreBy, ShingleHash, Short,
-    Unit, Words,
+    BucketHash, DuplicateIds, Expand, Keep, Measure, Method, OnError, References, ScoreBy, ShingleHash,
+    Short, Unit, Words,
 };
 use crate::error::Result;
 
@@ -34,12 +34,10 @@ pub struct File {
     pub name: Option<String>,
     /// `[source]`: where the documents are. Required.
     pub source: Source,
-    /// `[shingle]`: how a text becomes a set of shingles.
-    #[serde(default)]
-    pub shingle: Shingle,
-    /// `[minhash]`: how a set of shingles becomes a signature.
-    #[serde(default)]
-    pub minhash: Minhash,
+    /// `[shingle]`: how a text becomes a set of shingles. The source format `output` brings its own.
+    pub shingle: Option<Shingle>,
+    /// `[minhash]`: how a set of shingles becomes a signature. The source format `output` brings its own.
+    pub minhash: Option<Minhash>,
     /// `[lsh]`: how a signature becomes buckets.
     #[serde(default)]
     pub lsh: Lsh,
@@ -60,9 +58,10 @@ pub struct File {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// `reuters`, `csv`, `parquet`, `jsonl` or `text`. Required.
+    /// `reuters`, `csv`, `parquet`, `jsonl` or `text`, or `output`: the documents are those of a finished output, whose
+    /// sketches are used again. Required.
     pub format: Format,
-    /// File, folder, glob or URL, or a list of them. Required.
+    /// File, folder, glob or URL, or a list of them; of the format `output` one folder or URL prefix. Required.
     pub url: Names,
     /// Column, or list of columns, that identifies a document; or one of the words `"row_number"` and `"path"`. A
     /// column that bears one of those names is written as a list: `["path"]`.
@@ -101,6 +100,38 @@ pub struct Source {
     /// CSV: the character around fields that hold delimiters, quotes or newlines.
     #[serde(default = "Source::quote")]
     pub quote: String,
+}
+
+/// What a source can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// See [`Format::Reuters`](super::Format::Reuters).
+    Reuters,
+    /// See [`Format::Csv`](super::Format::Csv).
+    Csv,
+    /// See [`Format::Parquet`](super::Format::Parquet).
+    Parquet,
+    /// See [`Format::Jsonl`](super::Format::Jsonl).
+    Jsonl,
+    /// See [`Format::Text`](super::Format::Text).
+    Text,
+    /// A finished output, whose sketches are used again: see [`Job::reuse`](super::Job::reuse).
+    Output,
+}
+
+impl Format {
+    /// The format of the files that are read; none where an output takes their place.
+    pub fn of_files(self) -> Option<super::Format> {
+        match self {
+            Format::Reuters => Some(super::Format::Reuters),
+            Format::Csv => Some(super::Format::Csv),
+            Format::Parquet => Some(super::Format::Parquet),
+            Format::Jsonl => Some(super::Format::Jsonl),
+            Format::Text => Some(super::Format::Text),
+            Format::Output => None,
+        }
+    }
 }
 
 // The section has required keys, so it has no default of its own; these are the defaults of its other keys.
@@ -303,6 +334,9 @@ impl Default for Candidates {
 pub struct Score {
     /// The least similarity of a pair, in (0, 1].
     pub threshold: f64,
+    /// How two shingle sets are measured: `jaccard` (shared shingles over all shingles of both) or `containment` (shared shingles
+    /// over those of the smaller set), which needs a method that finds all pairs: `prefix` or `all`.
+    pub measure: Measure,
     /// Which similarity the threshold is for: `shingles` (exact) or `signature` (estimate).
     pub by: ScoreBy,
     /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
@@ -311,7 +345,7 @@ pub struct Score {
 
 impl Default for Score {
     fn default() -> Self {
-        Self { threshold: 0.8, by: ScoreBy::Shingles, prefilter: false }
+        Self { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false }
     }
 }
 

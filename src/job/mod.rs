@@ -7,6 +7,7 @@ pub mod choose;
 mod coefficients;
 pub mod curve;
 mod document;
+mod draft;
 mod encoding;
 pub mod file;
 mod fingerprint;
@@ -22,6 +23,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 pub use self::coefficients::Coefficients;
+pub use self::draft::Draft;
 pub use self::encoding::{Encoding, Label};
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
 pub use self::prime::{is_prime, next_prime};
@@ -36,6 +38,10 @@ pub struct Job {
     pub name: String,
     /// Where the documents are.
     pub source: Source,
+    /// The finished output whose sketches are used again: its job read `source`, cut and hashed as this one says. None where
+    /// the texts are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reuse: Option<String>,
     /// How a text becomes a set of shingles.
     pub shingle: Shingle,
     /// How a set of shingles becomes a signature.
@@ -401,10 +407,43 @@ pub enum Method {
 pub struct Score {
     /// The least similarity of a pair, in (0, 1].
     pub threshold: f64,
+    /// Whether it is a Jaccard similarity or a containment.
+    #[serde(default)]
+    pub measure: Measure,
     /// Which similarity the threshold is for.
     pub by: ScoreBy,
     /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
     pub prefilter: bool,
+}
+
+/// How two shingle sets are measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// By what they share of all shingles of both: the Jaccard similarity.
+    #[default]
+    Jaccard,
+    /// By the share of the smaller set that the larger one holds: 1 for a passage beside the document that it is from.
+    Containment,
+}
+
+impl Measure {
+    /// What is measured, as a sentence names it.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Measure::Jaccard => "similarity",
+            Measure::Containment => "containment",
+        }
+    }
+}
+
+impl std::fmt::Display for Measure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Measure::Jaccard => "jaccard",
+            Measure::Containment => "containment",
+        })
+    }
 }
 
 /// Which similarity the threshold is for.

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use super::document::Document;
 use super::file::{self, Choose, File, Names};
 use super::{
-    Candidates, Choice, Cluster, Coefficients, Csv, Encoding, Engine, Family, Format, Id, Job, Lsh, Method,
-    Minhash, Modulus, Normalize, Output, Score, ScoreBy, Shingle, ShingleHash, Short, Source, Unit, choose,
-    coefficients, is_prime, parse_size,
+    Candidates, Choice, Cluster, Coefficients, Csv, Encoding, Engine, Family, Format, Id, Job, Lsh, Measure,
+    Method, Minhash, Modulus, Normalize, Output, Score, ScoreBy, Shingle, ShingleHash, Short, Source, Unit,
+    choose, coefficients, is_prime, parse_size,
 };
 use crate::address;
 use crate::error::{Error, Result};
@@ -23,22 +22,14 @@ const MAX_SECONDS: u64 = 365 * 24 * 3600;
 
 impl Job {
     /// Reads the job file at `path`, puts `sets` (each `KEY=VALUE`) over it and resolves it. Reads no data but the small
-    /// files that the job names for its settings, such as a list of stop words.
+    /// files that the job names for its settings, such as a list of stop words. A job over a finished output is none for this:
+    /// see [`Draft`](super::Draft).
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed
     /// there.
     pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Job> {
-        let path = path.as_ref();
-        let shown = path.display().to_string();
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;
-        let document = Document::parse(&text, &shown, sets)?;
-        let mut file: File = document.read()?;
-        if file.name.is_none() {
-            file.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-        }
-        job(file).map_err(|Wrong { key, said }| document.error(key, &said))
+        super::Draft::read(path, sets)?.resolve(None)
     }
 }
 
@@ -55,7 +46,8 @@ impl Job {
 
 /// Writes the sections as a job file would have them, and resolves them again.
 fn checked(job: &Job) -> Checked<()> {
-    let Job { name: _, source: _, shingle, minhash, lsh, candidates, score, output: _, engine: _ } = job;
+    let Job { name: _, source: _, reuse: _, shingle, minhash, lsh, candidates, score, output: _, engine: _ } =
+        job;
     shingle_of(file::Shingle {
         normalize: shingle.normalize.iter().map(Normalize::to_string).collect(),
         unit: shingle.unit,
@@ -84,7 +76,8 @@ fn checked(job: &Job) -> Checked<()> {
     let resolved =
         minhash_of(file::Minhash { permutations, seed, family, modulus, coefficients: None }, shingle.hash)?;
     coefficients_of(coefficients.as_deref(), permutations, resolved.family)?;
-    score_of(&file::Score { threshold: score.threshold, by: score.by, prefilter: score.prefilter })?;
+    let Score { threshold, measure, by, prefilter } = *score;
+    score_of(&file::Score { threshold, measure, by, prefilter }, candidates.method)?;
     short_of(shingle, score)?;
     let lsh = file::Lsh {
         bands: Some(lsh.bands),
@@ -104,38 +97,89 @@ fn checked(job: &Job) -> Checked<()> {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
 pub fn resolve(file: File) -> Result<Job> {
-    job(file).map_err(|Wrong { key, said }| Error::job(format!("`{key}` {said}")))
+    job(file, None).map_err(|Wrong { key, said }| Error::job(format!("`{key}` {said}")))
 }
 
 /// A rule that the value of a key breaks. What is said follows the key's name.
-struct Wrong {
-    key: &'static str,
-    said: String,
+pub(super) struct Wrong {
+    pub(super) key: &'static str,
+    pub(super) said: String,
 }
 
-type Checked<T> = std::result::Result<T, Wrong>;
+pub(super) type Checked<T> = std::result::Result<T, Wrong>;
 
 fn wrong<T>(key: &'static str, said: impl Into<String>) -> Checked<T> {
     Err(Wrong { key, said: said.into() })
 }
 
-fn job(file: File) -> Checked<Job> {
+/// The job that `file` describes. Where its source is a finished output, `made` is the job that made that one.
+pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     let File { name, source, shingle, minhash, lsh, candidates, score, output, engine } = file;
-    let source = source_of(source)?;
-    let shingle = shingle_of(shingle)?;
-    let minhash = minhash_of(minhash, shingle.hash)?;
-    let score = score_of(&score)?;
+    let reuse = reuse_of(&source, shingle.is_some(), minhash.is_some())?;
+    let (source, shingle, minhash) = match (&reuse, made) {
+        (None, _) => {
+            let shingle = shingle_of(shingle.unwrap_or_default())?;
+            let minhash = minhash_of(minhash.unwrap_or_default(), shingle.hash)?;
+            (source_of(source)?, shingle, minhash)
+        }
+        (Some(_), Some(made)) => (made.source.clone(), made.shingle.clone(), made.minhash.clone()),
+        (Some(_), None) => {
+            return wrong(
+                "source.format",
+                "is \"output\", which `resemblance run` and `check` alone can read: expected the format of the files that hold \
+                 the texts",
+            );
+        }
+    };
+    let score = score_of(&score, candidates.method)?;
     short_of(&shingle, &score)?;
     let candidates = Candidates { method: candidates.method };
     let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
     let output = output_of(output, &source)?;
     let engine = engine_of(engine)?;
     let name = name.unwrap_or_else(|| "unnamed".into());
-    Ok(Job { name, source, shingle, minhash, lsh, candidates, score, output, engine })
+    Ok(Job { name, source, reuse, shingle, minhash, lsh, candidates, score, output, engine })
+}
+
+/// The finished output that the source of `file` is; none where files are.
+pub(super) fn reuse(file: &File) -> Checked<Option<String>> {
+    reuse_of(&file.source, file.shingle.is_some(), file.minhash.is_some())
+}
+
+/// An output brings what it was made by.
+fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> Checked<Option<String>> {
+    if source.format != file::Format::Output {
+        return Ok(None);
+    }
+    let own = [
+        ("shingle", shingle),
+        ("minhash", minhash),
+        ("source.id", source.id.is_some()),
+        ("source.text", source.text.is_some()),
+        ("source.columns", source.columns.is_some()),
+        ("source.encoding", source.encoding.is_some()),
+        ("source.references", source.references.is_some()),
+    ];
+    if let Some((key, _)) = own.into_iter().find(|(_, given)| *given) {
+        return wrong(
+            key,
+            "is set, and the source is an output, which keeps what it was made by: leave it out",
+        );
+    }
+    let urls = filled("source.url", source.url.clone(), "folder or URL prefix of an output")?;
+    match <[String; 1]>::try_from(urls) {
+        Ok([url]) => {
+            address::check(&url).or_else(|said| wrong("source.url", said))?;
+            Ok(Some(url))
+        }
+        Err(urls) => wrong("source.url", format!("names {} outputs: expected one", urls.len())),
+    }
 }
 
 fn source_of(source: file::Source) -> Checked<Source> {
-    let format = source.format;
+    let Some(format) = source.format.of_files() else {
+        return wrong("source.format", "is \"output\", which has no files");
+    };
     let urls = filled("source.url", source.url, "file, folder, glob or URL")?;
     for url in &urls {
         address::check(url).or_else(|said| wrong("source.url", said))?;
@@ -254,8 +298,8 @@ fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
 }
 
 /// The columns that the table documents has of its own: those of `schemas/documents.toml`.
-pub const DOCUMENTS_COLUMNS: [&str; 7] =
-    ["id", "source", "position", "doc", "shingle_count", "signature", "shingles"];
+pub const DOCUMENTS_COLUMNS: [&str; 9] =
+    ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature", "shingles"];
 
 /// The strings of `names`, if there is one at least and none is empty.
 fn filled(key: &'static str, names: Names, noun: &str) -> Checked<Vec<String>> {
@@ -401,13 +445,39 @@ fn modulus_of(modulus: &file::Modulus, hash: ShingleHash) -> Checked<Modulus> {
     }
 }
 
-fn score_of(score: &file::Score) -> Checked<Score> {
+fn score_of(score: &file::Score, method: Method) -> Checked<Score> {
     let threshold = score.threshold;
     // Written so that NaN fails too.
     if !(threshold > 0.0 && threshold <= 1.0) {
         return wrong("score.threshold", format!("is {threshold}: expected a number over 0 and at most 1"));
     }
-    Ok(Score { threshold, by: score.by, prefilter: score.prefilter })
+    if score.measure == Measure::Containment {
+        let by_signature =
+            "and signatures tell the Jaccard similarity of two sets, not how much of one the other holds";
+        if score.by == ScoreBy::Signature {
+            return wrong(
+                "score.by",
+                format!(
+                    "is \"signature\" beside score.measure = \"containment\", {by_signature}: expected \"shingles\""
+                ),
+            );
+        }
+        if score.prefilter {
+            return wrong(
+                "score.prefilter",
+                format!("is true beside score.measure = \"containment\", {by_signature}: leave the key out"),
+            );
+        }
+        if method == Method::Lsh {
+            return wrong(
+                "candidates.method",
+                "is \"lsh\" beside score.measure = \"containment\", and bands find sets of a high Jaccard similarity, which a \
+                 short document and a long one that holds it do not have: expected \"prefix\", or \"all\"",
+            );
+        }
+    }
+    let file::Score { measure, by, prefilter, .. } = *score;
+    Ok(Score { threshold, measure, by, prefilter })
 }
 
 fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) -> Checked<Lsh> {

@@ -1,6 +1,79 @@
 //! `containment(a, b)`: the share of `a` that is in `b` (Broder 1997, section 2).
 
+use super::jaccard::shared_or_less;
+
 /// The share, in [0, 1], of a set of `len` elements of which `shared` are in another one. NaN for an empty set.
 pub fn containment_of(shared: u64, len: u64) -> f64 {
     shared as f64 / len as f64
+}
+
+/// The fewest elements of a set of `len` that another set has to hold for a containment of `threshold`; at most `len`, for
+/// thresholds up to 1.
+pub(crate) fn least_held(len: u64, threshold: f64) -> u64 {
+    let reaches = |shared| containment_of(shared, len) >= threshold;
+    // Rounding puts the product off by a little; the quotient, rounded, grows with the number of elements.
+    let mut least = ((len as f64 * threshold) as u64).min(len);
+    while least < len && !reaches(least) {
+        least += 1;
+    }
+    while least > 0 && reaches(least - 1) {
+        least -= 1;
+    }
+    least
+}
+
+/// Elements in both sets, each sorted and without repeats, if the share of the smaller one that the larger one holds reaches
+/// `threshold`: `Some(shared)` exactly when `shared as f64 / smaller as f64 >= threshold` in `f64`, so never for an empty set.
+pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
+    let smaller = a.len().min(b.len()) as u64;
+    let least = least_held(smaller, threshold);
+    // Nothing is a share of an empty set, or more than the whole.
+    let can_reach = containment_of(least, smaller) >= threshold;
+    can_reach.then(|| shared_or_less(a, b, least)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn nothing_reaches_more_than_the_whole() {
+        assert_eq!(shared_at_least(&[1, 2], &[1, 2, 3], 1.0), Some(2));
+        assert_eq!(shared_at_least(&[1, 2], &[1, 2, 3], 1.0_f64.next_up()), None);
+        assert_eq!(shared_at_least(&[], &[1], 0.0), None);
+    }
+
+    proptest! {
+        #[test]
+        fn the_threshold_is_exact(
+            a in proptest::collection::btree_set(0u64..40, 0..30),
+            b in proptest::collection::btree_set(0u64..40, 0..30),
+            (k, m, ulps) in (0u32..=30, 1u32..=30, -1i64..=1),
+            own in any::<bool>(),
+        ) {
+            let shared = a.intersection(&b).count() as u64;
+            let smaller = a.len().min(b.len()) as u64;
+            // A ratio of small numbers, or the pair's own share; and the next number on either side.
+            let ratio = match own && smaller > 0 {
+                true => shared as f64 / smaller as f64,
+                false => f64::from(k) / f64::from(m),
+            };
+            let threshold = if ratio > 0.0 { f64::from_bits((ratio.to_bits() as i64 + ulps) as u64) } else { ratio };
+            let expected = (smaller > 0 && shared as f64 / smaller as f64 >= threshold).then_some(shared);
+            let list = |set: &BTreeSet<u64>| set.iter().copied().collect::<Vec<_>>();
+            prop_assert_eq!(shared_at_least(&list(&a), &list(&b), threshold), expected);
+        }
+
+        #[test]
+        fn the_least_held_is_least(len in 1u64..1 << 40, k in 0u32..=60, over in 0u32..=60) {
+            let threshold = f64::from(k) / f64::from((k + over).max(1));
+            let least = least_held(len, threshold);
+            prop_assert!(containment_of(least, len) >= threshold);
+            prop_assert!(least == 0 || containment_of(least - 1, len) < threshold);
+        }
+    }
 }

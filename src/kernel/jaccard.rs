@@ -65,7 +65,7 @@ pub(crate) fn least_contained(len: u64, threshold: f64) -> u64 {
 }
 
 /// Elements in both, or `None` if they are fewer than `least`.
-fn shared_or_less(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
+pub(super) fn shared_or_less(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     let (small, large) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     let found = if large.len() / GALLOP >= small.len() {
         Some(shared_by_search(small, large))

@@ -11,14 +11,14 @@ use super::id::Id;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::output::manifest::Run;
-use crate::output::{Layout, check, read};
-use crate::schema::{IdType, Table, contract};
+use crate::output::{Stored, read};
+use crate::schema::{IdType, Table};
 
 /// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`,
 /// and `dictionary` where there is one.
 pub struct Finished {
     session: SessionContext,
-    manifest: Run,
+    stored: Stored,
 }
 
 impl Finished {
@@ -26,58 +26,36 @@ impl Finished {
     /// that it names.
     ///
     /// # Errors
-    /// When there is no finished output, its manifest is of another version, or a file that it names is gone or has
-    /// another size.
+    /// As [`Stored::open`].
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
-        let output = Layout::open(session, url)?;
-        let Some(manifest) = output.manifest().await? else {
-            return Err(Error::input(format!(
-                "{url} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job to its end"
-            )));
-        };
-        manifest.check_format(url)?;
-        let damage = check::sizes(&output, &manifest.files().collect::<Vec<_>>()).await?;
-        if !damage.is_empty() {
-            return Err(check::damaged(&output, &damage));
-        }
-        let keep = manifest.keep()?;
+        let stored = Stored::open(session, url).await?;
         for table in Table::ALL {
-            let Some(written) = manifest.tables.get(table.name()) else {
-                if table == Table::Dictionary {
-                    continue;
-                }
-                return Err(Error::input(format!("the manifest of {url} does not name the table {table}")));
-            };
-            let schema = contract(table).over(&manifest.source, keep).arrow_schema();
-            let provider = read::provider(&output, &written.files, schema)?;
-            session.register_table(table.name(), Arc::new(provider))?;
+            if let Some(provider) = stored.provider(table)? {
+                session.register_table(table.name(), Arc::new(provider))?;
+            }
         }
-        Ok(Self { session: session.clone(), manifest })
+        Ok(Self { session: session.clone(), stored })
     }
 
     /// What the run wrote of itself.
     pub fn manifest(&self) -> &Run {
-        &self.manifest
+        self.stored.manifest()
     }
 
     /// The job that was run, every default filled in.
     ///
     /// # Errors
-    /// When another version of this program wrote it, or it is none that this program would have run.
+    /// As [`Stored::job`].
     pub fn job(&self) -> Result<Job> {
-        let job: Job = serde_json::from_value(self.manifest.job.clone()).map_err(|e| {
-            Error::input(format!(
-                "the job in the manifest cannot be read: resemblance {} wrote it, and this is {}; run the job again with --overwrite",
-                self.manifest.resemblance,
-                env!("CARGO_PKG_VERSION")
-            ))
-            .because(e)
-        })?;
-        job.check().map_err(|e| {
-            Error::input("the job in the manifest breaks the rules for jobs, so somebody changed it: run the job again with --overwrite")
-                .because(e)
-        })?;
-        Ok(job)
+        self.stored.job()
+    }
+
+    /// The job that read the texts, and the fingerprint of its run.
+    ///
+    /// # Errors
+    /// As [`Stored::origin`].
+    pub(super) fn origin(&self) -> Result<(Job, &str)> {
+        self.stored.origin()
     }
 
     /// The rows of a table to compute on, their numbers unsigned: see [`read::unsigned`]. Reads nothing yet.
@@ -93,7 +71,7 @@ impl Finished {
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where the output keeps none.
     pub async fn signed(&self) -> Result<DataFrame> {
-        if !self.manifest.keep()?.signatures() {
+        if !self.manifest().keep()?.signatures() {
             return Err(Error::input(
                 "this output keeps no signatures (output.keep = \"none\"), so that nothing can be compared with its documents: \
                  run the job again with output.keep = \"signatures\"",
@@ -122,7 +100,7 @@ impl Finished {
 
     /// The id that somebody wrote as `text`; none where ids are numbers and this is none.
     pub fn id(&self, text: &str) -> Option<Id> {
-        match self.manifest.source.id {
+        match self.manifest().source.id {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
             IdType::Int64 => text.parse().ok().map(Id::Number),
         }
@@ -142,7 +120,7 @@ impl Finished {
     /// # Errors
     /// When the manifest does not say it.
     pub fn keeps_shingles(&self) -> Result<bool> {
-        Ok(self.manifest.keep()?.shingles())
+        Ok(self.manifest().keep()?.shingles())
     }
 
     /// The session in which the tables are.

@@ -16,7 +16,8 @@ use crate::stage;
 /// The source of a finished output, which is what it was when the output was made.
 pub struct Reread<'a> {
     finished: &'a Finished,
-    job: &'a Job,
+    /// The job that read it.
+    job: Job,
     listed: Listed,
 }
 
@@ -30,11 +31,12 @@ pub enum Need {
 }
 
 impl<'a> Reread<'a> {
-    /// Lists the source of `job`, which made `finished`, and makes sure that it has not changed.
+    /// Lists the source of `finished`, and makes sure that it has not changed.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where it is not there any more, or has changed.
-    pub async fn open(finished: &'a Finished, job: &'a Job, need: Need) -> Result<Self> {
+    pub async fn open(finished: &'a Finished, need: Need) -> Result<Self> {
+        let (job, made) = finished.origin()?;
         let (kept, or) = match need {
             Need::Shingles => (
                 "this output keeps no shingles",
@@ -45,7 +47,7 @@ impl<'a> Reread<'a> {
         let listed = source::list(finished.session(), &job.source)
             .await
             .context(|| format!("{kept}, and the source cannot be read again"))?;
-        if fingerprint(job, &listed.inputs()) != finished.manifest().fingerprint {
+        if fingerprint(&job, &listed.inputs()) != made {
             return Err(Error::input(format!(
                 "{kept}, and {} has changed since it was made: run the job again with --overwrite{or}",
                 job.source.urls.join(", ")
@@ -78,7 +80,7 @@ impl<'a> Reread<'a> {
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
-        let shingle = comparable(self.job);
+        let shingle = comparable(&self.job);
         let wanted = Selection::of_rows(documents).await?;
         let (session, source) = (self.finished.session(), &self.job.source);
         let read = source::open_cut(session, source, &self.listed, Some(wanted), &shingle).await?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::scorer::{Scorer, Scores};
 use super::sketches::{SketchRef, Sketches};
-use crate::job::ScoreBy;
+use crate::job::{Measure, ScoreBy};
 
 /// A document of known size.
 #[derive(Debug, Clone, Copy)]
@@ -98,9 +98,10 @@ impl Search {
     fn search(&self, at: usize, found: &mut Scores) {
         let left = self.lefts[at];
         let threshold = self.scorer.score.threshold;
-        let by_signature = self.scorer.score.by == ScoreBy::Signature;
-        // Only the exact score is bounded by the sizes: the smaller set over the larger one.
-        let close = |a: usize, b: usize| by_signature || a.min(b) as f64 / a.max(b) as f64 >= threshold;
+        let score = self.scorer.score;
+        let any_size = score.by == ScoreBy::Signature || score.measure == Measure::Containment;
+        // Only the exact Jaccard similarity is bounded by the sizes: the smaller set over the larger one.
+        let close = |a: usize, b: usize| any_size || a.min(b) as f64 / a.max(b) as f64 >= threshold;
         let (others, start) = match &self.rights {
             None => (&self.lefts, at + 1),
             Some(rights) => {

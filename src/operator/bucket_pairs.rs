@@ -23,6 +23,7 @@ use super::bucket_reader::{Bucket, PAIRS_AT_ONCE, pairs_of_buckets};
 use super::by_bucket::by_bucket;
 use super::pair_builder::PairBuilder;
 pub use super::pair_builder::schema;
+use crate::kernel::containment::least_held;
 use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
@@ -59,6 +60,13 @@ pub enum PairRule {
         /// Documents in a bucket, at most; none for any number.
         dense: Option<u64>,
     },
+    /// Every two of which the larger set can hold a share of `threshold` of the smaller one, as far as the bucket tells. The
+    /// input is that of [`PairRule::MinJaccard`], with every token of a document that may be the first one it shares with a
+    /// smaller document.
+    MinContainment {
+        /// The least share.
+        threshold: f64,
+    },
 }
 
 impl PairRule {
@@ -67,6 +75,7 @@ impl PairRule {
         match self {
             PairRule::All { hot } => hot,
             PairRule::MinJaccard { dense, .. } => dense.unwrap_or(u64::MAX),
+            PairRule::MinContainment { .. } => u64::MAX,
         }
     }
 }
@@ -79,6 +88,7 @@ impl fmt::Display for PairRule {
             PairRule::MinJaccard { threshold, dense: Some(dense) } => {
                 write!(f, "jaccard >= {threshold}, buckets of {dense} or fewer")
             }
+            PairRule::MinContainment { threshold } => write!(f, "containment >= {threshold}"),
         }
     }
 }
@@ -94,7 +104,9 @@ impl Description for PairRule {
         let types: Vec<_> = columns.fields().iter().map(|f| f.data_type().clone()).collect();
         let expected = match self {
             PairRule::All { .. } => vec![UInt64, UInt64],
-            PairRule::MinJaccard { .. } => vec![UInt64, UInt64, UInt32, UInt32],
+            PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => {
+                vec![UInt64, UInt64, UInt32, UInt32]
+            }
         };
         if types != expected {
             return plan_err!("the pairs of a bucket are made of columns of {expected:?}, not of {types:?}");
@@ -102,7 +114,7 @@ impl Description for PairRule {
         let bucket: Arc<dyn PhysicalExpr> = Arc::new(Column::new(columns.field(0).name(), 0));
         let requirement = match self {
             PairRule::All { .. } => Requirement::keyed(bucket),
-            PairRule::MinJaccard { .. } => Requirement::sorted_by(bucket),
+            PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => Requirement::sorted_by(bucket),
         };
         Shape::over(inputs, schema(), vec![requirement])
     }
@@ -110,7 +122,7 @@ impl Description for PairRule {
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
         let (rows, context) = (task.rows_of(0)?, task.context);
         let input = match *self {
-            PairRule::MinJaccard { .. } => rows,
+            PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => rows,
             PairRule::All { .. } => {
                 let schema = rows.schema();
                 let together = stream::once(by_bucket(rows, Arc::clone(&context))).try_flatten();
@@ -220,7 +232,7 @@ impl Bucket for BucketMembers {
     }
 
     fn close(&mut self) {
-        if matches!(self.rule, PairRule::MinJaccard { .. }) && !self.is_hot() {
+        if !matches!(self.rule, PairRule::All { .. }) && !self.is_hot() {
             self.members.sort_unstable_by_key(|member| (member.size, member.doc));
         }
     }
@@ -242,6 +254,17 @@ impl Bucket for BucketMembers {
                     // This shingle, if it is the first that both have, and at most all that follow it.
                     let most = (x.size - x.position).min(y.size - y.position);
                     last.2.map(|least| u64::from(most) >= least)
+                });
+            }
+            PairRule::MinContainment { threshold } => {
+                let mut last = (0, 0);
+                // The smaller one comes first; what it holds from this token on does not depend on the other.
+                self.write_pairs(pairs, |x, y| {
+                    if x.size != last.0 {
+                        last = (x.size, least_held(x.size.into(), threshold));
+                    }
+                    let reaches = |member: &Member| u64::from(member.size - member.position) >= last.1;
+                    reaches(x).then(|| reaches(y))
                 });
             }
         }

@@ -5,6 +5,9 @@
 //! *A primitive operator for similarity joins in data cleaning*, ICDE 2006). The rarest come first, so that few
 //! documents share one: here in the order of (counter, token), with the counters of [`super::token_counts`]. A token
 //! of one document meets no other, so it takes its place in the order and goes nowhere.
+//!
+//! A set of x tokens of which another one holds o has one of those among its first x - o + 1, but the other may have it
+//! anywhere: for containment the prefixes of all documents meet all tokens of all documents that are in some prefix.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -17,12 +20,14 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::token_counts::Counts;
+use crate::job::Measure;
+use crate::kernel::containment::least_held;
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, Task};
-use serde::{Deserialize, Serialize};
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
@@ -39,15 +44,29 @@ pub fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// Counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of [`schema`].
+/// Counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of [`schema`]. For
+/// [`Tokens::OfPrefixes`] the counters of the tokens of all prefixes come third.
 ///
 /// The counters are one partition and are read whole before the first document; the documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Prefixes {
     /// The counters are `2^bits`.
     pub bits: u32,
-    /// The least Jaccard similarity.
+    /// What the threshold is of.
+    pub measure: Measure,
+    /// The least similarity.
     pub threshold: f64,
+    /// Which tokens of a document are given.
+    pub tokens: Tokens,
+}
+
+/// Which tokens of a document are given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Tokens {
+    /// Those of its prefix.
+    OfPrefix,
+    /// All that are in the prefix of some document, as far as counters tell.
+    OfPrefixes,
 }
 
 /// The counters that the tasks of a process share.
@@ -57,25 +76,54 @@ type Shared = OnceCell<Result<Arc<Held>, Arc<DataFusionError>>>;
 #[derive(Debug)]
 pub struct Held {
     counts: Counts,
+    /// Those of the tokens of all prefixes, where they are asked for.
+    of_prefixes: Option<Counts>,
     _held: MemoryReservation,
 }
 
 impl Prefixes {
-    async fn counts(&self, plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Arc<Held>> {
+    async fn held(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        of_prefixes: Option<Arc<dyn ExecutionPlan>>,
+        context: Arc<TaskContext>,
+    ) -> Result<Arc<Held>> {
         let held = MemoryConsumer::new("Prefixes").register(context.memory_pool());
-        held.try_grow(1 << self.bits)?;
+        held.try_grow((1 + usize::from(of_prefixes.is_some())) << self.bits)?;
+        let counts = self.counts(plan, &context).await?;
+        let of_prefixes = match of_prefixes {
+            Some(plan) => Some(self.counts(plan, &context).await?),
+            None => None,
+        };
+        Ok(Arc::new(Held { counts, of_prefixes, _held: held }))
+    }
+
+    async fn counts(&self, plan: Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<Counts> {
         let mut counts = Counts::new(self.bits);
-        let mut rows = plan.execute(0, context)?;
+        let mut rows = plan.execute(0, Arc::clone(context))?;
         while let Some(batch) = rows.next().await.transpose()? {
             counts.merge(&batch)?;
         }
-        Ok(Arc::new(Held { counts, _held: held }))
+        Ok(counts)
+    }
+
+    /// Tokens in the prefix of a set of `len`.
+    fn length(&self, len: usize) -> usize {
+        let least = match self.measure {
+            Measure::Jaccard => least_contained(len as u64, self.threshold),
+            Measure::Containment => least_held(len as u64, self.threshold),
+        };
+        len - least as usize + usize::from(len > 0)
     }
 }
 
 impl fmt::Display for Prefixes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "jaccard >= {}, 2^{} counters", self.threshold, self.bits)
+        let tokens = match self.tokens {
+            Tokens::OfPrefix => "",
+            Tokens::OfPrefixes => "tokens of all prefixes, ",
+        };
+        write!(f, "{tokens}{} >= {}, 2^{} counters", self.measure, self.threshold, self.bits)
     }
 }
 
@@ -85,63 +133,72 @@ impl Description for Prefixes {
     type Shared = Shared;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
-        Shape::over(inputs, schema(), vec![Requirement::single_partition(), Requirement::none()])
+        let mut requirements = vec![Requirement::single_partition(), Requirement::none()];
+        if self.tokens == Tokens::OfPrefixes {
+            requirements.push(Requirement::single_partition());
+        }
+        Shape::over(inputs, schema(), requirements)
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Shared>) -> Result<Batches> {
-        let [counters, _] = task.inputs else { return internal_err!("prefixes have two inputs") };
-        let (counters, documents) = (Arc::clone(counters), task.rows_of(1)?);
+        let (counters, of_prefixes) = match (task.inputs, self.tokens) {
+            ([counters, _], Tokens::OfPrefix) => (Arc::clone(counters), None),
+            ([counters, _, of_prefixes], Tokens::OfPrefixes) => {
+                (Arc::clone(counters), Some(Arc::clone(of_prefixes)))
+            }
+            (inputs, _) => return internal_err!("prefixes have not {} inputs", inputs.len()),
+        };
+        let documents = task.rows_of(1)?;
         let (shared, context) = (Arc::clone(task.shared), task.context);
         let batches = futures::stream::once(async move {
-            let read = async || self.counts(counters, context).await.map_err(Arc::new);
+            let read = async || self.held(counters, of_prefixes, context).await.map_err(Arc::new);
             let held = shared.get_or_init(read).await.clone().map_err(DataFusionError::Shared)?;
             let mut room = Vec::new();
-            let prefixes =
-                documents.map(move |batch| prefixes_of(&batch?, &held.counts, self.threshold, &mut room));
+            let prefixes = documents.map(move |batch| self.tokens_of(&batch?, &held, &mut room));
             Ok::<_, DataFusionError>(prefixes)
         });
         Ok(batches.try_flatten().boxed())
     }
 }
 
-fn prefixes_of(
-    batch: &RecordBatch,
-    counts: &Counts,
-    threshold: f64,
-    room: &mut Vec<(u8, u64)>,
-) -> Result<RecordBatch> {
-    let (mut tokens, mut docs) = (UInt64Builder::new(), UInt64Builder::new());
-    let (mut sizes, mut positions) = (UInt32Builder::new(), UInt32Builder::new());
-    let keys = as_uint64_array(batch.column(0))?;
-    for (&doc, set) in keys.values().iter().zip(batch.column(1).as_list::<i32>().iter()) {
-        let Some(set) = set else { continue };
-        let set = set.as_primitive::<UInt64Type>().values();
-        // Lists of Arrow have fewer than 2^31 elements.
-        let size = set.len() as u32;
-        for (position, &(count, token)) in (0..).zip(prefix(set, counts, threshold, room)) {
-            if count > 1 {
-                tokens.append_value(token);
-                docs.append_value(doc);
-                sizes.append_value(size);
-                positions.append_value(position);
+impl Prefixes {
+    fn tokens_of(&self, batch: &RecordBatch, held: &Held, room: &mut Vec<(u8, u64)>) -> Result<RecordBatch> {
+        let (mut tokens, mut docs) = (UInt64Builder::new(), UInt64Builder::new());
+        let (mut sizes, mut positions) = (UInt32Builder::new(), UInt32Builder::new());
+        let keys = as_uint64_array(batch.column(0))?;
+        for (&doc, set) in keys.values().iter().zip(batch.column(1).as_list::<i32>().iter()) {
+            let Some(set) = set else { continue };
+            let set = set.as_primitive::<UInt64Type>().values();
+            // Lists of Arrow have fewer than 2^31 elements.
+            let size = set.len() as u32;
+            let length = match self.tokens {
+                Tokens::OfPrefix => self.length(set.len()),
+                Tokens::OfPrefixes => set.len(),
+            };
+            for (position, &(count, token)) in (0..).zip(first(set, &held.counts, length, room)) {
+                let in_a_prefix = held.of_prefixes.as_ref().is_none_or(|counts| counts.of(token) > 0);
+                if count > 1 && in_a_prefix {
+                    tokens.append_value(token);
+                    docs.append_value(doc);
+                    sizes.append_value(size);
+                    positions.append_value(position);
+                }
             }
         }
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(tokens.finish()),
+            Arc::new(docs.finish()),
+            Arc::new(sizes.finish()),
+            Arc::new(positions.finish()),
+        ];
+        Ok(RecordBatch::try_new(schema(), columns)?)
     }
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(tokens.finish()),
-        Arc::new(docs.finish()),
-        Arc::new(sizes.finish()),
-        Arc::new(positions.finish()),
-    ];
-    Ok(RecordBatch::try_new(schema(), columns)?)
 }
 
-/// The first tokens of `set` in the order of (counter, token), as many as are needed, each with its counter.
-fn prefix<'a>(set: &[u64], counts: &Counts, threshold: f64, room: &'a mut Vec<(u8, u64)>) -> &'a [(u8, u64)] {
+/// The first `length` tokens of `set` in the order of (counter, token), each with its counter.
+fn first<'a>(set: &[u64], counts: &Counts, length: usize, room: &'a mut Vec<(u8, u64)>) -> &'a [(u8, u64)] {
     room.clear();
     room.extend(set.iter().map(|&token| (counts.of(token), token)));
-    let length =
-        set.len() - least_contained(set.len() as u64, threshold) as usize + usize::from(!set.is_empty());
     if length < room.len() {
         room.select_nth_unstable(length);
         room.truncate(length);

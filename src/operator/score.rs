@@ -21,7 +21,7 @@ use super::score_home::score_home;
 use super::scorer::Scorer;
 pub use super::scorer::schema;
 use super::sketches::Sketches;
-use crate::job::{self, ScoreBy};
+use crate::job::{self, Measure, ScoreBy};
 use crate::plan::{Batches, Description, Requirement, Shape, Task};
 
 /// How pairs are probed and which of them are kept: sketches and probes -> scored pairs.
@@ -60,9 +60,10 @@ pub enum Probe {
 
 impl fmt::Display for Scoring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let by = match self.score.by {
-            ScoreBy::Shingles => "jaccard",
-            ScoreBy::Signature => "estimate",
+        let by = match (self.score.by, self.score.measure) {
+            (ScoreBy::Shingles, Measure::Jaccard) => "jaccard",
+            (ScoreBy::Shingles, Measure::Containment) => "containment",
+            (ScoreBy::Signature, _) => "estimate",
         };
         write!(f, "{by} >= {}, {} x {}", self.score.threshold, self.bands, self.rows)?;
         match self.probe {

@@ -240,7 +240,7 @@ mod tests {
     use datafusion::prelude::{SessionConfig, SessionContext};
 
     use super::*;
-    use crate::job::{Score, ScoreBy};
+    use crate::job::{Measure, Score, ScoreBy};
 
     const DOCUMENTS: u64 = 1_000;
     const SHINGLES: u64 = 500;
@@ -305,7 +305,8 @@ mod tests {
     async fn scored(pool: usize) -> Result<BTreeSet<(u64, u64, u64)>> {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(pool)));
         let context = SessionContext::new_with_config_rt(SessionConfig::new(), runtime.build_arc().unwrap());
-        let score = Score { threshold: 0.8, by: ScoreBy::Shingles, prefilter: false };
+        let score =
+            Score { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false };
         let scorer = Scorer { score, bands: 1, rows: 1 };
         let batches = score_home(sketches(), pairs(), scorer, context.task_ctx());
         let batches: Vec<RecordBatch> = batches.try_collect().await?;

@@ -7,7 +7,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 
 use super::sketches::{SketchRef, Sketches};
-use crate::job::{self, ScoreBy};
+use crate::job::{self, Measure, ScoreBy};
+use crate::kernel::containment;
 use crate::kernel::jaccard::{shared, shared_at_least};
 use crate::kernel::minhash_similarity::minhash_similarity;
 
@@ -54,14 +55,17 @@ impl Scorer {
         let ((a, sketch_a), (b, sketch_b)) = if one.0 < other.0 { (one, other) } else { (other, one) };
         let (set_a, set_b) = (sketches.shingles(sketch_a), sketches.shingles(sketch_b));
         let (signature_a, signature_b) = (sketches.signature(sketch_a), sketches.signature(sketch_b));
-        let job::Score { threshold, by, prefilter } = self.score;
+        let job::Score { threshold, measure, by, prefilter } = self.score;
         let by_estimate = prefilter || by == ScoreBy::Signature;
         if by_estimate && estimate(signature_a, signature_b) < threshold {
             return;
         }
-        let shared = match by {
-            ScoreBy::Shingles => shared_at_least(set_a, set_b, threshold),
-            ScoreBy::Signature => Some(shared(set_a, set_b)),
+        let shared = match (by, measure) {
+            (ScoreBy::Shingles, Measure::Jaccard) => shared_at_least(set_a, set_b, threshold),
+            (ScoreBy::Shingles, Measure::Containment) => {
+                containment::shared_at_least(set_a, set_b, threshold)
+            }
+            (ScoreBy::Signature, _) => Some(shared(set_a, set_b)),
         };
         let Some(shared) = shared else { return };
         kept.a.append_value(a);

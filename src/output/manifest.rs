@@ -116,6 +116,9 @@ pub struct Run {
     /// What the tables' columns take from the source; text ids and no columns in older outputs.
     #[serde(default)]
     pub source: SourceTypes,
+    /// The run that cut the texts, where this one took the sketches of a finished output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     /// Counts of the run by name, such as `documents`, `candidates`, `pairs`.
     pub counts: BTreeMap<String, u64>,
     /// Rejected documents by reason.
@@ -178,6 +181,15 @@ impl Run {
     pub fn paths(&self) -> BTreeSet<&str> {
         self.files().map(|file| file.path.as_str()).collect()
     }
+}
+
+/// The run that cut the texts of an output which was made of another one's sketches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// Its resolved job.
+    pub job: serde_json::Value,
+    /// Its fingerprint, which tells whether its source has changed.
+    pub fingerprint: String,
 }
 
 /// A file that was read.

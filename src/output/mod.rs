@@ -22,6 +22,8 @@ pub mod process;
 mod published;
 pub mod read;
 mod store;
+mod stored;
 pub mod write;
 
 pub use paths::Layout;
+pub use stored::Stored;

@@ -4,6 +4,7 @@
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
 mod components;
+mod input;
 mod leader_rounds;
 pub(crate) mod numbers;
 mod outcome;
@@ -25,11 +26,11 @@ use std::sync::Arc;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Kind, Result};
-use crate::job::{Job, fingerprint};
+use crate::job::Job;
 use crate::output::claim::{self, Claim};
 use crate::output::names::Attempt;
 use crate::output::{Layout, attempt};
-use crate::{source, stage};
+use input::{Input, Read};
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
 use previous_result::PreviousResult;
@@ -60,20 +61,20 @@ pub async fn run(
     let mut waited_for = None;
     overlap::refuse_urls(&output, &job.source)?;
     loop {
-        let listed = source::list(session, &job.source).await?;
-        overlap::refuse_files(&output, &listed)?;
-        let fingerprint = fingerprint(job, &listed.inputs());
+        let input = Input::find(session, job).await?;
+        input.refuse_overlap(&output)?;
+        let fingerprint = input.fingerprint(job);
         if existing == OnExisting::Fail
             && let Some(finished) = finished(&output, &fingerprint).await?
         {
             return Ok(finished);
         }
-        let read = source::open_cut(session, &job.source, &listed, None, &job.shingle).await?;
+        let read = input.read(session, job).await?;
         let holder = match claim::ask(&output, &attempt, "run", &mut others).await? {
             claim::Asked::Granted(claim) => {
                 let run = Run {
                     job,
-                    listed: &listed,
+                    input: &input,
                     engine,
                     existing,
                     output: &output,
@@ -102,7 +103,7 @@ pub async fn run(
 /// A run that has the output for itself.
 struct Run<'a> {
     job: &'a Job,
-    listed: &'a source::Listed,
+    input: &'a Input,
     engine: &'a dyn Engine,
     existing: OnExisting,
     output: &'a Layout,
@@ -112,7 +113,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Runs until it is done, is stopped, or loses the output.
-    async fn watched(&self, control: &RunControl, read: source::Documents) -> Result<Outcome> {
+    async fn watched(&self, control: &RunControl, read: Read) -> Result<Outcome> {
         let stop = control.stop.child_token();
         let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };
         let lost = self.claim.lost();
@@ -130,8 +131,8 @@ impl Run<'_> {
         }
     }
 
-    async fn steps(&self, control: &RunControl, read: source::Documents) -> Result<Outcome> {
-        let Self { job, listed, engine, existing, output, claim, fingerprint } = *self;
+    async fn steps(&self, control: &RunControl, read: Read) -> Result<Outcome> {
+        let Self { job, input, engine, existing, output, claim, fingerprint } = *self;
         // Somebody may have finished since it was looked at.
         if existing == OnExisting::Fail
             && let Some(finished) = finished(output, fingerprint).await?
@@ -155,8 +156,7 @@ impl Run<'_> {
         let key = replaced.key(fingerprint, existing);
         let steps =
             Steps::new(engine, output, claim, control, fingerprint, key, job).over(read.types.clone());
-        let documents = stage::documents::documents(read.frame)?;
-        Walk::new(&steps, job, listed, documents).walk().await?;
-        publish(steps, job, &read.inputs, replaced).await
+        Walk::new(&steps, job, input, read.documents).walk().await?;
+        publish(steps, job, &read.inputs, input.origin(), replaced).await
     }
 }

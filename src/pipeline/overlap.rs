@@ -37,6 +37,23 @@ pub(super) fn refuse_urls(output: &Layout, source: &job::Source) -> Result<()> {
     Ok(())
 }
 
+/// Refuses an output that is also read, or that lies in one which is read, or holds it.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with both.
+pub(super) fn refuse_output(output: &Layout, read: &Layout) -> Result<()> {
+    let (written, read_from) = (output.root(), read.root());
+    let overlap = written.prefix_matches(read_from) || read_from.prefix_matches(written);
+    if same_store(output.store_url(), read.store_url()) && overlap {
+        return Err(Error::job(format!(
+            "the output `{}` overlaps with the output `{}`, which is read: choose an output.url apart from it",
+            output.shown(),
+            read.shown()
+        )));
+    }
+    Ok(())
+}
+
 /// Refuses an output that holds a file of the source, also by a link.
 ///
 /// # Errors

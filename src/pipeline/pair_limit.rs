@@ -9,7 +9,7 @@ use super::steps::Steps;
 use super::tables::WorkTable;
 use super::verify::every_two;
 use crate::error::{Error, Result};
-use crate::job::{Job, Method};
+use crate::job::{Job, Measure, Method};
 use crate::schema::Table;
 use crate::stage;
 
@@ -135,8 +135,11 @@ async fn with_copies(steps: &Steps<'_>, job: &Job, pairs: u64) -> Result<Option<
 }
 
 fn too_many(job: &Job, pairs: &str) -> Error {
-    let (threshold, output) = (job.score.threshold, &job.output);
+    let (noun, threshold, output) = (job.score.measure.noun(), job.score.threshold, &job.output);
     let first = match (output.most_expanded(), job.candidates.method) {
+        _ if job.score.measure == Measure::Containment => {
+            "set shingle.min_words, so that short documents leave, which very many others hold".into()
+        }
         (None, _) => {
             "set output.max_expand to 1000 or so, which pairs each document of a large group with a leader only".into()
         }
@@ -147,7 +150,7 @@ fn too_many(job: &Job, pairs: &str) -> Error {
         (Some(limit), _) => format!("lower output.max_expand, which is {limit}"),
     };
     Error::engine(format!(
-        "this run would write {pairs} of similarity {threshold} or more, and output.max_pairs allows {}: {first}, or raise \
+        "this run would write {pairs} of {noun} {threshold} or more, and output.max_pairs allows {}: {first}, or raise \
          score.threshold, or raise output.max_pairs if the pairs are wanted",
         output.max_pairs
     ))

@@ -14,7 +14,7 @@ use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
 use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
-use crate::output::manifest::{Input, Run as Manifest, StepTime, Table};
+use crate::output::manifest::{Input, Origin, Run as Manifest, StepTime, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
 use crate::output::{Layout, attempt, check, garbage};
@@ -25,6 +25,7 @@ pub(super) async fn publish(
     steps: Steps<'_>,
     job: &Job,
     inputs: &[InputFile],
+    origin: Option<&Origin>,
     replaced: PreviousResult,
 ) -> Result<Outcome> {
     let (output, claim) = (steps.output(), steps.claim());
@@ -96,6 +97,7 @@ pub(super) async fn publish(
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
         source: steps.source().clone(),
+        origin: origin.cloned(),
         counts,
         rejects,
         steps: steps

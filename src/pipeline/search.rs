@@ -12,7 +12,7 @@ use super::steps::Steps;
 use super::tables::{WorkTable, sketch_table};
 use super::verify::{BYTES_OF_PREFIX, every_two, verify};
 use crate::error::Result;
-use crate::job::{Job, Method};
+use crate::job::{Job, Measure, Method};
 use crate::schema::Table;
 use crate::stage;
 use crate::stage::prefix::Join;
@@ -131,7 +131,8 @@ impl<'a> PairSearch<'a> {
     async fn joined(&self, step: Step, table: WorkTable) -> Result<()> {
         let (steps, job) = (self.steps, self.job());
         let beside = (step == Step::AllCandidates).then_some(WorkTable::Candidates);
-        let dense = job.output.most_expanded();
+        // Leaders stand for documents of a like set, and what holds a leader need not hold the others.
+        let dense = job.output.most_expanded().filter(|_| job.score.measure == Measure::Jaccard);
         if dense.is_none() {
             // Nothing keeps the number of pairs down.
             let (of, count) = match beside {
@@ -150,9 +151,7 @@ impl<'a> PairSearch<'a> {
         if let Some(beside) = beside {
             frame = frame.union(steps.table(beside)?)?.distinct()?;
         }
-        // A prefix has all but a set's share of shingles that a similar one must have.
-        let elements = (join.elements() as f64 * (1.0 - join.threshold())) as u64;
-        let bytes = (elements + steps.rows(Table::Documents)) * BYTES_OF_PREFIX;
+        let bytes = (join.rows() + steps.rows(Table::Documents)) * BYTES_OF_PREFIX;
         steps.run(step, bytes, vec![frame]).await?;
         leader_rounds::candidates(&self.sketches, join, table).await
     }

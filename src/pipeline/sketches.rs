@@ -7,15 +7,15 @@
 use datafusion::prelude::{DataFrame, col};
 use tokio::sync::OnceCell;
 
+use super::input::Input;
 use super::numbers::one_number;
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::{WorkTable, sketch_table};
-use super::texts::first_of_each_id;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::schema::Table;
-use crate::source::{self, Listed, Selection};
+use crate::source::{self, Selection};
 use crate::stage;
 
 /// Bytes of a row (document, file, position), of which the file costs little.
@@ -31,8 +31,8 @@ const MAX_SENT_BYTES: u64 = 4 << 20;
 pub(super) struct Sketches<'a> {
     pub(super) steps: &'a Steps<'a>,
     pub(super) job: &'a Job,
-    /// The source, as this run listed it.
-    listed: &'a Listed,
+    /// Where texts are read, or kept sketches.
+    input: &'a Input,
     /// Bytes of a sketch, about, once somebody asked.
     bytes_of_one: OnceCell<u64>,
 }
@@ -49,8 +49,8 @@ pub(super) struct TextsToCut {
 }
 
 impl<'a> Sketches<'a> {
-    pub(super) fn new(steps: &'a Steps<'a>, job: &'a Job, listed: &'a Listed) -> Self {
-        Self { steps, job, listed, bytes_of_one: OnceCell::new() }
+    pub(super) fn new(steps: &'a Steps<'a>, job: &'a Job, input: &'a Input) -> Self {
+        Self { steps, job, input, bytes_of_one: OnceCell::new() }
     }
 
     /// Sketches of all documents, for jobs that need them.
@@ -112,18 +112,25 @@ impl<'a> Sketches<'a> {
         self.steps.run(wanted.step, bytes, vec![positions]).await
     }
 
-    /// Reads those texts again, once it was found where they are.
+    /// Reads those texts again, once it was found where they are, or takes the shingles that somebody kept.
     pub(super) async fn cut(&self, wanted: TextsToCut) -> Result<DataFrame> {
         let (session, Job { source, shingle, .. }) = (self.steps.session(), self.job);
+        if let Some(kept) = self.input.sketches(session)? {
+            let kept = kept.select(["doc", "shingle_count", "shingles", "signature"].map(col).to_vec())?;
+            return stage::sketches::among(kept, wanted.needed);
+        }
+        let Some(listed) = self.input.listed() else {
+            return Err(Error::bug("there are neither texts nor shingles"));
+        };
         let documents = match self.selection(wanted.table).await? {
             Some(selection) => {
-                let read = source::open_cut(session, source, self.listed, Some(selection), shingle).await?;
+                let read = source::open_cut(session, source, listed, Some(selection), shingle).await?;
                 stage::documents::documents(read.frame)?
             }
             None => {
-                let read = source::open_cut(session, source, self.listed, None, shingle).await?;
+                let read = source::open_cut(session, source, listed, None, shingle).await?;
                 let documents = stage::documents::documents(read.frame)?;
-                stage::sketches::only(first_of_each_id(self.steps, self.job, documents)?, wanted.needed)?
+                stage::sketches::at(documents, self.steps.table(wanted.table)?)?
             }
         };
         stage::sketches::sketches(documents, self.job)

@@ -11,7 +11,7 @@ use super::tables::WorkTable::{
     Positions, Prefixes, Proposed, Sample, SamplePositions, Scores, SmallStar,
 };
 use super::tables::{AnyTable, sketch_table, target};
-use crate::job::{DuplicateIds, Job, Method, ShingleHash};
+use crate::job::{DuplicateIds, Job, Measure, Method, ShingleHash};
 use crate::output::write::{Rows, Target};
 use crate::schema::{SourceTypes, Table};
 
@@ -74,10 +74,12 @@ impl Step {
     /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; and one that may write too many pairs has a [`Step::Sample`].
     pub fn of(job: &Job) -> Vec<Step> {
         let mut steps = Vec::new();
-        if job.source.duplicate_ids == DuplicateIds::Reject {
+        // What these find is known of the documents of a finished output.
+        let texts = job.reuse.is_none();
+        if texts && job.source.duplicate_ids == DuplicateIds::Reject {
             steps.push(Step::Duplicates);
         }
-        if job.shingle.hash == ShingleHash::Dictionary {
+        if texts && job.shingle.hash == ShingleHash::Dictionary {
             steps.extend([Step::Cuts, Step::Dictionary]);
         }
         steps.extend([Step::Sketches, Step::Groups]);
@@ -147,15 +149,21 @@ impl Step {
 
     /// What it does for `job`, in one line.
     pub fn describe(self, job: &Job) -> String {
-        let threshold = job.score.threshold;
+        let (noun, threshold) = (job.score.measure.noun(), job.score.threshold);
         match self {
             Step::Duplicates => "find documents whose id an earlier one has".into(),
             Step::Cuts => {
                 format!("read {} from {} and cut the shingles", texts(job), job.source.urls.join(", "))
             }
             Step::Dictionary => "number the distinct shingles of the collection".into(),
+            Step::Sketches if let Some(output) = &job.reuse => {
+                format!("take the signatures of {output}, {} permutations", job.minhash.permutations)
+            }
             Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
             Step::Groups => "let one document stand for all with its shingle set".into(),
+            Step::Candidates if job.score.measure == Measure::Containment => {
+                "pair documents of which one has one of the other's rarest shingles".into()
+            }
             Step::Candidates if job.candidates.method == Method::Prefix => {
                 format!("pair documents that share one of their rarest shingles{}", dense(job))
             }
@@ -183,7 +191,7 @@ impl Step {
             Step::SamplePositions => "find where the texts of a sample are".into(),
             Step::Sample => "estimate how many pairs there are".into(),
             Step::Scores if job.candidates.method == Method::All => {
-                format!("keep every two documents of similarity {threshold} or more")
+                format!("keep every two documents of {noun} {threshold} or more")
             }
             Step::Scores => {
                 let cut = if sketch_table(job).is_none() {
@@ -191,7 +199,7 @@ impl Step {
                 } else {
                     ""
                 };
-                format!("{cut}keep candidates of similarity {threshold} or more")
+                format!("{cut}keep candidates of {noun} {threshold} or more")
             }
             Step::Members => "find the documents that scores stand for".into(),
             Step::Pairs => format!("write the pairs, {} at most", job.output.max_pairs),

@@ -38,8 +38,12 @@ pub(super) async fn dictionary(steps: &Steps<'_>) -> Result<()> {
     steps.run(Step::Dictionary, 0, vec![numbers]).await
 }
 
-/// The one pass over the texts: documents -> shingles -> signatures -> bands, into several tables at once.
+/// The one pass over the texts: documents -> shingles -> signatures -> bands, into several tables at once. Documents of a
+/// finished output come with all of that.
 pub(super) async fn sketches(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<()> {
+    if job.reuse.is_some() {
+        return steps.run(Step::Sketches, 0, vec![documents]).await;
+    }
     let (shingles, dictionary) = match job.shingle.hash {
         ShingleHash::Dictionary => {
             let (cuts, numbers) = (steps.table(WorkTable::Cuts)?, steps.table(WorkTable::Numbers)?);
@@ -70,7 +74,7 @@ pub(super) async fn groups(steps: &Steps<'_>) -> Result<()> {
 }
 
 /// The documents without those whose id came before, where the job rejects those.
-pub(super) fn first_of_each_id(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<DataFrame> {
+fn first_of_each_id(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<DataFrame> {
     match job.source.duplicate_ids {
         DuplicateIds::Error => Ok(documents),
         DuplicateIds::Reject => stage::duplicates::reject(documents, steps.table(WorkTable::Duplicates)?),

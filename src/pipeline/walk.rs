@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use datafusion::prelude::DataFrame;
 
+use super::input::Input;
 use super::search::PairSearch;
 use super::sketches::Sketches;
 use super::step::Step;
@@ -12,7 +13,6 @@ use super::tables::WorkTable;
 use super::{components, pair_limit, results, texts};
 use crate::error::{Error, Result};
 use crate::job::{Job, Method};
-use crate::source::Listed;
 
 /// A run on its way through its steps.
 pub(super) struct Walk<'a> {
@@ -24,9 +24,9 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The walk over `documents`, which were read from the files `listed`.
-    pub(super) fn new(steps: &'a Steps<'a>, job: &'a Job, listed: &'a Listed, documents: DataFrame) -> Self {
-        let search = PairSearch::new(Sketches::new(steps, job, listed));
+    /// The walk over `documents`, which are those of `input`.
+    pub(super) fn new(steps: &'a Steps<'a>, job: &'a Job, input: &'a Input, documents: DataFrame) -> Self {
+        let search = PairSearch::new(Sketches::new(steps, job, input));
         Self { steps, job, documents, search }
     }
 

@@ -227,7 +227,9 @@ impl Contract {
         }
         if self.table == Table::Documents {
             if !keep.signatures() {
-                contract.leave_out("signature");
+                ["signature", "set_hash_0", "set_hash_1"]
+                    .into_iter()
+                    .for_each(|name| contract.leave_out(name));
             }
             if !keep.shingles() {
                 contract.leave_out("shingles");
@@ -373,8 +375,9 @@ mod tests {
             |keep| of(keep).columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>().join(" ");
         let least = "id source position doc shingle_count";
         assert_eq!(names(Keep::None), format!("{least} title"));
-        assert_eq!(names(Keep::Signatures), format!("{least} signature title"));
-        assert_eq!(names(Keep::Shingles), format!("{least} signature shingles title"));
+        let hashes = "set_hash_0 set_hash_1";
+        assert_eq!(names(Keep::Signatures), format!("{least} {hashes} signature title"));
+        assert_eq!(names(Keep::Shingles), format!("{least} {hashes} signature shingles title"));
         let rules = |keep| of(keep).rules.join("; ");
         assert_eq!(rules(Keep::None), "shingle_count >= 0; position >= 0");
         assert!(

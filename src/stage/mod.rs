@@ -15,6 +15,7 @@ pub mod leaders;
 pub mod members;
 pub mod pairs;
 pub mod prefix;
+pub mod reused;
 pub mod scores;
 pub mod shingles;
 pub mod signatures;

@@ -6,16 +6,20 @@
 //!
 //! Where a pair is kept by its estimate, a signature takes the place of the shingle set: its elements are (number of the
 //! permutation, value), and an estimate of e is a Jaccard similarity of e / (2 - e) of two such sets.
+//!
+//! Where a pair is kept by its containment, the larger document may have the shingle that is in the smaller one's prefix
+//! anywhere: rows (shingle, doc) of prefixes meet those of whole sets, as far as a shingle is in some prefix.
 
 use datafusion::functions_aggregate::expr_fn::sum;
+use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::sketches::among;
 use crate::error::Result;
-use crate::job::{Score, ScoreBy};
+use crate::job::{Measure, Score, ScoreBy};
 use crate::kernel::jaccard::{jaccard_of, least_contained};
 use crate::operator::bucket_pairs::PairRule;
-use crate::operator::prefixes::Prefixes;
+use crate::operator::prefixes::{Prefixes, Tokens};
 use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::signature_set;
@@ -24,6 +28,7 @@ use crate::udf::expr_fn::signature_set;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Join {
     by: ScoreBy,
+    measure: Measure,
     threshold: f64,
     elements: u64,
     bits: u32,
@@ -41,17 +46,27 @@ impl Join {
         };
         // Four counters for an element leave four in five of those that occur once alone with theirs.
         let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
-        Self { by: score.by, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS) }
+        let Score { by, measure, .. } = *score;
+        Self { by, measure, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS) }
     }
 
-    /// From which Jaccard similarity of the joined sets on pairs are found.
+    /// From which similarity of the joined sets on pairs are found.
     pub fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// Elements of all sets together.
-    pub fn elements(&self) -> u64 {
-        self.elements
+    /// Rows that meet each other, at most: the elements of all prefixes, or where prefixes meet whole sets, of these.
+    pub fn rows(&self) -> u64 {
+        match self.measure {
+            // A prefix has all but a set's share of elements that a similar one must have.
+            Measure::Jaccard => (self.elements as f64 * (1.0 - self.threshold)) as u64,
+            Measure::Containment => self.elements,
+        }
+    }
+
+    fn prefixes(&self, tokens: Tokens) -> Operator {
+        let Self { bits, measure, threshold, .. } = *self;
+        Operator::Prefixes(Prefixes { bits, measure, threshold, tokens })
     }
 
     /// (doc, shingles, signature, ..) -> (doc, set: `List<UInt64>`).
@@ -104,8 +119,7 @@ pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
 /// # Errors
 /// When a frame lacks its columns.
 pub fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
-    let Join { threshold, bits, .. } = *join;
-    apply(Operator::Prefixes(Prefixes { bits, threshold }), vec![frequencies, join.sets(documents)?])
+    apply(join.prefixes(Tokens::OfPrefix), vec![frequencies, join.sets(documents)?])
 }
 
 /// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair
@@ -122,7 +136,22 @@ pub fn candidates(
     join: &Join,
     dense: Option<u64>,
 ) -> Result<DataFrame> {
-    let rule = PairRule::MinJaccard { threshold: join.threshold, dense };
-    let prefixes = prefixes(documents, frequencies, join)?;
-    Ok(apply(Operator::BucketPairs(rule), vec![prefixes])?.distinct()?)
+    let threshold = join.threshold;
+    let (rule, tokens) = match join.measure {
+        Measure::Jaccard => {
+            (PairRule::MinJaccard { threshold, dense }, prefixes(documents, frequencies, join)?)
+        }
+        Measure::Containment => {
+            (PairRule::MinContainment { threshold }, tokens_of_prefixes(documents, frequencies, join)?)
+        }
+    };
+    Ok(apply(Operator::BucketPairs(rule), vec![tokens])?.distinct()?)
+}
+
+/// The same columns as [`prefixes`], with every element of a document that is in a prefix of any.
+fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
+    let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
+    let tokens = tokens.select(vec![make_array(vec![col("token")]).alias("tokens")])?;
+    let of_prefixes = apply(Operator::TokenCounts(TokenCounts { bits: join.bits }), vec![tokens])?;
+    apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, join.sets(documents)?, of_prefixes])
 }

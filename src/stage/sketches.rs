@@ -3,7 +3,7 @@
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;
-use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::shingles_of_text;
 use super::signatures::signatures;
@@ -21,12 +21,16 @@ pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(found.select(vec![col("source"), col("position")])?)
 }
 
-/// The documents that are `needed` (needed: UInt64) among those of [`super::documents`] that can be compared.
+/// Those of [`super::documents`] that stand at `positions` (source, position), each of which is that of one document.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn only(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
-    among(documents.filter(col("reason").is_null())?, needed)
+pub fn at(documents: DataFrame, positions: DataFrame) -> Result<DataFrame> {
+    let kind = documents.schema().as_arrow().field_with_name("source")?.data_type().clone();
+    let positions =
+        positions.select(vec![cast(col("source"), kind).alias("at_source"), col("position").alias("at")])?;
+    let (wanted, there) = (&["at_source", "at"], &["source", "position"]);
+    Ok(positions.join(documents, JoinType::RightSemi, wanted, there, None)?)
 }
 
 /// (doc, ..) -> the rows whose document is `needed` (needed: UInt64).

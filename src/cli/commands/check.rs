@@ -19,7 +19,7 @@ pub(in crate::cli) struct Check {
 
 impl Check {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let job = self.job.load()?;
+        let job = self.job.load_over_output()?;
         print::result(&if self.json { as_json(&job)? } else { as_text(&job) })
     }
 }

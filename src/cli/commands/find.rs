@@ -126,7 +126,7 @@ fn shown(job: &Job, most: usize) -> Result<String> {
         if found.first.is_empty() {
             return Ok(String::new());
         }
-        let again = Reread::open(&finished, job, Need::Texts).await?;
+        let again = Reread::open(&finished, Need::Texts).await?;
         let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
         let texts = Texts::read(&finished, &again, ids).await?;
         let sides = side_by_side::pairs(&found.first, &texts, &job.shingle)?;

@@ -105,9 +105,9 @@ impl Neighbors {
         let job = finished.job()?;
         let own = self.of.id.as_deref().and_then(|id| finished.id(id));
         let again = match (self.show, finished.keeps_shingles()?) {
-            (Some(_), _) => Some(Reread::open(&finished, &job, Need::Texts).await?),
+            (Some(_), _) => Some(Reread::open(&finished, Need::Texts).await?),
             (None, true) => None,
-            (None, false) => self.again(&finished, &job).await?,
+            (None, false) => self.again(&finished).await?,
         };
         let mut asked = None;
         let sketch = match (&self.of.id, &self.of.text) {
@@ -166,8 +166,8 @@ impl Neighbors {
     }
 
     /// The source of an output that keeps no shingles. Where it cannot be read, estimates are left.
-    async fn again<'a>(&self, finished: &'a Finished, job: &'a Job) -> Result<Option<Reread<'a>>> {
-        match (Reread::open(finished, job, Need::Shingles).await, self.by) {
+    async fn again<'a>(&self, finished: &'a Finished) -> Result<Option<Reread<'a>>> {
+        match (Reread::open(finished, Need::Shingles).await, self.by) {
             (Ok(again), _) => Ok(Some(again)),
             (Err(error), SortBy::Jaccard) => Err(error),
             (Err(error), SortBy::Estimate) => {

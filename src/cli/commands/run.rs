@@ -65,7 +65,7 @@ impl Run {
         let file = self.record.as_deref().map(|file| record::writable("--record", file)).transpose()?;
         let metrics = self.metrics.as_deref().map(Destination::parse).transpose()?;
         let recorder = Recorder::begin(screen.progress());
-        let job = self.job.load();
+        let job = self.job.load_over_output();
         let name = match &job {
             Ok(job) => job.name.clone(),
             Err(_) => self.job.stem(),
@@ -164,9 +164,10 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     };
     let _ = writeln!(
         text,
-        "{:>12} {} of similarity {} or more{left_out}",
+        "{:>12} {} of {} {} or more{left_out}",
         number("pairs"),
         noun("pairs", "pair"),
+        job.score.measure.noun(),
         job.score.threshold
     );
     let _ = writeln!(

@@ -114,7 +114,7 @@ impl Show {
         let texts = match found.first.is_empty() {
             true => None,
             false => {
-                let again = Reread::open(finished, &job, Need::Texts).await?;
+                let again = Reread::open(finished, Need::Texts).await?;
                 let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
                 Some(Texts::read(finished, &again, ids).await?)
             }
@@ -128,7 +128,7 @@ impl Show {
         let Some(cluster) = show::cluster(finished, &of, self.top.get()).await? else {
             return Err(Error::job(format!("`{id}` is in no pair, and so in no cluster")));
         };
-        let again = Reread::open(finished, &job, Need::Texts).await?;
+        let again = Reread::open(finished, Need::Texts).await?;
         let representative = &cluster.representative;
         let ids = std::iter::once(representative).chain(&cluster.others);
         let texts = Texts::read(finished, &again, ids).await?;

@@ -1,7 +1,13 @@
 //! The arguments by which a command takes a job.
 
+use crate::cli::support::work::Work;
+use crate::engine::session;
 use crate::error::Result;
 use crate::job;
+use crate::output::Stored;
+
+/// Bytes for a session that reads a manifest and no table.
+const MEMORY: u64 = 64 << 20;
 
 /// A job file and the keys that are set over it.
 #[derive(clap::Args)]
@@ -21,6 +27,19 @@ impl JobArguments {
     /// When it cannot be read or breaks a rule.
     pub(in crate::cli) fn load(&self) -> Result<job::Job> {
         job::Job::load(&self.job, &self.sets)
+    }
+
+    /// The same, also of a job over a finished output, whose manifest is read for it.
+    ///
+    /// # Errors
+    /// As [`Self::load`], and where that output cannot be read.
+    pub(in crate::cli) fn load_over_output(&self) -> Result<job::Job> {
+        let draft = job::Draft::read(&self.job, &self.sets)?;
+        let Some(url) = draft.reuse()? else { return draft.resolve(None) };
+        let engine = job::Engine::local(MEMORY);
+        let work = Work::begin(&engine)?;
+        let made = work.run(async { Stored::open(&session::session(&engine)?, &url).await?.job() })?;
+        draft.resolve(Some(&made))
     }
 
     /// What the job is called as long as its file has not been read.

@@ -184,10 +184,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::job::{Score, ScoreBy};
+    use crate::job::{Measure, Score, ScoreBy};
     use crate::operator::bucket_pairs::PairRule;
     use crate::operator::dense_pairs::{DensePairs, Pass};
-    use crate::operator::prefixes::Prefixes;
+    use crate::operator::prefixes::{Prefixes, Tokens};
     use crate::operator::score::{Probe, Scoring};
     use crate::operator::token_counts::TokenCounts;
     use crate::source::CHUNK_COLUMN;
@@ -216,11 +216,12 @@ mod tests {
             bits in 10..24u32,
         ) {
             use DataType::{UInt32, UInt64};
-            let score = Score { threshold, by: ScoreBy::Signature, prefilter: true };
+            let score = Score { threshold, measure: Measure::Jaccard, by: ScoreBy::Signature, prefilter: true };
             let probe = Probe::All { left, right: left, segments };
             let one = |types: &[DataType]| vec![rows(types)];
             let two = || vec![rows(&[UInt64]), rows(&[UInt64])];
             let reaching = |dense| Operator::BucketPairs(PairRule::MinJaccard { threshold, dense });
+            let prefixes = |measure, tokens| Operator::Prefixes(Prefixes { bits, measure, threshold, tokens });
             let dense = |pairs| Operator::Dense(Pass { threshold, dense: hot, pairs });
             for (operator, inputs) in [
                 (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64])),
@@ -229,7 +230,9 @@ mod tests {
                 (dense(DensePairs::OfLeaders { round: bits }), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
                 (dense(DensePairs::OfTheRest), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
                 (Operator::TokenCounts(TokenCounts { bits }), one(&[UInt64])),
-                (Operator::Prefixes(Prefixes { bits, threshold }), two()),
+                (prefixes(Measure::Jaccard, Tokens::OfPrefix), two()),
+                (prefixes(Measure::Containment, Tokens::OfPrefixes), [two(), one(&[UInt64])].concat()),
+                (Operator::BucketPairs(PairRule::MinContainment { threshold }), one(&[UInt64, UInt64, UInt32, UInt32])),
                 (Operator::Score(Scoring { score, bands: 32, rows: 4, probe }), two()),
             ] {
                 let plan = operator.over(inputs.clone()).unwrap();

@@ -1,0 +1,61 @@
+//! A job file that is read and not resolved: a job over a finished output is known only with the job that made that one.
+
+use std::path::Path;
+
+use super::Job;
+use super::document::Document;
+use super::file::File;
+use super::resolve::{self, Wrong};
+use crate::error::{Error, Result};
+
+/// A job file as it was read, with what was set over it.
+#[derive(Debug)]
+pub struct Draft {
+    /// The path as messages name it.
+    shown: String,
+    text: String,
+    sets: Vec<String>,
+    file: File,
+}
+
+impl Draft {
+    /// Reads the job file at `path` and puts `sets` (each `KEY=VALUE`) over it. Its name is that of the file where it has none.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) where it cannot be read or is no job file, with the line (or the override), the
+    /// key, and what is allowed there.
+    pub fn read(path: impl AsRef<Path>, sets: &[String]) -> Result<Self> {
+        let path = path.as_ref();
+        let shown = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;
+        let mut file: File = Document::parse(&text, &shown, sets)?.read()?;
+        if file.name.is_none() {
+            file.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        }
+        Ok(Self { shown, text, sets: sets.to_vec(), file })
+    }
+
+    /// The finished output whose sketches the job uses again; none where it reads texts.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) where the job also says what the output says.
+    pub fn reuse(&self) -> Result<Option<String>> {
+        resolve::reuse(&self.file).map_err(|wrong| self.error(wrong))
+    }
+
+    /// The job. Where it reuses an output, `made` is the job that made that one.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed there.
+    pub fn resolve(self, made: Option<&Job>) -> Result<Job> {
+        resolve::job(self.file.clone(), made).map_err(|wrong| self.error(wrong))
+    }
+
+    fn error(&self, Wrong { key, said }: Wrong) -> Error {
+        match Document::parse(&self.text, &self.shown, &self.sets) {
+            Ok(document) => document.error(key, &said),
+            Err(error) => error,
+        }
+    }
+}

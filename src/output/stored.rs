@@ -1,0 +1,112 @@
+//! A finished output, as its manifest tells of it.
+
+use datafusion::prelude::{DataFrame, SessionContext};
+
+use super::manifest::{Origin, Run};
+use super::read::{self, ManifestTable};
+use super::{Layout, check};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::schema::{Table, contract};
+
+/// A finished output of this program's format, all of whose files are there.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    layout: Layout,
+    manifest: Run,
+}
+
+impl Stored {
+    /// The output at `url`. Reads only the manifest, and the sizes of the files that it names.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) when there is no finished output, its manifest is of another version, or a
+    /// file that it names is gone or has another size.
+    pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
+        let layout = Layout::open(session, url)?;
+        let Some(manifest) = layout.manifest().await? else {
+            return Err(Error::input(format!(
+                "{url} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job to its end"
+            )));
+        };
+        manifest.check_format(url)?;
+        let damage = check::sizes(&layout, &manifest.files().collect::<Vec<_>>()).await?;
+        if !damage.is_empty() {
+            return Err(check::damaged(&layout, &damage));
+        }
+        Ok(Self { layout, manifest })
+    }
+
+    /// Where it is.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What the run wrote of itself.
+    pub fn manifest(&self) -> &Run {
+        &self.manifest
+    }
+
+    /// The job that was run, every default filled in.
+    ///
+    /// # Errors
+    /// When another version of this program wrote it, or this program would not have run it.
+    pub fn job(&self) -> Result<Job> {
+        self.read_job(&self.manifest.job)
+    }
+
+    /// The job that read the texts, and the fingerprint of its run: its own, or for an output that was made of another one's
+    /// sketches, that of the run which cut the texts.
+    ///
+    /// # Errors
+    /// As [`Self::job`].
+    pub fn origin(&self) -> Result<(Job, &str)> {
+        match &self.manifest.origin {
+            Some(Origin { job, fingerprint }) => Ok((self.read_job(job)?, fingerprint)),
+            None => Ok((self.job()?, &self.manifest.fingerprint)),
+        }
+    }
+
+    fn read_job(&self, written: &serde_json::Value) -> Result<Job> {
+        let job: Job = serde_json::from_value(written.clone()).map_err(|e| {
+            Error::input(format!(
+                "the job in the manifest cannot be read: resemblance {} wrote it, and this is {}; run the job again with --overwrite",
+                self.manifest.resemblance,
+                env!("CARGO_PKG_VERSION")
+            ))
+            .because(e)
+        })?;
+        job.check().map_err(|e| {
+            Error::input("the job in the manifest breaks the rules for jobs, so somebody changed it: run the job again with --overwrite")
+                .because(e)
+        })?;
+        Ok(job)
+    }
+
+    /// A table, to be read; none where a job of its kind writes none.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where the manifest does not name it.
+    pub fn provider(&self, table: Table) -> Result<Option<ManifestTable>> {
+        let Some(written) = self.manifest.tables.get(table.name()) else {
+            if table == Table::Dictionary {
+                return Ok(None);
+            }
+            let shown = self.layout.shown();
+            return Err(Error::input(format!("the manifest of {shown} does not name the table {table}")));
+        };
+        let schema = contract(table).over(&self.manifest.source, self.manifest.keep()?).arrow_schema();
+        read::provider(&self.layout, &written.files, schema).map(Some)
+    }
+
+    /// The rows of a table to compute on, their numbers unsigned: see [`read::unsigned`]. Reads nothing yet.
+    ///
+    /// # Errors
+    /// When the output has no such table.
+    pub fn table(&self, session: &SessionContext, table: Table) -> Result<DataFrame> {
+        let Some(provider) = self.provider(table)? else {
+            return Err(Error::input(format!("{} holds no table {table}", self.layout.shown())));
+        };
+        read::unsigned(session.read_table(std::sync::Arc::new(provider))?, table)
+    }
+}

@@ -1,0 +1,205 @@
+//! What a run begins with: the texts of its source, or the sketches of a finished output.
+
+use std::time::UNIX_EPOCH;
+
+use datafusion::prelude::{DataFrame, SessionContext};
+
+use super::overlap;
+use super::tables::sketch_table;
+use crate::error::{Context, Error, Result};
+use crate::job::{InputFile, Job, ShingleHash, fingerprint};
+use crate::output::manifest::Origin;
+use crate::output::{Layout, Stored};
+use crate::schema::{SourceTypes, Table};
+use crate::source::{self, Listed};
+use crate::stage;
+
+/// Where the documents of a run come from.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// From their texts, in the files of the source.
+    Texts(Listed),
+    /// From a finished output, which has their sketches.
+    Reused(Box<Reused>),
+}
+
+/// A finished output whose sketches are used again.
+#[derive(Debug)]
+pub(super) struct Reused {
+    stored: Stored,
+    /// The run that cut the texts.
+    origin: Origin,
+    /// The files that the texts are in; none where the output keeps the shingles, so that no text is read.
+    listed: Option<Listed>,
+}
+
+/// What the first step reads.
+pub(super) struct Read {
+    /// The documents, as [`stage::documents`] has them; of a finished output, as [`stage::reused`].
+    pub(super) documents: DataFrame,
+    /// The types that the source gives to the tables' columns.
+    pub(super) types: SourceTypes,
+    /// Every file that is read.
+    pub(super) inputs: Vec<InputFile>,
+}
+
+impl Input {
+    /// Finds what `job` reads.
+    ///
+    /// # Errors
+    /// As [`source::list`], and where a finished output cannot be used as the job asks for it.
+    pub(super) async fn find(session: &SessionContext, job: &Job) -> Result<Self> {
+        match &job.reuse {
+            None => Ok(Input::Texts(source::list(session, &job.source).await?)),
+            Some(url) => Ok(Input::Reused(Box::new(Reused::open(session, job, url).await?))),
+        }
+    }
+
+    /// Refuses an output of which a part lies in what is read, or the other way round.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with both.
+    pub(super) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
+        if let Input::Reused(reused) = self {
+            overlap::refuse_output(output, reused.stored.layout())?;
+        }
+        match self.listed() {
+            Some(listed) => overlap::refuse_files(output, listed),
+            None => Ok(()),
+        }
+    }
+
+    /// What tells the result of `job` over this from others.
+    pub(super) fn fingerprint(&self, job: &Job) -> String {
+        match self {
+            Input::Texts(listed) => fingerprint(job, &listed.inputs()),
+            Input::Reused(reused) => {
+                let e_tag = Some(reused.stored.manifest().fingerprint.clone());
+                fingerprint(
+                    job,
+                    &[InputFile { path: "output".into(), bytes: 0, modified: UNIX_EPOCH, e_tag }],
+                )
+            }
+        }
+    }
+
+    /// Opens it for the first step.
+    ///
+    /// # Errors
+    /// As [`source::open_cut`], and when a table of a finished output cannot be read.
+    pub(super) async fn read(&self, session: &SessionContext, job: &Job) -> Result<Read> {
+        match self {
+            Input::Texts(listed) => {
+                let read = source::open_cut(session, &job.source, listed, None, &job.shingle).await?;
+                let documents = stage::documents::documents(read.frame)?;
+                Ok(Read { documents, types: read.types, inputs: read.inputs })
+            }
+            Input::Reused(reused) => {
+                let manifest = reused.stored.manifest();
+                let table = |table| reused.stored.table(session, table);
+                let types = manifest.source.clone();
+                let documents = stage::reused::reused(
+                    table(Table::Documents)?,
+                    table(Table::Rejects)?,
+                    &types,
+                    &job.lsh,
+                )?;
+                let path = reused.stored.layout().shown().to_owned();
+                let bytes = manifest.files().map(|file| file.bytes).sum();
+                let input = InputFile { path, bytes, modified: UNIX_EPOCH, e_tag: None };
+                Ok(Read { documents, types, inputs: vec![input] })
+            }
+        }
+    }
+
+    /// The files that texts are read from; none where none are.
+    pub(super) fn listed(&self) -> Option<&Listed> {
+        match self {
+            Input::Texts(listed) => Some(listed),
+            Input::Reused(reused) => reused.listed.as_ref(),
+        }
+    }
+
+    /// The documents with their sketches, shingles among them; none where texts must be cut for those.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub(super) fn sketches(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
+        match self {
+            Input::Reused(reused) if reused.listed.is_none() => {
+                reused.stored.table(session, Table::Documents).map(Some)
+            }
+            Input::Texts(_) | Input::Reused(_) => Ok(None),
+        }
+    }
+
+    /// The run that cut the texts, where that was another one.
+    pub(super) fn origin(&self) -> Option<&Origin> {
+        match self {
+            Input::Texts(_) => None,
+            Input::Reused(reused) => Some(&reused.origin),
+        }
+    }
+}
+
+impl Reused {
+    /// Opens the output at `url`, and makes sure that `job` can use it.
+    async fn open(session: &SessionContext, job: &Job, url: &str) -> Result<Self> {
+        let stored = Stored::open(session, url).await?;
+        let made = stored.job()?;
+        if (&made.shingle, &made.minhash, &made.source) != (&job.shingle, &job.minhash, &job.source) {
+            return Err(Error::input(format!(
+                "{url} holds another result than it did when the job file was read: run again"
+            )));
+        }
+        let keep = stored.manifest().keep()?;
+        if !keep.signatures() {
+            return Err(Error::input(format!(
+                "{url} keeps no signatures (output.keep = \"none\"), so that its sketches cannot be used again: make it again with \
+                 output.keep = \"signatures\""
+            )));
+        }
+        if job.shingle.hash == ShingleHash::Dictionary {
+            return Err(Error::job(format!(
+                "{url} was made with shingle.hash = \"dictionary\", whose numbers are those of one run: read its source instead"
+            )));
+        }
+        if sketch_table(job).is_some() && !keep.shingles() {
+            return Err(Error::job(format!(
+                "{url} keeps no shingles, and this job needs those of all documents, since candidates.method is {} and \
+                 output.keep is {}: use \"lsh\" and \"signatures\", or read the source instead",
+                quoted(job.candidates.method),
+                quoted(job.output.keep)
+            )));
+        }
+        let (texts, made) = stored.origin()?;
+        let listed = match keep.shingles() {
+            true => None,
+            false => Some(unchanged(session, &texts, made, url).await?),
+        };
+        let job = serde_json::to_value(&texts)
+            .map_err(|e| Error::bug("the job of an output cannot be written").because(e))?;
+        let origin = Origin { job, fingerprint: made.to_owned() };
+        Ok(Self { origin, listed, stored })
+    }
+}
+
+/// A value as job files have it, which have one word for each.
+fn quoted(value: impl std::fmt::Debug) -> String {
+    format!("\"{value:?}\"").to_lowercase()
+}
+
+/// The files of the source of `job`, whose run had the fingerprint `made`: they are what they were.
+async fn unchanged(session: &SessionContext, job: &Job, made: &str, url: &str) -> Result<Listed> {
+    let listed = source::list(session, &job.source)
+        .await
+        .context(|| format!("{url} keeps no shingles, and the source of its texts cannot be read"))?;
+    if fingerprint(job, &listed.inputs()) != made {
+        return Err(Error::input(format!(
+            "{url} keeps no shingles, and the source of its texts, {}, has changed since it was made: run its job again with \
+             --overwrite, or with output.keep = \"shingles\" to need the source no more",
+            job.source.urls.join(", ")
+        )));
+    }
+    Ok(listed)
+}

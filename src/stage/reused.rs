@@ -1,0 +1,44 @@
+//! reused: the sketches of a finished output, as if their texts had been cut again.
+
+use datafusion::logical_expr::{Expr, ident, lit};
+use datafusion::prelude::{DataFrame, col};
+use datafusion::scalar::ScalarValue;
+
+use super::bands::bands;
+use crate::error::Result;
+use crate::job::Lsh;
+use crate::schema::{self, SourceTypes};
+
+/// The tables documents and rejects of an output over a source of `types` -> the columns of [`bands`], a row for each
+/// document of either; what is known of a rejected one is its source, its position, its id and the reason.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn reused(documents: DataFrame, rejects: DataFrame, types: &SourceTypes, lsh: &Lsh) -> Result<DataFrame> {
+    let mut columns = vec![
+        col("source"),
+        col("position"),
+        col("id"),
+        lit(ScalarValue::Utf8(None)).alias("reason"),
+        col("doc"),
+        col("shingle_count"),
+        col("set_hash_0"),
+        col("set_hash_1"),
+        col("signature"),
+    ];
+    if documents.schema().as_arrow().column_with_name("shingles").is_some() {
+        columns.push(col("shingles"));
+    }
+    let carried = types.columns.iter().enumerate();
+    columns.extend(carried.map(|(at, column)| ident(&column.name).alias(schema::carried(at))));
+    let documents = bands(documents.select(columns)?, lsh)?;
+    let of_rejects = |field: &arrow::datatypes::Field| -> Result<Expr> {
+        Ok(match field.name().as_str() {
+            name @ ("source" | "position" | "id" | "reason") => col(name),
+            name => lit(ScalarValue::try_from(field.data_type())?).alias(name),
+        })
+    };
+    let fields = documents.schema().as_arrow().fields().iter();
+    let rejects = rejects.select(fields.map(|field| of_rejects(field)).collect::<Result<Vec<_>>>()?)?;
+    Ok(documents.union(rejects)?)
+}

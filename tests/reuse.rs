@@ -1,0 +1,230 @@
+//! `source.format = "output"`: other settings over the sketches of a finished output.
+
+use std::path::{Path, PathBuf};
+
+use predicates::prelude::*;
+use resemblance::engine::session;
+use resemblance::error::{Kind, Result};
+use resemblance::job::{self, Draft, Job};
+use resemblance::output::Stored;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+/// A corpus with a rejected document, in a folder with the job file of its first run.
+struct First {
+    folder: TempDir,
+}
+
+impl First {
+    /// Runs the job over the corpus, with what `sets` says.
+    fn run(sets: &[&str]) -> Self {
+        let first = Self { folder: tempdir().unwrap() };
+        std::fs::create_dir(first.path("in")).unwrap();
+        let mut documents = corpus(77, 150, 30);
+        documents.push(("too short".into(), "two words".into()));
+        documents.extend_from_within(3..5);
+        write_parquet(&first.path("in/a.parquet"), &documents[..90], 40);
+        write_parquet(&first.path("in/b.parquet"), &documents[90..], 40);
+        run(&first.over_texts("first", sets)).unwrap();
+        first
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The job over the texts.
+    fn over_texts(&self, output: &str, sets: &[&str]) -> Job {
+        let own = ["source.duplicate_ids=reject", "source.columns=text", "minhash.permutations=96"];
+        job(&self.path("in"), &self.path(output), &[&own, sets].concat())
+    }
+
+    /// A job file over an output, with these lines too.
+    fn over_output(&self, from: &str, output: &str, lines: &str) -> PathBuf {
+        let (from, to) = (self.path(from), self.path(output));
+        let file = self.path(&format!("{output}.toml"));
+        let text = format!(
+            "source = {{ format = \"output\", url = {from:?} }}\noutput.url = {to:?}\nscore.threshold = 0.5\n{lines}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+
+    /// Runs a job over an output.
+    fn reuse(&self, from: &str, output: &str, sets: &[&str]) -> Result<Job> {
+        let job = resolved(&self.over_output(from, output, ""), sets)?;
+        run(&job).map(|_| job)
+    }
+
+    /// What the command says to a job over an output that it refuses, with exit code `code`.
+    fn refused(&self, lines: &str, code: i32) -> String {
+        let file = self.over_output("first", "refused", lines);
+        let ran = resemblance().arg("run").arg(&file).assert().code(code);
+        assert!(!self.path("refused").exists(), "something was written");
+        String::from_utf8(ran.get_output().stderr.clone()).unwrap()
+    }
+}
+
+/// The job of a file over an output.
+fn resolved(file: &Path, sets: &[&str]) -> Result<Job> {
+    let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
+    let draft = Draft::read(file, &sets)?;
+    let url = draft.reuse()?.expect("a job over an output");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let made = runtime.block_on(async {
+        Stored::open(&session::session(&job::Engine::local(1 << 26))?, &url).await?.job()
+    })?;
+    draft.resolve(Some(&made))
+}
+
+/// All of a result but what says how it came about.
+fn result(output: &Path) -> (Vec<arrow::array::RecordBatch>, std::collections::BTreeMap<String, u64>) {
+    (tables(output), manifest(output).rejects)
+}
+
+#[test]
+fn other_settings_give_the_rows_of_a_run_over_the_texts() {
+    let kept = ["output.keep=shingles"];
+    let cases: [(&[&str], &[&str]); 11] = [
+        (&[], &[]),
+        (&[], &["score.threshold=0.8"]),
+        (&[], &["score.threshold=0.3", "engine.threads=3"]),
+        (&[], &["lsh.bands=48", "lsh.rows=2"]),
+        (&[], &["lsh.hot_bucket=3", "output.max_expand=4"]),
+        (&[], &["output.expand=star", "output.keep=none"]),
+        (&[], &["score.by=signature", "lsh.choose=recall"]),
+        (&kept, &["candidates.method=prefix"]),
+        (&kept, &["candidates.method=all", "output.keep=shingles"]),
+        (&kept, &["candidates.method=prefix", "score.by=signature", "score.threshold=0.7"]),
+        (&kept, &["lsh.bands=32", "lsh.rows=3", "lsh.hot_bucket=4"]),
+    ];
+    let (bare, full) = (First::run(&[]), First::run(&kept));
+    for (at, (first, sets)) in cases.iter().enumerate() {
+        let first = if first.is_empty() { &bare } else { &full };
+        let (reused, whole) = (format!("reused{at}"), format!("whole{at}"));
+        let job = first.reuse("first", &reused, sets).unwrap();
+        assert_eq!(job.minhash.permutations, 96);
+        run(&first.over_texts(&whole, sets)).unwrap();
+        assert_eq!(result(&first.path(&reused)), result(&first.path(&whole)), "{sets:?}");
+        let (reused, whole) = (manifest(&first.path(&reused)), manifest(&first.path(&whole)));
+        assert!(reused.counts["pairs"] > 10, "{sets:?}: {:?}", reused.counts);
+        assert_eq!(reused.counts, whole.counts, "{sets:?}");
+        assert_eq!(reused.source, whole.source);
+        let cut = |step: &resemblance::output::manifest::StepTime| step.name == "duplicates";
+        assert!(whole.steps.iter().any(cut) && !reused.steps.iter().any(cut));
+    }
+}
+
+/// Where shingles are kept no text is read: the source may be gone. Else only the candidates' texts are, and a source that
+/// changed is an error before anything is written.
+#[test]
+fn texts_are_read_only_where_shingles_are_not_kept() {
+    let full = First::run(&["output.keep=shingles"]);
+    std::fs::remove_dir_all(full.path("in")).unwrap();
+    full.reuse("first", "again", &["score.threshold=0.6"]).unwrap();
+    assert!(!pairs(&full.path("again")).is_empty());
+
+    let bare = First::run(&[]);
+    std::fs::OpenOptions::new().append(true).open(bare.path("in/b.parquet")).unwrap().set_len(4).unwrap();
+    let error = bare.reuse("first", "again", &[]).unwrap_err();
+    assert_eq!(error.kind(), Kind::Input);
+    assert!(error.to_string().contains("has changed since"), "{error}");
+    assert!(!bare.path("again").exists());
+    std::fs::remove_dir_all(bare.path("in")).unwrap();
+    let error = bare.reuse("first", "again", &[]).unwrap_err();
+    assert!(error.to_string().contains("keeps no shingles"), "{error}");
+    assert!(!bare.path("again").exists());
+}
+
+/// An output of an output is one over the same texts, also for the commands that read these.
+#[test]
+fn an_output_of_an_output_knows_its_texts() {
+    let first = First::run(&[]);
+    first.reuse("first", "second", &["score.threshold=0.7"]).unwrap();
+    first.reuse("second", "third", &["score.threshold=0.4"]).unwrap();
+    run(&first.over_texts("whole", &["score.threshold=0.4"])).unwrap();
+    assert_eq!(result(&first.path("third")), result(&first.path("whole")));
+    std::fs::remove_dir_all(first.path("first")).unwrap();
+    std::fs::remove_dir_all(first.path("second")).unwrap();
+    let (third, whole) = (first.path("third"), first.path("whole"));
+    for command in [&["show", "--top", "3"][..], &["neighbors", "--id", "d00012"]] {
+        let said = |output: &Path| {
+            let ran = resemblance().arg(command[0]).arg(output).args(&command[1..]).assert().success();
+            String::from_utf8(ran.get_output().stdout.clone()).unwrap()
+        };
+        assert_eq!(said(&third), said(&whole));
+        assert!(!said(&third).is_empty());
+    }
+}
+
+#[test]
+fn it_is_finished_already_until_the_output_that_it_reads_is_another() {
+    let first = First::run(&[]);
+    let file = first.over_output("first", "second", "");
+    let run = || resemblance().arg("run").arg(&file).assert();
+    run().success().stdout(predicate::str::contains("finished already").not());
+    run().success().stdout(predicate::str::contains("finished already"));
+    std::fs::remove_dir_all(first.path("first")).unwrap();
+    crate::support::run(&first.over_texts("first", &["minhash.seed=7"])).unwrap();
+    run().code(2).stderr(predicate::str::contains("another job, or of other inputs"));
+}
+
+#[test]
+fn check_says_what_is_reused() {
+    let first = First::run(&[]);
+    let file = first.over_output("first", "second", "");
+    let said = resemblance().arg("check").arg(&file).assert().success();
+    let said = String::from_utf8(said.get_output().stdout.clone()).unwrap();
+    assert!(said.contains("take the signatures of"), "{said}");
+    assert!(said.contains("96 permutations") && !said.contains("duplicates:"), "{said}");
+    assert!(!first.path("second").exists());
+}
+
+#[test]
+fn what_cannot_be_reused_is_refused_before_anything_is_written() {
+    let first = First::run(&[]);
+    for (lines, code, said) in [
+        ("shingle.size = 3", 2, "`shingle`"),
+        ("minhash.seed = 3", 2, "`minhash`"),
+        ("candidates.method = \"prefix\"", 2, "\"prefix\""),
+        ("output.keep = \"shingles\"", 2, "\"shingles\""),
+        ("lsh = { bands = 50, rows = 2 }", 2, "expected at most the 96"),
+    ] {
+        let refused = first.refused(lines, code);
+        assert!(refused.contains(said), "{lines}: {refused}");
+    }
+    // The key is named where it stands.
+    assert!(first.refused("shingle.size = 3", 2).contains("refused.toml:4"));
+
+    let manifest = std::fs::read(first.path("first/manifest.json")).unwrap();
+    std::fs::remove_file(first.path("first/manifest.json")).unwrap();
+    assert!(first.refused("", 3).contains("no finished output"));
+    std::fs::write(first.path("first/manifest.json"), &manifest).unwrap();
+    let documents = std::fs::read_dir(first.path("first/documents")).unwrap().next().unwrap().unwrap().path();
+    std::fs::remove_file(documents).unwrap();
+    assert!(first.refused("", 3).contains("documents"));
+
+    let none = First::run(&["output.keep=none"]);
+    assert!(none.refused("", 3).contains("keeps no signatures"));
+    let numbered = First::run(&["shingle.hash=dictionary", "output.keep=shingles"]);
+    assert!(numbered.refused("", 2).contains("dictionary"));
+
+    let first = First::run(&[]);
+    for output in ["first", "first/pairs/deeper"] {
+        let file = first.over_output("first", "own", "");
+        let text = std::fs::read_to_string(&file).unwrap();
+        let own = format!("{:?}", first.path("own"));
+        std::fs::write(&file, text.replace(&own, &format!("{:?}", first.path(output)))).unwrap();
+        let refused = resemblance().arg("run").arg(&file).assert().code(2);
+        let said = String::from_utf8(refused.get_output().stderr.clone()).unwrap();
+        assert!(said.contains("overlaps") || said.contains("another job"), "{said}");
+        assert!(!first.path("first/pairs/deeper").exists());
+    }
+    for command in ["compare", "sweep"] {
+        let file = first.over_output("first", "texts", "");
+        let said = resemblance().arg(command).arg(&file).assert().code(2);
+        let said = String::from_utf8(said.get_output().stderr.clone()).unwrap();
+        assert!(said.contains("source.format"), "{said}");
+    }
+}
