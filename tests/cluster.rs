@@ -1,6 +1,6 @@
 //! A real cluster of processes: that its rows are those of one process, and that they still are when parts of it die.
 //!
-//! Each test has a cluster of its own, and they run one after the other, for they share the cores.
+//! Each test has a cluster of its own, and few run at the same time, for they share the cores.
 
 mod components;
 mod executors;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -69,7 +69,7 @@ pub struct Cluster {
     port: u16,
     executor_ports: Vec<u16>,
     folder: TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 impl Cluster {
@@ -332,10 +332,30 @@ fn step_of(name: &str) -> Option<String> {
     name.rsplit('/').nth(1).map(str::to_owned)
 }
 
-/// Waits until no other cluster runs.
-pub fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Clusters that run at the same time. Most of a test's time goes by in waiting, for a timeout or for somebody who was killed.
+const AT_ONCE: usize = 2;
+
+/// One of the clusters that may run, until it is dropped.
+pub struct Turn(());
+
+static RUNNING: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+/// Waits until few enough other clusters run.
+pub fn turn() -> Turn {
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    while *running >= AT_ONCE {
+        running = ENDED.wait(running).unwrap_or_else(PoisonError::into_inner);
+    }
+    *running += 1;
+    Turn(())
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
 }
 
 /// A `run` on the cluster, which ends with this value.
