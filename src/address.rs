@@ -3,10 +3,10 @@
 use url::Url;
 
 use crate::error::{Error, Result};
-pub use crate::secrets::masked;
+pub(crate) use crate::secrets::masked;
 
 /// Scheme and rest of a URL; none for a path.
-pub fn scheme(address: &str) -> Option<(&str, &str)> {
+pub(crate) fn scheme(address: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = address.split_once("://")?;
     let legal = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     legal.then_some((scheme, rest))
@@ -16,7 +16,7 @@ pub fn scheme(address: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// A sentence that follows the name of what holds the address.
-pub fn check(address: &str) -> std::result::Result<(), &'static str> {
+pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
     let Some((scheme, rest)) = scheme(address) else { return Ok(()) };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.eq_ignore_ascii_case("file") {
@@ -51,7 +51,7 @@ pub fn check(address: &str) -> std::result::Result<(), &'static str> {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for an address that makes no URL or carries credentials.
-pub fn url(address: &str) -> Result<Url> {
+pub(crate) fn url(address: &str) -> Result<Url> {
     check(address).map_err(|said| Error::job(format!("a URL {said}")))?;
     let written = match scheme(address) {
         Some((scheme, _)) if !scheme.eq_ignore_ascii_case("file") => address.replace('%', "%25"),

@@ -20,7 +20,7 @@ const MAX_KNOWN: usize = 10_000;
 static KNOWN: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
 
 /// Looks through a text of somebody's: what may be secret in its URLs is masked from now on.
-pub fn remember(text: &str) {
+pub(crate) fn remember(text: &str) {
     let found = secrets(text);
     if found.is_empty() {
         return;
@@ -36,7 +36,7 @@ pub fn remember(text: &str) {
 }
 
 /// `text` with what may be secret in its URLs masked, and with every secret masked that was remembered.
-pub fn masked(text: &str) -> String {
+pub(crate) fn masked(text: &str) -> String {
     let mut text = text.to_owned();
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let mut present: Vec<&String> = known.iter().filter(|secret| text.contains(secret.as_str())).collect();

@@ -3,13 +3,13 @@
 use crate::error::{Error, Result};
 
 /// Words of a document, on average, at most.
-pub const MAX_WORDS: usize = 10_000_000;
+pub(crate) const MAX_WORDS: usize = 10_000_000;
 /// Different words, at most.
-pub const MAX_VOCABULARY: usize = 1_000_000;
+pub(crate) const MAX_VOCABULARY: usize = 1_000_000;
 /// Words in a shingle, at most.
-pub const MAX_SHINGLE: usize = 1_000;
+pub(crate) const MAX_SHINGLE: usize = 1_000;
 /// Documents of a corpus, at most: ten billion.
-pub const MAX_DOCUMENTS: u64 = 10_000_000_000;
+pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
 
 /// What a corpus is made like. Shares are of all documents, in [0, 1].
 #[derive(Debug, Clone, PartialEq)]

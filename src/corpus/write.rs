@@ -72,7 +72,7 @@ pub fn documents(
 ///
 /// # Errors
 /// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
-pub fn truth(corpus: &Corpus, path: &Path, overwrite: bool) -> Result<Written> {
+pub(crate) fn truth(corpus: &Corpus, path: &Path, overwrite: bool) -> Result<Written> {
     check_free(path, overwrite)?;
     let mut rows = 0;
     let bytes = whole(path, |partial| {
@@ -125,7 +125,7 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with the path and what is there.
-pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
+pub(crate) fn check_free(path: &Path, overwrite: bool) -> Result<()> {
     match (path.is_dir(), path.exists() && !overwrite) {
         (true, _) => Err(Error::job(format!("{} is a folder, and a file is to be written", path.display()))),
         (_, true) => {

@@ -46,7 +46,7 @@ struct BatchQueue {
 
 /// What the output partitions share.
 #[derive(Debug, Default)]
-pub struct QueueState {
+pub(crate) struct QueueState {
     batches: Option<Arc<Queue>>,
     /// Output partitions that were asked for.
     asked: usize,

@@ -120,7 +120,7 @@ type Filled = Shared<BoxFuture<'static, Result<(), Arc<DataFusionError>>>>;
 
 /// The buckets, and the work that fills them, which begins when the first of them is read.
 #[derive(Debug)]
-pub struct Buckets {
+pub(crate) struct Buckets {
     store: Arc<BucketStore>,
     fill: Fill,
     filled: OnceLock<Filled>,

@@ -32,7 +32,7 @@ static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// A folder of this process, removed with all that it holds when it is dropped.
 #[derive(Debug)]
-pub struct SpillFolder {
+pub(crate) struct SpillFolder {
     path: PathBuf,
     /// Locked, where the file system has locks.
     lock: Option<File>,
@@ -43,7 +43,7 @@ impl SpillFolder {
     ///
     /// # Errors
     /// When nothing can be written there.
-    pub fn create(parent: &Path) -> io::Result<Self> {
+    pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         let prefix = format!("{PREFIX}{}-", std::process::id());
         for _ in 0..ATTEMPTS {
             let mut builder = tempfile::Builder::new();
@@ -67,7 +67,7 @@ impl SpillFolder {
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -104,7 +104,7 @@ fn claim(folder: &Path) -> io::Result<Option<File>> {
 /// Removes what processes that were killed left in `parent`. Returns how many folders that were.
 ///
 /// What cannot be read or removed, such as another user's, stays.
-pub fn sweep(parent: &Path) -> usize {
+pub(crate) fn sweep(parent: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(parent) else { return 0 };
     let ours = |entry: &std::fs::DirEntry| {
         entry.file_name().to_string_lossy().starts_with(PREFIX) && entry.file_type().is_ok_and(|t| t.is_dir())
@@ -175,7 +175,7 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
 }
 
 /// Removes every folder of this process, whoever still uses it: for the end of the process.
-pub fn remove_all() {
+pub(crate) fn remove_all() {
     for folder in live(std::mem::take) {
         if let Err(error) = remove(&folder, None) {
             tracing::debug!(%error, folder = %folder.display(), "a folder for spills was not removed");

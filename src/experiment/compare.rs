@@ -27,10 +27,10 @@ pub enum Method {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 3] = [Method::Exact, Method::Signatures, Method::Lsh];
+    pub(crate) const ALL: [Method; 3] = [Method::Exact, Method::Signatures, Method::Lsh];
 
     /// What it is called in tables and charts.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Method::Exact => "exact Jaccard of all pairs",
             Method::Signatures => "signatures of all pairs",
@@ -81,7 +81,7 @@ pub struct Measured {
     pub shingles_seconds: f64,
     /// Seconds from shingle sets to signatures.
     pub signatures_seconds: f64,
-    /// In the order of [`Method::ALL`].
+    /// In the order of `Method::ALL`.
     #[serde(rename = "ways")]
     pub methods: Vec<Measurement>,
 }

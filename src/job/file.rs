@@ -369,7 +369,7 @@ pub struct Engine {
     pub wait_seconds: u64,
     /// What the stages may hold in memory at once, as `4GiB` or `500MB`; past it they spill to disk.
     pub memory: String,
-    /// Threads, at most [`MAX_THREADS`](super::MAX_THREADS); 0 is one for each core.
+    /// Threads, at most `MAX_THREADS`; 0 is one for each core.
     pub threads: usize,
     /// Folder for spills. Default: the system's folder for temporary files.
     pub spill: Option<String>,

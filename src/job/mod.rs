@@ -22,11 +22,15 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 pub use self::coefficients::Coefficients;
-pub use self::encoding::{Encoding, Label};
+pub use self::encoding::Encoding;
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
-pub use self::prime::{is_prime, next_prime};
-pub use self::resolve::{DOCUMENTS_COLUMNS, MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS, resolve};
-pub use self::size::parse_size;
+pub use self::prime::is_prime;
+pub(crate) use self::prime::next_prime;
+#[cfg(test)]
+pub(crate) use self::resolve::DOCUMENTS_COLUMNS;
+pub use self::resolve::resolve;
+pub(crate) use self::resolve::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS};
+pub(crate) use self::size::parse_size;
 use crate::error::{Error, Result};
 
 /// A resolved job: every default filled in, every rule checked.
@@ -481,7 +485,7 @@ pub enum Expand {
 pub struct Engine {
     /// Bytes that the stages may hold at once; past it they spill.
     pub memory: u64,
-    /// Threads, at most [`MAX_THREADS`]; 0 is one for each core.
+    /// Threads, at most `MAX_THREADS`; 0 is one for each core.
     pub threads: usize,
     /// Where spills go; none is the system's folder for temporary files.
     pub spill: Option<String>,

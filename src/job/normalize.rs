@@ -60,17 +60,17 @@ impl Normalize {
     }
 
     /// Whether the step takes words out.
-    pub fn takes_words(&self) -> bool {
+    pub(crate) fn takes_words(&self) -> bool {
         self.takes_stop_words() || *self == Normalize::DigitsOut
     }
 
     /// Whether the step takes stop words out.
-    pub fn takes_stop_words(&self) -> bool {
+    pub(crate) fn takes_stop_words(&self) -> bool {
         matches!(self, Normalize::StopWords(_) | Normalize::StopWordList(_))
     }
 
     /// Whether white space becomes something else by the step, so that words which it kept apart become one.
-    pub fn joins_words(&self) -> bool {
+    pub(crate) fn joins_words(&self) -> bool {
         matches!(
             self,
             Normalize::SpacesToUnderscores | Normalize::OnlySpacesToUnderscores | Normalize::RemoveNewlines

@@ -13,11 +13,11 @@ use crate::address;
 use crate::error::{Error, Result};
 
 /// The most permutations: the column `shared_bands` counts up to this many bands.
-pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
+pub(crate) const MAX_PERMUTATIONS: usize = u16::MAX as usize;
 /// The most words or characters in a shingle: a text with fewer has no shingle at all.
-pub const MAX_SHINGLE_SIZE: usize = 1_000_000;
+pub(crate) const MAX_SHINGLE_SIZE: usize = 1_000_000;
 /// The most threads. Each step makes that many partitions, and a shuffle a queue for every two of them.
-pub const MAX_THREADS: usize = 1_024;
+pub(crate) const MAX_THREADS: usize = 1_024;
 /// The longest that a cluster can be waited for: a year.
 const MAX_SECONDS: u64 = 365 * 24 * 3600;
 
@@ -254,7 +254,7 @@ fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
 }
 
 /// The columns that the table documents has of its own: those of `schemas/documents.toml`.
-pub const DOCUMENTS_COLUMNS: [&str; 7] =
+pub(crate) const DOCUMENTS_COLUMNS: [&str; 7] =
     ["id", "source", "position", "doc", "shingle_count", "signature", "shingles"];
 
 /// The strings of `names`, if there is one at least and none is empty.

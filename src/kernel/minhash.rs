@@ -47,13 +47,8 @@ impl Permutations {
     }
 
     /// How many functions there are, which is a signature's length.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.a.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.a.is_empty()
     }
 }
 

@@ -80,7 +80,7 @@ impl Finished {
         Ok(job)
     }
 
-    /// The rows of a table to compute on, their numbers unsigned: see [`read::unsigned`]. Reads nothing yet.
+    /// The rows of a table to compute on, their numbers unsigned: see `read::unsigned`. Reads nothing yet.
     ///
     /// # Errors
     /// When the output has no such table.

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::bucket_reader::{Bucket, PAIRS_AT_ONCE, pairs_of_buckets};
 use super::by_bucket::by_bucket;
 use super::pair_builder::PairBuilder;
-pub use super::pair_builder::schema;
+pub(crate) use super::pair_builder::schema;
 use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
@@ -37,7 +37,7 @@ pub(super) fn rows_schema() -> arrow::datatypes::SchemaRef {
 /// Which documents of a bucket are paired: (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> the columns of
 /// [`schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum PairRule {
+pub(crate) enum PairRule {
     /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself in place of pairs,
     /// whose number would be quadratic. The input is (bucket, doc).
     All {

@@ -35,7 +35,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 
 /// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and
 /// of those the ones that come before this one.
-pub fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
@@ -43,7 +43,7 @@ pub fn schema() -> SchemaRef {
 ///
 /// The counters are one partition and are read whole before the first document; the documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Prefixes {
+pub(crate) struct Prefixes {
     /// The counters are `2^bits`.
     pub bits: u32,
     /// The least Jaccard similarity.
@@ -55,7 +55,7 @@ type Shared = OnceCell<Result<Arc<Held>, Arc<DataFusionError>>>;
 
 /// Counters, and the memory that is reserved for them.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct Held {
     counts: Counts,
     _held: MemoryReservation,
 }

@@ -15,7 +15,7 @@ const CONCURRENT_FILES: usize = 8;
 
 /// A file that is not as its manifest names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
+pub(crate) struct Damage {
     /// Its path inside the output.
     pub path: String,
     /// What is wrong with it, as the end of a sentence.
@@ -24,7 +24,7 @@ pub struct Damage {
 
 /// What is wrong with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// It is not there.
     Gone {
         /// Its size by the manifest.
@@ -63,7 +63,7 @@ impl fmt::Display for Damage {
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
-pub async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
+pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for file in files {
         lies_inside(output, file)?;
@@ -105,7 +105,7 @@ pub async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
-pub async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
+pub(crate) async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
     let mut damaged = sizes(output, files).await?;
     let bad: BTreeSet<&str> = damaged.iter().map(|damage| damage.path.as_str()).collect();
     let whole: Vec<File> =
@@ -160,7 +160,7 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
 }
 
 /// The error for damaged files of a finished output.
-pub fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
+pub(crate) fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
     let more = match damaged.len() {
         0 | 1 => String::new(),
         n => format!(" and {} more damaged files", n - 1),

@@ -127,7 +127,7 @@ pub struct Run {
     pub tables: BTreeMap<String, Table>,
     /// What a reader should know, as sentences.
     pub warnings: Vec<String>,
-    /// On a disk, the machine that wrote the output, since its start: see [`super::process::boot`]. Until it starts anew, what
+    /// On a disk, the machine that wrote the output, since its start: see `process::boot`. Until it starts anew, what
     /// it wrote is there as it wrote it.
     #[serde(default)]
     pub boot: Option<String>,

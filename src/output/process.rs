@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A process of some machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
+pub(crate) struct Process {
     /// The machine's name, for messages alone.
     host: String,
     /// The process's number on that machine.
@@ -54,7 +54,7 @@ fn read(path: &str) -> Option<String> {
 }
 
 /// What tells this machine, since its start, from every other; none where the system does not say.
-pub fn boot() -> Option<String> {
+pub(crate) fn boot() -> Option<String> {
     read("/proc/sys/kernel/random/boot_id")
 }
 

@@ -15,7 +15,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn exists(&self) -> Result<bool> {
+    pub(crate) async fn exists(&self) -> Result<bool> {
         let folders = Table::ALL.map(Table::name).into_iter().chain([WORK]);
         if let Some(root) = self.folder() {
             return Ok(folders.chain([MANIFEST]).any(|name| root.join(name).exists()));
@@ -32,7 +32,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
+    pub(crate) async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
         self.read_bytes(MANIFEST).await
     }
 
@@ -41,7 +41,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store does not answer, or it is no manifest, or that of a newer program.
-    pub async fn manifest(&self) -> Result<Option<Run>> {
+    pub(crate) async fn manifest(&self) -> Result<Option<Run>> {
         let manifest = self.read::<Run>(MANIFEST).await?;
         // What an older program wrote is known; what a newer one means by its names is not.
         if let Some(newer) = manifest.as_ref().filter(|run| run.format_version > u64::from(FORMAT_VERSION)) {
@@ -54,7 +54,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn steps(&self, key: &str) -> Result<Vec<String>> {
+    pub(crate) async fn steps(&self, key: &str) -> Result<Vec<String>> {
         let listed = self.store().list_with_delimiter(Some(&self.path(WORK))).await;
         let listed = listed.context(|| format!("cannot list {}/{WORK}", self.shown()))?;
         let ending = format!(".{key}.json");
@@ -69,7 +69,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn remove_step(&self, step: &str, key: &str, files: &[File]) -> Result<()> {
+    pub(crate) async fn remove_step(&self, step: &str, key: &str, files: &[File]) -> Result<()> {
         self.discard(&Self::step(step, key)).await?;
         self.remove(files.iter().map(|file| self.path(&file.path)).collect()).await
     }

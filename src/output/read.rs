@@ -43,7 +43,7 @@ pub fn frame(
 ///
 /// # Errors
 /// When there is no file, or a path makes no URL.
-pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ManifestTable> {
+pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ManifestTable> {
     if files.is_empty() {
         return Err(Error::bug("a table without a file is to be read"));
     }
@@ -63,7 +63,7 @@ pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<Ma
 ///
 /// # Errors
 /// When the frame lacks a column that it should have.
-pub fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
+pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     let contract = contract(table);
     let has_unsigned_bits = |name: &str| {
         contract.columns.iter().any(|column| column.name == name && column.kind.has_unsigned_bits())
@@ -86,7 +86,7 @@ pub fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
 /// A table that is read whole or not at all: a scan is planned only over every file that the manifest names, each with the
 /// size and the rows that it names. The engine's own table passes over files that are gone or empty.
 #[derive(Debug)]
-pub struct ManifestTable {
+pub(crate) struct ManifestTable {
     layout: Layout,
     files: Arc<[File]>,
     listing: ListingTable,

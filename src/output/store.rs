@@ -35,7 +35,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store does not answer or the file is not what it should be.
-    pub async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
+    pub(crate) async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
         let Some((bytes, _)) = self.read_bytes(inside).await? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|e| {
             Error::input(format!(
@@ -51,7 +51,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
+    pub(crate) async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
         let (path, json) = (self.path(inside), json(value)?);
         let written = match self.folder() {
             Some(folder) if inside == MANIFEST => local::create(folder, inside, &json).await,
@@ -75,7 +75,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn replace<T: Serialize>(
+    pub(crate) async fn replace<T: Serialize>(
         &self,
         inside: &str,
         value: &T,
@@ -114,7 +114,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn discard(&self, inside: &str) -> Result<()> {
+    pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
         self.remove(vec![self.path(inside)]).await
     }
 

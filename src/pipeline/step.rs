@@ -69,7 +69,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The steps of `job`, in their order. A run over hot buckets has those of [`Step::of_hot_buckets`] too, after the
+    /// The steps of `job`, in their order. A run over hot buckets has those of `Step::of_hot_buckets` too, after the
     /// candidates; one over dense buckets has rounds of [`Step::Leaders`] and [`Step::Followers`] between
     /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; and one that may write too many pairs has a [`Step::Sample`].
     pub fn of(job: &Job) -> Vec<Step> {
@@ -94,7 +94,7 @@ impl Step {
     }
 
     /// The steps that find the pairs of hot buckets.
-    pub fn of_hot_buckets(job: &Job) -> Vec<Step> {
+    pub(crate) fn of_hot_buckets(job: &Job) -> Vec<Step> {
         let mut steps = match sketch_table(job) {
             Some(_) => Vec::new(),
             None => vec![Step::HotPositions, Step::HotSketches],
@@ -146,7 +146,7 @@ impl Step {
     }
 
     /// What it does for `job`, in one line.
-    pub fn describe(self, job: &Job) -> String {
+    pub(crate) fn describe(self, job: &Job) -> String {
         let threshold = job.score.threshold;
         match self {
             Step::Duplicates => "find documents whose id an earlier one has".into(),

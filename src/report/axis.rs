@@ -4,7 +4,7 @@ use super::text::decimal;
 
 /// How values are laid along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Evenly, from the least value to the greatest.
     Linear,
     /// Evenly, from 0, so that lengths can be compared.
@@ -15,7 +15,7 @@ pub enum Scale {
 
 /// One of the two axes of a chart.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// What the axis counts, with its unit.
     pub label: String,
     /// How values are laid along it.
@@ -24,7 +24,7 @@ pub struct Axis {
 
 impl Axis {
     /// An axis called `label`.
-    pub fn new(label: impl Into<String>, scale: Scale) -> Self {
+    pub(crate) fn new(label: impl Into<String>, scale: Scale) -> Self {
         Self { label: label.into(), scale }
     }
 }

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 
 /// A chart of lines through points.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chart {
+pub(crate) struct Chart {
     /// What it is about, in a few words.
     pub title: String,
     /// A sentence that says what it shows.
@@ -32,7 +32,7 @@ pub struct Chart {
 
 /// A line of a chart.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
+pub(crate) struct Series {
     /// What stands at its end.
     pub name: String,
     /// (x, y), in the order in which the line goes through them.
@@ -41,7 +41,7 @@ pub struct Series {
 
 impl Series {
     /// The line called `name` through `points`.
-    pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+    pub(crate) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points }
     }
 }
@@ -66,7 +66,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 ///
 /// # Errors
 /// Never by what is in `chart`; the error is a bug.
-pub fn svg(chart: &Chart) -> Result<String> {
+pub(crate) fn svg(chart: &Chart) -> Result<String> {
     // Charts on a page share its style sheet; a file brings its own.
     element(chart, &format!("<style>\n{}</style>\n", palette::style()))
 }

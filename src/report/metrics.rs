@@ -10,7 +10,7 @@ use crate::pipeline::Outcome;
 
 /// A run that ended, well or not.
 #[derive(Debug, Clone)]
-pub struct Measured<'a> {
+pub(crate) struct Measured<'a> {
     /// The job's name: the label `name` of every metric.
     pub name: &'a str,
     /// The run's own id, which only `resemblance_run_info` bears: each of its values is a series of its own.
@@ -53,7 +53,7 @@ const COUNTS: [(&str, &str); 11] = [
 ///
 /// # Errors
 /// None that a run can cause.
-pub fn metrics(run: &Measured<'_>) -> Result<String> {
+pub(crate) fn metrics(run: &Measured<'_>) -> Result<String> {
     let page = Page { registry: Registry::new(), name: run.name };
     let info = [("run_id", run.run_id), ("version", env!("CARGO_PKG_VERSION"))];
     page.one("run_info", "The last run of the job; always 1.", &info, 1.0)?;

@@ -7,7 +7,7 @@ use crate::experiment::sweep::{Found, Run, Sweep};
 use crate::job::{Method, Unit};
 
 /// What a time covers.
-pub fn coverage(sweep: &Sweep) -> String {
+pub(crate) fn coverage(sweep: &Sweep) -> String {
     let (search, served) = match sweep.job.candidates.method {
         Method::Lsh => (
             "over buckets and candidates to scores",
@@ -33,7 +33,7 @@ pub fn coverage(sweep: &Sweep) -> String {
 }
 
 /// The charts, each with the name of its file. The `added` lines are shown beside those of the seconds.
-pub fn charts(sweep: &Sweep, added: &[Series]) -> [(&'static str, Chart); 3] {
+pub(crate) fn charts(sweep: &Sweep, added: &[Series]) -> [(&'static str, Chart); 3] {
     [
         ("sweep-seconds", seconds_chart(sweep, added)),
         (
@@ -115,7 +115,7 @@ fn found_chart(sweep: &Sweep, what: &str, label: &str, number: impl Fn(&Found) -
 }
 
 /// The names of the columns of [`rows`].
-pub const COLUMNS: [&str; 11] = [
+pub(crate) const COLUMNS: [&str; 11] = [
     "size",
     "documents",
     "threshold",
@@ -130,7 +130,7 @@ pub const COLUMNS: [&str; 11] = [
 ];
 
 /// Every setting, a row each.
-pub fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
+pub(crate) fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
     let row = |run: &Run, found: &Found| {
         vec![
             run.size.to_string(),
@@ -150,7 +150,7 @@ pub fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
 }
 
 /// The whole page; the `added` lines as in [`charts`].
-pub fn page(sweep: &Sweep, added: &[Series]) -> Page {
+pub(crate) fn page(sweep: &Sweep, added: &[Series]) -> Page {
     let unit = match sweep.job.shingle.unit {
         Unit::Word => "words",
         Unit::Char => "characters",

@@ -25,13 +25,13 @@ pub(super) struct Piece {
 
 impl Piece {
     /// All of a file whose rows nobody has counted.
-    pub fn whole(file: &Arc<File>) -> Self {
+    pub(crate) fn whole(file: &Arc<File>) -> Self {
         let weight = file.meta.size;
         Self { file: Arc::clone(file), range: None, first_row: 0, rows: None, file_rows: None, weight }
     }
 
     /// The wanted rows of the piece, and what it costs to read them alone; none where no row is wanted.
-    pub fn only(&self, selection: &Selection) -> Option<(RowSet, Piece)> {
+    pub(crate) fn only(&self, selection: &Selection) -> Option<(RowSet, Piece)> {
         let of_file = selection.of(&self.file.path)?;
         let Some(rows) = self.rows else { return Some((of_file.clone(), self.clone())) };
         let wanted = of_file.within(self.first_row..self.first_row + rows);

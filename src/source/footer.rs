@@ -184,7 +184,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    pub fn new(store: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>) -> Self {
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>) -> Self {
         let inner = CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&cache));
         Self { store, cache, inner }
     }

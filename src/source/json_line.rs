@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 /// What a value may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ValueKind {
+pub(crate) enum ValueKind {
     /// A string.
     String,
     /// A number without a fraction and without an exponent.
@@ -44,7 +44,7 @@ impl ValueKind {
 
 /// A value that is wanted of each line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JsonValue {
+pub(crate) struct JsonValue {
     /// The job's name for it.
     pub name: String,
     /// The column, the field in it, and so on.
@@ -63,7 +63,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// The next line of which `chunk` has the end; what is read goes out of `chunk`.
-    pub fn next(&mut self, chunk: &mut Bytes) -> Option<Bytes> {
+    pub(crate) fn next(&mut self, chunk: &mut Bytes) -> Option<Bytes> {
         match chunk.iter().position(|byte| *byte == b'\n') {
             Some(end) => {
                 let line = chunk.split_to(end);
@@ -83,7 +83,7 @@ impl Lines {
     }
 
     /// The last line, where the file does not end in a line's end.
-    pub fn end(&mut self) -> Option<Bytes> {
+    pub(crate) fn end(&mut self) -> Option<Bytes> {
         if self.pending.is_empty() {
             return None;
         }
@@ -92,7 +92,7 @@ impl Lines {
     }
 
     /// The number of the line that was given out last, from 1.
-    pub fn line(&self) -> u64 {
+    pub(crate) fn line(&self) -> u64 {
         self.count
     }
 }
@@ -123,7 +123,7 @@ pub(super) enum Unusable {
 
 impl Wanted {
     /// The tree of `values`.
-    pub fn new(values: &[JsonValue]) -> Self {
+    pub(crate) fn new(values: &[JsonValue]) -> Self {
         let mut wanted = Self::default();
         for (place, value) in values.iter().enumerate() {
             let mut level = &mut wanted.children;
@@ -144,12 +144,12 @@ impl Wanted {
     }
 
     /// How many values are wanted.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
 
     /// The wanted values of a line; none for a line without anything in it.
-    pub fn read<'a>(&self, line: &'a [u8]) -> Result<Option<Vec<Option<Cow<'a, str>>>>, Unusable> {
+    pub(crate) fn read<'a>(&self, line: &'a [u8]) -> Result<Option<Vec<Option<Cow<'a, str>>>>, Unusable> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }

@@ -36,12 +36,12 @@ pub(super) struct File {
 
 impl File {
     /// The file as it was listed, which whoever reads it must find.
-    pub fn pin(&self) -> Pin {
+    pub(crate) fn pin(&self) -> Pin {
         Pin::new(&self.store, &self.meta)
     }
 
     /// What the fingerprint of a run takes of this file.
-    pub fn input(&self) -> job::InputFile {
+    pub(crate) fn input(&self) -> job::InputFile {
         job::InputFile {
             path: self.path.clone(),
             bytes: self.meta.size,
@@ -51,7 +51,7 @@ impl File {
     }
 
     /// What whoever reads this file must know of it.
-    pub fn to_parse(&self) -> FileToParse {
+    pub(crate) fn to_parse(&self) -> FileToParse {
         FileToParse {
             source: self.path.as_str().into(),
             name: self.name.as_str().into(),
@@ -320,7 +320,7 @@ pub(super) struct InputPattern {
 }
 
 impl InputPattern {
-    pub fn parse(url: &str) -> Result<Self> {
+    pub(crate) fn parse(url: &str) -> Result<Self> {
         let wrong = |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is no path and no URL: {e}"));
         address::check(url).map_err(|said| Error::job(format!("a URL in [source] url {said}")))?;
         let remote = address::scheme(url).is_some();

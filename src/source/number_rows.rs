@@ -29,7 +29,7 @@ use crate::plan::{Batches, Description, Shape, Task, only_input};
 /// by counting, so nothing below this node may split a chunk, filter it or mix it with others. This node therefore takes no
 /// filter and no limit, and asks for no other partitions.
 #[derive(Debug, Clone)]
-pub struct NumberRows {
+pub(crate) struct NumberRows {
     /// What the chunk column points into.
     pub chunks: Arc<[Chunk]>,
     /// Rows of a full batch of the scan: a shorter one is a chunk's last.

@@ -19,11 +19,11 @@ use super::selection::RowSet;
 use crate::error::{Context, Error};
 
 /// The scan's last column: the index of the [`Chunk`] that a row is from.
-pub const CHUNK_COLUMN: &str = "__resemblance_chunk";
+pub(crate) const CHUNK_COLUMN: &str = "__resemblance_chunk";
 
 /// A run of rows of one file that is read in one go, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// The file's path, as the user would write it.
     pub source: Arc<str>,
     /// The file's path relative to the folder of its URL.
@@ -40,7 +40,7 @@ pub struct Chunk {
 
 /// Rows of a chunk that are read, where not all are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Their numbers in the file, from 0.
     pub rows: RowSet,
     /// Rows of the whole file.
@@ -63,7 +63,7 @@ pub(super) fn chunk_of(file: &PartitionedFile) -> Option<u32> {
 }
 
 /// The scan of files that a node is, if it is one.
-pub fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+pub(crate) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
     plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
 }
 

@@ -72,7 +72,7 @@ enum Content {
 
 impl Reading {
     /// The reading of those of `files` that `input` names, into batches of `schema`.
-    pub fn new(
+    pub(crate) fn new(
         parser: &Parser,
         files: Arc<[FileToParse]>,
         schema: SchemaRef,
@@ -84,7 +84,7 @@ impl Reading {
     }
 
     /// The next full batch, or the last one.
-    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         while !self.batch.is_full() {
             if let Some(open) = &mut self.open {
                 if !open.advance(&mut self.batch).await? {

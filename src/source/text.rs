@@ -33,7 +33,7 @@ impl Default for Utf8Text {
 
 impl Utf8Text {
     /// Gives away the text that `bytes` complete. Nothing more of a text that is not UTF-8.
-    pub fn take(&mut self, bytes: &[u8], mut give: impl FnMut(&str)) {
+    pub(crate) fn take(&mut self, bytes: &[u8], mut give: impl FnMut(&str)) {
         let mut rest = bytes;
         // At most three bytes wait, so that another one at a time is soon a character.
         while !self.waiting.is_empty()
@@ -67,7 +67,7 @@ impl Utf8Text {
     }
 
     /// Whether all of it was UTF-8, once it has all come.
-    pub fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         !self.invalid && self.waiting.is_empty()
     }
 }

@@ -15,7 +15,7 @@ use crate::kernel::minhash::{PERMUTATIONS, Permutations, minhash};
 
 /// The SQL function `minhash`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Minhash {
+pub(crate) struct Minhash {
     signature: Signature,
 }
 

@@ -14,7 +14,7 @@ use crate::kernel::minhash_similarity::minhash_similarity;
 
 /// The SQL function `minhash_similarity`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct MinhashSimilarity {
+pub(crate) struct MinhashSimilarity {
     signature: Signature,
 }
 

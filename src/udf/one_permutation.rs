@@ -16,7 +16,7 @@ use crate::kernel::one_permutation::{Rounds, one_permutation};
 
 /// The SQL function `one_permutation`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct OnePermutation {
+pub(crate) struct OnePermutation {
     signature: Signature,
 }
 

@@ -31,7 +31,7 @@ use crate::error::{Context, Error, Result};
 
 /// What an executor is started with.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The scheduler's host and port.
     pub scheduler: (String, u16),
     /// Where other executors and drivers fetch what tasks wrote.
@@ -59,7 +59,7 @@ const CLEAN_UP_SECONDS: u64 = 600;
 ///
 /// # Errors
 /// When an address cannot be listened on, the work folder cannot be written, or no scheduler answers.
-pub async fn run(
+pub(crate) async fn run(
     settings: &Settings,
     listening: impl FnOnce(SocketAddr),
     leaving: impl Future<Output = bool> + Send + 'static,

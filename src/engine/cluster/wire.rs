@@ -30,7 +30,7 @@ const MAGIC: &[u8] = b"resemblance\x02";
 
 /// Writes and reads our nodes; all others are left to Ballista.
 #[derive(Debug, Default)]
-pub struct Codec {
+pub(crate) struct Codec {
     ballista: BallistaPhysicalExtensionCodec,
 }
 

@@ -35,7 +35,7 @@ pub(super) use stored::{CLAIMS, attempt_of};
 use stored::{Content, Found, claims, path, put, read, remove};
 
 /// The variable that says after how many seconds of silence a claim of another machine is dead.
-pub const LEASE_SECONDS: &str = "RESEMBLANCE_LEASE_SECONDS";
+pub(crate) const LEASE_SECONDS: &str = "RESEMBLANCE_LEASE_SECONDS";
 
 /// What it is without the variable.
 const DEFAULT_SECONDS: u64 = 60;
@@ -54,7 +54,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 
 /// Somebody else who has an output.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Holder {
+pub(crate) struct Holder {
     what: String,
     process: Process,
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Holder {
 
 /// The answer to somebody who asks for an output.
 #[derive(Debug)]
-pub enum Asked {
+pub(crate) enum Asked {
     /// The output is the asker's.
     Granted(Claim),
     /// Somebody else has it, or asked first.
@@ -86,7 +86,7 @@ pub enum Asked {
 
 /// What an asker has seen of other claims: when each of them changed last, by its own clock.
 #[derive(Debug, Default)]
-pub struct Others(BTreeMap<Path, (Bytes, Instant)>);
+pub(crate) struct Others(BTreeMap<Path, (Bytes, Instant)>);
 
 impl Others {
     /// Whether a claim is dead.
@@ -109,7 +109,7 @@ impl Others {
 
 /// The right to write to an output, until it is released, dropped or lost.
 #[derive(Debug)]
-pub struct Claim {
+pub(crate) struct Claim {
     output: Layout,
     attempt: Attempt,
     /// Cancelled when somebody else took the output.
@@ -125,7 +125,12 @@ pub struct Claim {
 ///
 /// # Errors
 /// When the store does not answer, or the variable [`LEASE_SECONDS`] is wrong.
-pub async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<Asked> {
+pub(crate) async fn ask(
+    output: &Layout,
+    attempt: &Attempt,
+    what: &str,
+    others: &mut Others,
+) -> Result<Asked> {
     let mut content = Content {
         owner: false,
         beat: 0,
@@ -169,7 +174,7 @@ pub async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Ot
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) -> Result<()> {
+pub(crate) async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) -> Result<()> {
     let pause = if output.folder().is_some() { POLL_INTERVAL / 4 } else { POLL_INTERVAL };
     loop {
         let mut held = false;
@@ -251,12 +256,12 @@ async fn beat(
 
 impl Claim {
     /// The attempt that holds the output.
-    pub fn attempt(&self) -> &Attempt {
+    pub(crate) fn attempt(&self) -> &Attempt {
         &self.attempt
     }
 
     /// Cancelled when somebody else took the output, which happens to a process that was silent for too long.
-    pub fn lost(&self) -> &CancellationToken {
+    pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
@@ -264,7 +269,7 @@ impl Claim {
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where it is not, or the store does not answer.
-    pub async fn verify(&self) -> Result<()> {
+    pub(crate) async fn verify(&self) -> Result<()> {
         let there = read(&self.output, &path(&self.output, &self.attempt)).await?;
         if self.lost.is_cancelled() || there.is_none() {
             return Err(self.lost_error());
@@ -276,7 +281,7 @@ impl Claim {
     }
 
     /// What to say when the output was lost.
-    pub fn lost_error(&self) -> Error {
+    pub(crate) fn lost_error(&self) -> Error {
         Error::input(format!(
             "another process took {} over, since this one gave no sign for a while: nothing was published here; run again \
              to go on, and raise {LEASE_SECONDS} if this machine or its network stands still at times",
@@ -288,7 +293,7 @@ impl Claim {
     ///
     /// # Errors
     /// When the store does not answer; the claim is then dead as soon as this process has ended.
-    pub async fn release(mut self) -> Result<()> {
+    pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_up() {
             Some(given_up) => given_up.await,
             None => Ok(()),
