@@ -97,7 +97,7 @@ fn of_url(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
     }
     if let Some((_, query)) = url.split_once('?') {
         insert(query);
-        // What stands behind the URL is no part of it, as the quotes and brackets of a list.
+        // What stands behind the URL is not a part of it, as the quotes and brackets of a list.
         let query = query.split(['"', '\'', '`', ' ', '\n']).next().unwrap_or_default();
         insert(query);
         query

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with every character on which a terminal acts, in place of showing it, written as an escape.
+/// `text` with every character on which a terminal acts instead of showing it, written as an escape.
 ///
 /// | character | becomes |
 /// |---|---|
@@ -30,7 +30,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal may act on the character, in place of showing it.
+/// Whether a terminal may act on the character instead of showing it.
 pub(crate) fn acts(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

@@ -43,7 +43,7 @@ impl Components {
         8 * self.nodes.capacity() + 4 * (self.parents.capacity() + self.slots.capacity())
     }
 
-    /// Bytes that it takes at most with room for `more` nodes, also while it grows; none where that are more nodes than it
+    /// Bytes that it takes at most with room for `more` nodes, also while it grows; `None` if that are more nodes than it
     /// can number.
     pub(crate) fn bytes_with_room(&self, more: usize) -> Option<usize> {
         let room = self.room_for(more);

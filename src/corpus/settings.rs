@@ -98,8 +98,8 @@ impl Settings {
         let needed = 2 * u128::from(planted) + u128::from(self.identical);
         if needed > self.documents.into() {
             return Err(Error::job(format!(
-                "copies, near and contained come to {planted} documents, each made of a document of its own, and identical to \
-                 {}: that takes {needed} documents, and there are {}; lower one of them",
+                "copies, near and contained add up to {planted} documents, each made from a document of its own, and \
+                 identical is {}: that needs {needed} documents, but there are only {}; lower one of them",
                 self.identical, self.documents
             )));
         }

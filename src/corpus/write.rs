@@ -114,7 +114,7 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
         }
         (true, 1) => Ok(vec![out.to_owned()]),
         (true, _) => Err(Error::job(format!(
-            "files is {files}, and {} is one file; name a folder, or leave files at 1",
+            "files is {files}, but {} is one file; name a folder, or leave files at 1",
             out.display()
         ))),
         (false, _) => Ok((0..files).map(|file| out.join(format!("part-{file:05}.parquet"))).collect()),
@@ -127,7 +127,7 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
 /// [`Kind::Job`](crate::error::Kind::Job), with the path and what is there.
 pub(crate) fn check_free(path: &Path, overwrite: bool) -> Result<()> {
     match (path.is_dir(), path.exists() && !overwrite) {
-        (true, _) => Err(Error::job(format!("{} is a folder, and a file is to be written", path.display()))),
+        (true, _) => Err(Error::job(format!("{} is a folder: expected the name of a file", path.display()))),
         (_, true) => {
             Err(Error::job(format!("{} is there already; replace it with --overwrite", path.display())))
         }
@@ -139,7 +139,7 @@ pub(crate) fn check_free(path: &Path, overwrite: bool) -> Result<()> {
 fn make_way(folder: &Path, overwrite: bool) -> Result<()> {
     if !folder.exists() {
         return std::fs::create_dir_all(folder)
-            .context(|| format!("cannot make the folder {}", folder.display()));
+            .context(|| format!("cannot create the folder {}", folder.display()));
     }
     if !folder.is_dir() {
         return Err(Error::job(format!(

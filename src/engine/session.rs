@@ -110,7 +110,7 @@ pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize
     config
 }
 
-/// `config` for a plan in place of one whose tasks ran out of memory: its joins hold no side whole. Estimates said that it
+/// `config` for a plan instead of one whose tasks ran out of memory: its joins hold no side whole. Estimates said that it
 /// was small, and they may have been what was wrong.
 pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     let optimizer = &mut config.options_mut().optimizer;
@@ -123,7 +123,7 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
 /// twice the bytes of its rows and needs three times as many: for the rows, for the sorted rows, and for the keys it compares.
 const MERGE_PART: usize = 3;
 
-/// `config` for planning a step anew that sorts all rows into one order and ran out of memory. Its plan had a sort for each
+/// `config` for planning a step again that sorts all rows into one order and ran out of memory. Its plan had a sort for each
 /// partition and merged them all at once, so more partitions would not help. The new plan has one sort, and may reserve
 /// `task_bytes`.
 pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {

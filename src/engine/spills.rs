@@ -24,7 +24,7 @@ use crate::error::{Context, Error};
 const PREFIX: &str = "resemblance-spill-";
 const LOCK: &str = "lock";
 
-/// Times that a folder is made anew because another process took it for a dead one before it was locked.
+/// Times that a folder is made again because another process took it for a dead one before it was locked.
 const ATTEMPTS: usize = 100;
 
 /// The folders of this process.
@@ -85,7 +85,7 @@ fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
     change(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The lock of a new folder; none where another process thought it dead and removed it.
+/// The lock of a new folder; `None` if another process thought it dead and removed it.
 fn claim(folder: &Path) -> io::Result<Option<File>> {
     let path = folder.join(LOCK);
     let lock = match OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -204,7 +204,7 @@ impl Spills {
     fn begin(&self) -> crate::error::Result<Current> {
         let folder = SpillFolder::create(&self.parent).context(|| {
             let parent = self.parent.display();
-            format!("no folder for spills can be made in {parent}: name another as engine.spill")
+            format!("no folder for spills can be created in {parent}: set engine.spill to another folder")
         })?;
         let mode = DiskManagerMode::Directories(vec![folder.path().to_owned()]);
         let manager = DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX).with_mode(mode);
@@ -236,7 +236,7 @@ impl TempFileFactory for Spills {
 pub(super) fn parent(folder: Option<PathBuf>) -> crate::error::Result<PathBuf> {
     let Some(folder) = folder else { return Ok(std::env::temp_dir()) };
     std::fs::create_dir_all(&folder).map_err(|e| {
-        Error::input(format!("cannot make the folder for spills {}", folder.display())).because(e)
+        Error::input(format!("cannot create the folder for spills {}", folder.display())).because(e)
     })?;
     Ok(folder)
 }

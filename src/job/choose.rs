@@ -25,7 +25,7 @@ impl Bands {
     }
 }
 
-/// What `choice` chooses for `threshold`; none where bands and rows are given. A `method` that needs no buckets misses
+/// What `choice` chooses for `threshold`; `None` if bands and rows are given. A `method` that needs no buckets misses
 /// nothing, so a recall out of reach is then no error.
 ///
 /// # Errors
@@ -104,8 +104,8 @@ pub(crate) fn target_recall(permutations: usize, threshold: f64, target: f64) ->
     }
     let best = loosest(permutations).recall(threshold);
     Err(Error::job(format!(
-        "{target} cannot be reached at the threshold {threshold} with {permutations} permutations: at most {best:.4} can; \
-         ask for that or less, or raise minhash.permutations"
+        "{target} is too high for the threshold {threshold} and {permutations} permutations, which allow {best:.4} at \
+         most: lower it, or raise minhash.permutations"
     )))
 }
 

@@ -137,7 +137,7 @@ pub enum DuplicateIds {
 }
 
 /// What happens to a row of a CSV or JSON lines file that cannot be read: a record with other fields than the others, a line
-/// that is no JSON object, an id of another type, bytes that are not UTF-8.
+/// that is not a JSON object, an id of another type, bytes that are not UTF-8.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnError {
@@ -255,7 +255,7 @@ pub enum Words {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShingleHash {
-    /// XXH3, 64 bits: see [`crate::udf::shingles`](mod@crate::udf::shingles).
+    /// XXH3, 64 bits: see [`crate::udf::expr_fn::shingles`].
     Xxh3,
     /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, words joined by the separator.
     Crc32,
@@ -275,7 +275,7 @@ pub struct Minhash {
     pub seed: u64,
     /// How a permutation is computed.
     pub family: Family,
-    /// The a and b of each permutation of the linear family, in place of those that are drawn from the seed.
+    /// The a and b of each permutation of the linear family, instead of those that are drawn from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coefficients: Option<Vec<Coefficients>>,
 }
@@ -297,8 +297,9 @@ impl Minhash {
         let modulus = if shingles < 1 << 32 { next_prime(shingles) } else { shingles };
         if shingles < self.permutations as u64 || modulus >= 1 << 32 {
             return Err(Error::job(format!(
-                "`minhash.modulus` is \"next-prime\" and the collection has {shingles} distinct shingles: expected at least \
-                 the {} of `minhash.permutations`, and fewer than 2^32; \"2^31-1\" suits collections of any size",
+                "`minhash.modulus` is \"next-prime\" and the collection has {shingles} distinct shingles: expected at \
+                 least {}, as `minhash.permutations` says, and fewer than 2^32; \"2^31-1\" suits collections of any \
+                 size",
                 self.permutations
             )));
         }
@@ -315,11 +316,11 @@ impl Minhash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// `(a * x + b) mod 2^32`, a odd: see [`crate::udf::minhash`].
+    /// `(a * x + b) mod 2^32`, a odd: see [`crate::udf::expr_fn::minhash`].
     MultiplyShift,
-    /// `(a * x + b) mod c`: see [`crate::udf::minhash`].
+    /// `(a * x + b) mod c`: see [`crate::udf::expr_fn::minhash`].
     Linear(Modulus),
-    /// One hash of each shingle for all permutations, which become bins: see [`mod@crate::udf::one_permutation`].
+    /// One hash of each shingle for all permutations, which become bins: see [`crate::udf::expr_fn::one_permutation`].
     OnePermutation,
 }
 
@@ -344,7 +345,7 @@ pub struct Lsh {
     pub choice: Choice,
     /// What turns a band into a bucket.
     pub bucket_hash: BucketHash,
-    /// Buckets of the one table that all bands share, at least 1; none where each band has buckets of its own.
+    /// Buckets of the one table that all bands share, at least 1; `None` if each band has buckets of its own.
     pub table_size: Option<u64>,
     /// Documents in a bucket, at most, for every two of them to be candidates; those of larger buckets are joined as by
     /// [`Method::Prefix`], which makes candidates of all of them that are similar enough; of those in groups that are larger
@@ -429,7 +430,7 @@ pub struct Output {
     /// How groups of identical documents are written.
     pub expand: Expand,
     /// Under [`Expand::All`], groups of more identical documents than this are written as stars; and where more documents
-    /// than this share one of their rarest shingles, each is paired with a leader in place of all others. 0 is no limit.
+    /// than this share one of their rarest shingles, each is paired with a leader instead of all others. 0 is no limit.
     pub max_expand: u64,
     /// What `documents` keeps of each sketch.
     pub keep: Keep,
@@ -506,7 +507,7 @@ impl Engine {
 pub struct Cluster {
     /// The scheduler's `host:port`.
     pub scheduler: String,
-    /// Seconds that a step may stand still before it is cancelled and submitted anew.
+    /// Seconds that a step may stand still before it is cancelled and submitted again.
     pub stall_seconds: u64,
     /// Seconds that one attempt of a step may take; 0 is any number.
     pub deadline_seconds: u64,

@@ -147,14 +147,14 @@ fn source_of(source: file::Source) -> Checked<Source> {
         Some(Names::One(word)) if word == "path" => {
             return wrong(
                 "source.id",
-                "is \"path\", which only the format text has: expected a column, a list of columns ([\"path\"] is the \
-                 column of that name), or \"row_number\"",
+                "is \"path\", which only works with the format text: expected a column, a list of columns ([\"path\"] \
+                 is the column of that name), or \"row_number\"",
             );
         }
         Some(_) if format == Format::Text => {
             return wrong(
                 "source.id",
-                "names a column, and text files have none: expected \"path\" or \"row_number\"",
+                "names a column, but text files have none: expected \"path\" or \"row_number\"",
             );
         }
         Some(columns) => Id::Columns(filled("source.id", columns, "column")?),
@@ -168,7 +168,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
         // The one column of this format, whose rows are whole files.
         (Format::Text, text) => match text.map(Names::into_vec) {
             Some(columns) if columns != ["text"] => {
-                return wrong("source.text", "names a column, and text files have none: leave the key out");
+                return wrong("source.text", "names a column, but text files have none: remove the key");
             }
             _ => vec!["text".into()],
         },
@@ -177,7 +177,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
         (Format::Csv | Format::Parquet | Format::Jsonl, None) => {
             return wrong(
                 "source.text",
-                "is required and missing: the column, or the list of columns, that holds the text",
+                "is required but missing: the column, or the list of columns, that holds the text",
             );
         }
     };
@@ -191,7 +191,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
         Some(_) if format != Format::Reuters => {
             return wrong(
                 "source.references",
-                "is set, and only the format reuters has references: leave the key out",
+                "is set, but only the format reuters has references: remove the key",
             );
         }
         references => references.unwrap_or_default(),
@@ -218,10 +218,9 @@ fn encoding_of(format: Format, encoding: Option<&str>) -> Checked<Encoding> {
     const KEY: &str = "source.encoding";
     match encoding {
         None => Ok(Encoding::Utf8),
-        Some(_) if format == Format::Parquet => wrong(
-            KEY,
-            "is set, and Parquet files hold their texts as UTF-8, whoever wrote them: leave the key out",
-        ),
+        Some(_) if format == Format::Parquet => {
+            wrong(KEY, "is set, but texts in Parquet files are always UTF-8: remove the key")
+        }
         Some(name) => name.parse().or_else(|e| wrong(KEY, format!("is {e}"))),
     }
 }
@@ -233,20 +232,22 @@ fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
     let Some(columns) = columns else { return Ok(Vec::new()) };
     let columns = filled(KEY, columns, "column")?;
     if format == Format::Text {
-        return wrong(KEY, "names a column, and text files have none: leave the key out");
+        return wrong(KEY, "names a column, but text files have none: remove the key");
     }
     for (at, name) in columns.iter().enumerate() {
         let same = |other: &str| other.to_lowercase() == name.to_lowercase();
         if DOCUMENTS_COLUMNS.into_iter().any(same) {
             return wrong(
                 KEY,
-                format!("names `{name}`, and the table documents has a column of that name of its own"),
+                format!("names `{name}`, but the table documents already has a column with this name"),
             );
         }
         if columns[..at].iter().any(|other| same(other)) {
             return wrong(
                 KEY,
-                format!("names `{name}` twice: expected each column once, whatever the case of its letters"),
+                format!(
+                    "names `{name}` twice: expected each column once, whether its letters are large or small"
+                ),
             );
         }
     }
@@ -305,19 +306,21 @@ fn short_of(shingle: &Shingle, score: &Score) -> Checked<()> {
     if score.by != ScoreBy::Signature {
         return wrong(
             KEY,
-            "is \"empty\", and two documents without shingles have no similarity but that of their signatures: it needs score.by = \"signature\"",
+            "is \"empty\", but documents without shingles can only be compared by their signatures: set score.by = \
+             \"signature\"",
         );
     }
     if shingle.min_words > 0 {
         return wrong(
             KEY,
-            "is \"empty\", which keeps short documents, beside `shingle.min_words`, which rejects them: take one of the two out",
+            "is \"empty\", which keeps short documents, but `shingle.min_words` rejects them: remove one of the two",
         );
     }
     if shingle.hash == ShingleHash::Dictionary {
         return wrong(
             KEY,
-            "is \"empty\" beside shingle.hash = \"dictionary\", which numbers the documents' shingles: expected another hash, or \"reject\" or \"whole\"",
+            "is \"empty\", which does not work with shingle.hash = \"dictionary\": expected another hash, or \
+             \"reject\" or \"whole\"",
         );
     }
     Ok(())
@@ -334,7 +337,7 @@ fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
         (file::Family::MultiplyShift | file::Family::OnePermutation, Some(_)) => {
             return wrong(
                 "minhash.modulus",
-                "stands without `minhash.family = \"linear\"`, which alone has one",
+                "is set without `minhash.family = \"linear\"`, the only family that has one",
             );
         }
         (file::Family::Linear, None) => Family::Linear(Modulus::Is(MERSENNE_31)),
@@ -346,7 +349,8 @@ fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
         return wrong(
             "minhash.modulus",
             format!(
-                "is {modulus}: expected more than the {permutations} of `minhash.permutations`, whose factors are drawn below it"
+                "is {modulus}: expected more than {permutations}, the number of `minhash.permutations`, since their \
+                 factors are drawn below it"
             ),
         );
     }
@@ -369,7 +373,7 @@ fn coefficients_of(of: Option<&[Coefficients]>, permutations: usize, family: Fam
         Family::Linear(Modulus::Is(modulus)) => Some(modulus),
         Family::Linear(Modulus::NextPrime) => None,
         Family::MultiplyShift | Family::OnePermutation => {
-            return wrong(KEY, "stands without `minhash.family = \"linear\"`, which alone has them");
+            return wrong(KEY, "is set without `minhash.family = \"linear\"`, the only family that has them");
         }
     };
     coefficients::fault(of, permutations, modulus).map_or(Ok(()), |fault| wrong(KEY, fault))
@@ -388,14 +392,20 @@ fn modulus_of(modulus: &file::Modulus, hash: ShingleHash) -> Checked<Modulus> {
             "next-prime" if hash == ShingleHash::Dictionary => Ok(Modulus::NextPrime),
             "next-prime" => wrong(
                 KEY,
-                "is \"next-prime\", the first prime above the number of distinct shingles: it needs \
-                 `shingle.hash = \"dictionary\"`, whose numbers lie below it",
+                "is \"next-prime\", the first prime above the number of distinct shingles: set `shingle.hash = \
+                 \"dictionary\"`, which numbers the shingles",
             ),
             other => wrong(KEY, format!("is {other:?}: {ALLOWED}")),
         },
         file::Modulus::Number(number) => match u64::try_from(*number) {
             Ok(prime) if prime < 1 << 32 && is_prime(prime) => Ok(Modulus::Is(prime)),
-            Ok(large) if is_prime(large) => wrong(KEY, format!("is {number}, a prime too large: {ALLOWED}")),
+            Ok(large) if is_prime(large) => wrong(
+                KEY,
+                format!(
+                    "is {number}, which is too large for a modulus: \
+                {ALLOWED}"
+                ),
+            ),
             _ => wrong(KEY, format!("is {number}, which is not a prime: {ALLOWED}")),
         },
     }
@@ -414,16 +424,19 @@ fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) 
     const EITHER: &str = "expected bands and rows, or choose, or target_recall, or none of them";
     let choice = match (lsh.bands, lsh.rows, lsh.choose, lsh.target_recall) {
         (Some(_), Some(_), None, None) => Choice::Given,
-        (Some(_), None, _, _) => return wrong("lsh.bands", format!("stands without `lsh.rows`: {EITHER}")),
-        (None, Some(_), _, _) => return wrong("lsh.rows", format!("stands without `lsh.bands`: {EITHER}")),
+        (Some(_), None, _, _) => return wrong("lsh.bands", format!("is set without `lsh.rows`: {EITHER}")),
+        (None, Some(_), _, _) => return wrong("lsh.rows", format!("is set without `lsh.bands`: {EITHER}")),
         (Some(_), Some(_), Some(_), _) => {
-            return wrong("lsh.choose", format!("stands beside `lsh.bands` and `lsh.rows`: {EITHER}"));
+            return wrong("lsh.choose", format!("is set together with `lsh.bands` and `lsh.rows`: {EITHER}"));
         }
         (Some(_), Some(_), None, Some(_)) => {
-            return wrong("lsh.target_recall", format!("stands beside `lsh.bands` and `lsh.rows`: {EITHER}"));
+            return wrong(
+                "lsh.target_recall",
+                format!("is set together with `lsh.bands` and `lsh.rows`: {EITHER}"),
+            );
         }
         (None, None, Some(_), Some(_)) => {
-            return wrong("lsh.target_recall", format!("stands beside `lsh.choose`: {EITHER}"));
+            return wrong("lsh.target_recall", format!("is set together with `lsh.choose`: {EITHER}"));
         }
         (None, None, Some(Choose::Nearest), None) => Choice::Nearest,
         (None, None, Some(Choose::Balanced), None) => Choice::Balanced,
@@ -443,17 +456,20 @@ fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) 
     let found = match choose::by(choice, permutations, threshold, method) {
         Ok(Some(found)) => found,
         Ok(None) => given(lsh.bands.unwrap_or(0), lsh.rows.unwrap_or(0), permutations)?,
-        Err(e) => return wrong("lsh.target_recall", format!("is out of reach: {e}")),
+        Err(e) => return wrong("lsh.target_recall", format!("cannot be reached: {e}")),
     };
     if lsh.table_size == Some(0) {
-        return wrong("lsh.table_size", "is 0: expected 1 or more, or no key for buckets without number");
+        return wrong(
+            "lsh.table_size",
+            "is 0: expected 1 or more, or no key for an unlimited number of buckets",
+        );
     }
     let hot_bucket = lsh.hot_bucket.unwrap_or(file::Lsh::HOT_BUCKET);
     if hot_bucket < 2 {
         return wrong(
             "lsh.hot_bucket",
             format!(
-                "is {hot_bucket}: expected 2 or more, the documents of a bucket of which every two are compared"
+                "is {hot_bucket}: expected 2 or more: in larger buckets, not every two documents are compared"
             ),
         );
     }
@@ -472,7 +488,8 @@ fn given(bands: usize, rows: usize, permutations: usize) -> Checked<choose::Band
         return wrong(
             "lsh.bands",
             format!(
-                "times `lsh.rows` is {bands} * {rows}: expected at most the {permutations} of `minhash.permutations`"
+                "times `lsh.rows` is {bands} * {rows}: expected at most {permutations}, the number of \
+                 `minhash.permutations`"
             ),
         );
     }
@@ -494,11 +511,15 @@ fn output_of(output: file::Output, source: &Source) -> Checked<Output> {
     if let Some(folder) = source.urls.iter().find(|folder| inside(folder)) {
         return wrong(
             "output.url",
-            format!("is {url:?}, inside the source {folder:?}: expected a folder apart from it"),
+            format!("is {url:?}, inside the source {folder:?}: expected a folder outside of it"),
         );
     }
     if output.max_pairs == 0 {
-        return wrong("output.max_pairs", "is 0: expected 1 or more, the pairs that a run may write at most");
+        return wrong(
+            "output.max_pairs",
+            "is 0: expected 1 or more: it is the largest number of pairs that a run may \
+            write",
+        );
     }
     let file::Output { url: _, expand, max_expand, max_pairs, keep } = output;
     Ok(Output { url, expand, max_expand, max_pairs, keep })
@@ -511,12 +532,15 @@ fn engine_of(engine: file::Engine) -> Checked<Engine> {
         Err(e) => return wrong("engine.memory", format!("cannot be read: {e}")),
     };
     if engine.spill.as_ref().is_some_and(|folder| folder.trim().is_empty()) {
-        return wrong("engine.spill", "is empty: expected a folder, or no key for the system's own");
+        return wrong(
+            "engine.spill",
+            "is empty: expected a folder, or no key for the system's temporary folder",
+        );
     }
     if engine.threads > MAX_THREADS {
         return wrong(
             "engine.threads",
-            format!("is {}: expected at most {MAX_THREADS}, or 0 for one for each core", engine.threads),
+            format!("is {}: expected at most {MAX_THREADS}, or 0 for one thread per core", engine.threads),
         );
     }
     Ok(Engine { memory, threads: engine.threads, spill: engine.spill, cluster })
@@ -529,14 +553,17 @@ fn cluster_of(engine: &file::Engine) -> Checked<Option<Cluster>> {
             return wrong("engine.scheduler", "is set in mode \"local\": set engine.mode = \"cluster\"");
         }
         (file::Mode::Cluster, None) => {
-            return wrong("engine.scheduler", "is missing: mode \"cluster\" needs it, as df://host:50050");
+            return wrong(
+                "engine.scheduler",
+                "is missing: mode \"cluster\" needs it, such as df://host:50050",
+            );
         }
         (file::Mode::Cluster, Some(scheduler)) => match scheduler_of(scheduler) {
             Some(scheduler) => scheduler,
             None if scheduler.contains('@') => {
                 return wrong(
                     "engine.scheduler",
-                    "holds `@` (and is not repeated here, since what stands before it may be a secret): expected df://host:port",
+                    "holds `@` (not shown here, since what stands before it may be a secret): expected df://host:port",
                 );
             }
             None => return wrong("engine.scheduler", format!("is {scheduler:?}: expected df://host:port")),

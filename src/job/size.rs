@@ -22,7 +22,8 @@ const UNITS: [(&str, u64); 9] = [
 pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let wrong = || {
         Error::job(format!(
-            "{text:?} is no amount of memory: expected a number over 0 with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in \"4GiB\""
+            "{text:?} is not an amount of memory: expected a number over 0 with B, kB, MB, GB, TB, KiB, MiB, GiB or \
+             TiB, as in \"4GiB\""
         ))
     };
     let lower = text.trim().to_ascii_lowercase();

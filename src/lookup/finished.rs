@@ -32,7 +32,8 @@ impl Finished {
         let output = Layout::open(session, url)?;
         let Some(manifest) = output.manifest().await? else {
             return Err(Error::input(format!(
-                "{url} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job to its end"
+                "{url} holds no finished output (no manifest.json): name what a job has as output.url, and run that \
+                 job to its end"
             )));
         };
         manifest.check_format(url)?;
@@ -63,7 +64,7 @@ impl Finished {
     /// The job that was run, every default filled in.
     ///
     /// # Errors
-    /// When another version of this program wrote it, or it is none that this program would have run.
+    /// When another version of this program wrote it, or it is not one that this program would have run.
     pub fn job(&self) -> Result<Job> {
         let job: Job = serde_json::from_value(self.manifest.job.clone()).map_err(|e| {
             Error::input(format!(
@@ -74,8 +75,11 @@ impl Finished {
             .because(e)
         })?;
         job.check().map_err(|e| {
-            Error::input("the job in the manifest breaks the rules for jobs, so somebody changed it: run the job again with --overwrite")
-                .because(e)
+            Error::input(
+                "the job in the manifest is not valid, so somebody changed it: run the job again with \
+                --overwrite",
+            )
+            .because(e)
         })?;
         Ok(job)
     }
@@ -95,8 +99,8 @@ impl Finished {
     pub async fn signed(&self) -> Result<DataFrame> {
         if !self.manifest.keep()?.signatures() {
             return Err(Error::input(
-                "this output keeps no signatures (output.keep = \"none\"), so that nothing can be compared with its documents: \
-                 run the job again with output.keep = \"signatures\"",
+                "this output keeps no signatures (output.keep = \"none\"), so nothing can be compared with its \
+                 documents: run the job again with output.keep = \"signatures\"",
             ));
         }
         self.table(Table::Documents).await
@@ -120,7 +124,7 @@ impl Finished {
         read::unsigned(rows, Table::Documents)
     }
 
-    /// The id that somebody wrote as `text`; none where ids are numbers and this is none.
+    /// The id that somebody wrote as `text`; `None` if ids are numbers and this is not one.
     pub fn id(&self, text: &str) -> Option<Id> {
         match self.manifest.source.id {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
@@ -159,7 +163,7 @@ impl Finished {
         let reading =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         reading.verify_plan(&plan).map_err(|e| {
-            Error::job("this does more than read the tables, which --allow-writes alone allows").because(e)
+            Error::job("this query does more than read the tables: allow it with --allow-writes").because(e)
         })?;
         Ok(self.session.execute_logical_plan(plan).await?)
     }

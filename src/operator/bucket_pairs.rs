@@ -38,7 +38,7 @@ pub(super) fn rows_schema() -> arrow::datatypes::SchemaRef {
 /// [`schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PairRule {
-    /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself in place of pairs,
+    /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself instead of pairs,
     /// whose number would be quadratic. The input is (bucket, doc).
     All {
         /// Documents in a bucket, at most.
@@ -52,7 +52,7 @@ pub(crate) enum PairRule {
     /// The bounds on sizes and positions are those of Xiao, Wang, Lin and Yu, *Efficient similarity joins for near
     /// duplicate detection*, WWW 2008, sections 3 and 4.1.
     ///
-    /// A bucket of more than `dense` documents yields each of them by itself in place of pairs: see [`super::dense_pairs`].
+    /// A bucket of more than `dense` documents yields each of them by itself instead of pairs: see [`super::dense_pairs`].
     MinJaccard {
         /// The least similarity.
         threshold: f64,

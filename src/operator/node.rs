@@ -59,7 +59,7 @@ impl Operator {
         }
     }
 
-    /// The operator that a node of a physical plan is; none where it is none of ours.
+    /// The operator that a node of a physical plan stands for; `None` if it is not one of ours.
     pub(crate) fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
         fn described<D: Description>(plan: &dyn ExecutionPlan) -> Option<D> {
             OperatorExec::described(plan).cloned()

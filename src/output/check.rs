@@ -50,10 +50,10 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = &self.path;
         match self.what {
-            What::Gone { bytes } => write!(f, "{path} is gone ({bytes} bytes by the manifest)"),
-            What::Size { found, bytes } => write!(f, "{path} has {found} bytes, and {bytes} by the manifest"),
+            What::Gone { bytes } => write!(f, "{path} is gone ({bytes} bytes in the manifest)"),
+            What::Size { found, bytes } => write!(f, "{path} has {found} bytes, but {bytes} in the manifest"),
             What::Crc32 { found, crc32 } => {
-                write!(f, "{path} has the CRC-32 {found:08x}, and {crc32:08x} by the manifest")
+                write!(f, "{path} has the CRC-32 {found:08x}, but {crc32:08x} in the manifest")
             }
         }
     }
@@ -152,7 +152,7 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
         return Ok(());
     }
     Err(Error::input(format!(
-        "a manifest of {} names the file {:?}, which is no path inside the output: somebody changed the manifest; run the \
+        "a manifest of {} names the file {:?}, which is not inside the output: somebody changed the manifest; run the \
          job again with --overwrite",
         output.shown(),
         file.path

@@ -41,7 +41,7 @@ pub(crate) struct Dead {
 }
 
 impl Garbage {
-    /// The sentence about files that are not ours; none where there are none.
+    /// The sentence about files that are not ours; `None` if there are none.
     pub(crate) fn foreign_sentence(&self, output: &Layout) -> Option<String> {
         let (first, others) = self.foreign.split_first()?;
         let output = output.shown();

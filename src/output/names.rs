@@ -28,7 +28,7 @@ impl Attempt {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// The attempt with this id; none where the text is no id.
+    /// The attempt with this id; `None` if the text is not an id.
     pub fn parse(id: &str) -> Option<Self> {
         is_hex(id, ATTEMPT_DIGITS).then(|| Self(id.to_owned()))
     }

@@ -44,14 +44,14 @@ impl Layout {
             Some(_) => {
                 let parsed = address::url(url)?;
                 let folder =
-                    parsed.to_file_path().map_err(|()| Error::job(format!("{url} is no local path")))?;
+                    parsed.to_file_path().map_err(|()| Error::job(format!("{url} is not a local path")))?;
                 (parsed, Some(local_path::absolute(folder)?))
             }
             None => {
                 let folder =
                     local_path::absolute(url).context(|| format!("cannot use {url} as an output"))?;
                 let parsed = Url::from_directory_path(&folder)
-                    .map_err(|()| Error::job(format!("{url} is no path")))?;
+                    .map_err(|()| Error::job(format!("{url} is not a path")))?;
                 (parsed, Some(folder))
             }
         };
@@ -125,6 +125,6 @@ impl Layout {
         // What a URL would read otherwise; the rest is encoded as it is parsed.
         let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
-            .map_err(|e| Error::bug(format!("{path} makes no URL")).because(e))
+            .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))
     }
 }

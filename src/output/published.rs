@@ -28,7 +28,7 @@ impl Layout {
         Ok(self.manifest_bytes().await?.is_some())
     }
 
-    /// The bytes of `manifest.json`, and what the store calls this version of it; none where there is none.
+    /// The bytes of `manifest.json`, and what the store calls this version of it; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -37,7 +37,7 @@ impl Layout {
     }
 
     /// Reads the manifest of a finished run, whose rows this program may or may not be able to read: see
-    /// [`Run::check_format`]. None where there is none.
+    /// [`Run::check_format`]. `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer, or it is no manifest, or that of a newer program.

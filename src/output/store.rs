@@ -12,7 +12,7 @@ use super::paths::{Layout, MANIFEST, WORK};
 use crate::error::{Context, Error, Result};
 
 impl Layout {
-    /// Reads a file of the output whole; none where there is none.
+    /// Reads a file of the output whole; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -31,7 +31,7 @@ impl Layout {
         }
     }
 
-    /// Reads a JSON file of the output; none where there is none.
+    /// Reads a JSON file of the output; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer or the file is not what it should be.
@@ -70,7 +70,7 @@ impl Layout {
         Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == json)
     }
 
-    /// Writes a JSON file of the output at once in place of `found`: whether it is there as given. Readers see the one or
+    /// Writes a JSON file of the output at once, replacing `found`: whether it is there as given. Readers see the one or
     /// the other. Where the store can tell that it is no longer `found` that is there, it stays.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl Layout {
         Ok(listed)
     }
 
-    /// Removes objects. One that is gone already is no error.
+    /// Removes objects. One that is gone already is not an error.
     pub(super) async fn remove(&self, paths: Vec<Path>) -> Result<()> {
         let removed = self.store().delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
         let mut removed = std::pin::pin!(removed);

@@ -149,13 +149,13 @@ impl Step {
     pub(crate) fn describe(self, job: &Job) -> String {
         let threshold = job.score.threshold;
         match self {
-            Step::Duplicates => "find documents whose id an earlier one has".into(),
+            Step::Duplicates => "find documents that have the id of an earlier one".into(),
             Step::Cuts => {
                 format!("read {} from {} and cut the shingles", texts(job), job.source.urls.join(", "))
             }
             Step::Dictionary => "number the distinct shingles of the collection".into(),
             Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
-            Step::Groups => "let one document stand for all with its shingle set".into(),
+            Step::Groups => "let one document stand for all that have the same shingle set".into(),
             Step::Candidates if job.candidates.method == Method::Prefix => {
                 format!("pair documents that share one of their rarest shingles{}", dense(job))
             }

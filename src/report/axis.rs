@@ -33,9 +33,9 @@ impl Axis {
 const MAX_TICKS: usize = 9;
 
 impl Scale {
-    /// Where `value` is along the axis, before it is stretched to the drawing; none where it has no place there.
+    /// Where `value` is along the axis, before it is stretched to the drawing; `None` if it has no place there.
     pub(super) fn place(self, value: f64) -> Option<f64> {
-        // What is larger cannot be told apart on a drawing, and its differences are no numbers.
+        // What is larger cannot be told apart on a drawing, and its differences are not numbers.
         let drawable = value.is_finite() && value.abs() < 1e100;
         match self {
             Scale::Linear | Scale::FromZero => drawable.then_some(value),

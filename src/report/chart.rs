@@ -62,7 +62,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// `chart` as an SVG file. Legible in light and in dark, by the reader's setting; refers to nothing outside.
 ///
-/// A point that is no number, or not over 0 on a logarithmic axis, is left out, and the caption says how many were.
+/// A point that is not a number, or not over 0 on a logarithmic axis, is left out, and the caption says how many were.
 ///
 /// # Errors
 /// Never by what is in `chart`; the error is a bug.
@@ -92,12 +92,10 @@ pub(super) fn caption(chart: &Chart) -> String {
     let out = points().count() - points().filter(|point| place(chart, **point).is_some()).count();
     match out {
         0 => chart.caption.clone(),
-        1 => format!("{} One point has no place on these axes and is left out.", chart.caption),
-        n => format!(
-            "{} {} points have no place on these axes and are left out.",
-            chart.caption,
-            count(n as u64)
-        ),
+        1 => format!("{} One point does not fit on these axes and is left out.", chart.caption),
+        n => {
+            format!("{} {} points do not fit on these axes and are left out.", chart.caption, count(n as u64))
+        }
     }
 }
 
@@ -167,7 +165,7 @@ fn draw(chart: &Chart, drawing: &mut String) -> Result<(), DrawingAreaErrorKind<
     root.present()
 }
 
-/// The places along an axis, with our ticks in place of the library's.
+/// The places along an axis, with our ticks instead of the library's.
 struct Places {
     range: (f64, f64),
     ticks: Vec<f64>,

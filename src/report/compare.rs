@@ -10,12 +10,12 @@ use crate::experiment::compare::{Comparison, Measured, Measurement, Method, Verd
 pub(crate) fn charts(comparison: &Comparison, added: &[Series]) -> [(&'static str, Chart); 2] {
     let beside = match added.is_empty() {
         true => "",
-        false => " What other programs took was given, not measured here.",
+        false => " The times of other programs were given, not measured here.",
     };
     let mut whole = chart(
         comparison,
         "Seconds from texts to pairs, by number of documents",
-        &format!("with the building of what it needs.{beside}"),
+        &format!("including the time to build what it needs.{beside}"),
         &comparison.whole,
         |one| one.total_seconds,
     );
@@ -23,7 +23,7 @@ pub(crate) fn charts(comparison: &Comparison, added: &[Series]) -> [(&'static st
     let search = chart(
         comparison,
         "Seconds of the search alone, by number of documents",
-        "once the shingles, and the signatures that it needs, are there.",
+        "after the shingles, and the signatures if it needs them, were built.",
         &comparison.search,
         |one| one.seconds,
     );
@@ -87,7 +87,9 @@ fn fastest(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
         return vec![match from == to {
             true => format!("At {to} documents the fastest is {method} ({} s).", seconds(one.seconds)),
             false => {
-                format!("From {from} to {to} documents the fastest is {method}: no other takes its place.")
+                format!(
+                    "From {from} to {to} documents the fastest is {method}: no other method overtakes it."
+                )
             }
         }];
     }
@@ -142,17 +144,17 @@ pub(crate) fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
 }
 
 /// What the columns mean.
-pub(crate) const LEGEND: &str = "Shingles: texts to shingle sets, which every method needs. Signatures: shingle sets to \
-    signatures, which exact Jaccard does without. Search: what the method itself does; for LSH buckets, candidates and their \
-    scores. Recall and precision: against the exact pairs.";
+pub(crate) const LEGEND: &str = "Shingles: texts to shingle sets, which every method needs. Signatures: shingle sets \
+    to signatures, which exact Jaccard does not need. Search: what the method itself does; for LSH, these are buckets, \
+    candidates and their scores. Recall and precision are relative to the exact pairs.";
 
 /// The whole page; the `added` lines as in [`charts`].
 pub(crate) fn page(comparison: &Comparison, added: &[Series]) -> Page {
     let mut intro = vec![
         format!(
-            "The same pairs by three methods, on growing samples: the first documents of the source, in order of file and \
-             position, that can be compared. Each time is the least of {}, planning included, with samples and \
-             sketches in memory.",
+            "Three methods find the same pairs in growing samples: the first documents of the source that can be \
+             compared, in order of file and position. Each time is the shortest of {}. It includes planning, and \
+             samples and sketches are in memory.",
             comparison.repeat
         ),
         LEGEND.to_owned(),

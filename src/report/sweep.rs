@@ -10,24 +10,24 @@ use crate::job::{Method, Unit};
 pub(crate) fn coverage(sweep: &Sweep) -> String {
     let (search, served) = match sweep.job.candidates.method {
         Method::Lsh => (
-            "over buckets and candidates to scores",
-            "Thresholds with the same bands and rows are served by one search, at the lowest of them, and have its time.",
+            "from there through buckets and candidates to scores",
+            "Thresholds with the same bands and rows share one search, at the lowest of them, and its time.",
         ),
         Method::All => (
-            "to the scores of every two documents",
-            "One search, at the lowest threshold, serves all, and they have its time.",
+            "from there to the scores of every two documents",
+            "All thresholds share one search, at the lowest of them, and its time.",
         ),
         Method::Prefix => (
-            "over the rarest shingles and candidates to scores",
-            "One search, at the lowest threshold, serves all, and they have its time.",
+            "from there through the rarest shingles and candidates to scores",
+            "All thresholds share one search, at the lowest of them, and its time.",
         ),
     };
     format!(
-        "Each time is that of one run from texts in memory over shingles and signatures (sketches), and {search} (search). \
-         {served} Reading the source is not counted. {}",
+        "Each time is that of one run from texts in memory through shingles to signatures (sketches), and {search} \
+         (search). {served} Reading the source is not counted. {}",
         match sweep.repeat {
             1 => "Each was run once.".to_owned(),
-            n => format!("Times are means of {n} runs; the least is beside them."),
+            n => format!("Times are means of {n} runs, with the shortest beside them."),
         }
     )
 }
@@ -69,7 +69,7 @@ fn seconds_chart(sweep: &Sweep, added: &[Series]) -> Chart {
     };
     let beside = match added.is_empty() {
         true => "",
-        false => " What other programs took was given, not measured here.",
+        false => " The times of other programs were given, not measured here.",
     };
     Chart {
         title: "Seconds by number of documents".into(),
@@ -157,9 +157,9 @@ pub(crate) fn page(sweep: &Sweep, added: &[Series]) -> Page {
     };
     let mut intro = vec![
         format!(
-            "The same corpus under shingles of several sizes (in {unit}), at several thresholds, and in samples of several \
-             sizes: the first documents of the source, in order of file and position, that can be compared at the \
-             largest shingle size."
+            "The same corpus with several shingle sizes (in {unit}), thresholds and sample sizes. A sample has the \
+             first documents of the source that can be compared at the largest shingle size, in order of file and \
+             position."
         ),
         coverage(sweep),
     ];

@@ -279,7 +279,7 @@ impl Contract {
             };
             if !column.kind.accepts(field.data_type()) {
                 return Err(self.broken(&format!(
-                    "has the column `{}` as {}, the contract as {}",
+                    "has the column `{}` as {}, but the contract as {}",
                     column.name,
                     field.data_type(),
                     column.kind.arrow()

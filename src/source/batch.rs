@@ -162,5 +162,8 @@ fn lists(mut rows: Vec<Option<Vec<u64>>>) -> Result<ListArray> {
 
 fn too_long(file: &FileToParse, bytes: usize) -> Error {
     let source = &file.source;
-    Error::input(format!("{source} has a text of {bytes} bytes, and a text may have {}: split it", u32::MAX))
+    Error::input(format!(
+        "{source} has a text of {bytes} bytes, but a text may have at most {}: split it",
+        u32::MAX
+    ))
 }

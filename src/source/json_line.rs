@@ -164,7 +164,7 @@ impl Wanted {
     }
 }
 
-/// The text of a value; none where it is null.
+/// The text of a value; `None` if it is null.
 fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Cow<'a, str>>, Unusable> {
     let (kind, found) = match raw.as_bytes().first() {
         Some(b'n') => return Ok(None),
@@ -186,7 +186,7 @@ fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Co
         _ => match serde_json::from_str::<String>(raw) {
             Ok(text) => Ok(Some(Cow::Owned(text))),
             Err(error) => {
-                Err(Unusable::Malformed(format!("has a string `{name}` that is no text ({error})")))
+                Err(Unusable::Malformed(format!("has a string `{name}` that is not text ({error})")))
             }
         },
     }
@@ -200,7 +200,7 @@ fn wrong(name: &str, found: &str, wanted: ValueKind) -> Unusable {
     if shown.len() < found.len() {
         shown.push_str("...");
     }
-    Unusable::Malformed(format!("has {shown} for `{name}`, where {} is expected", wanted.name()))
+    Unusable::Malformed(format!("has {shown} for `{name}`, but {} is expected", wanted.name()))
 }
 
 /// Puts the wanted fields of the object in `text` into `found`.
@@ -217,7 +217,7 @@ fn fields<'a>(text: &'a str, nodes: &[Node], found: &mut [Option<&'a RawValue>])
             Some(b'n') => {}
             _ => {
                 return Err(Unusable::Malformed(format!(
-                    "has no object for `{}`, of which `{}` is wanted",
+                    "has no object `{}`, so it has no `{}`",
                     node.field,
                     node.children.first().map_or("a field", |child| &child.field)
                 )));
@@ -235,9 +235,9 @@ fn said(text: &str, error: &serde_json::Error) -> String {
         return message.split(" at line ").next().unwrap_or_default().to_owned();
     }
     if error.is_data() {
-        return "is no JSON object: each line must be one".to_owned();
+        return "is not a JSON object: each line must be one".to_owned();
     }
-    format!("is no JSON ({})", error.to_string().replace(" at line 1 column ", " at byte "))
+    format!("is not JSON ({})", error.to_string().replace(" at line 1 column ", " at byte "))
 }
 
 /// Reads an object's fields.
@@ -354,18 +354,18 @@ mod tests {
             ("{\"id\":[1]}", "has an array for `id`"),
             ("{\"id\":{\"x\":1}}", "has an object for `id`"),
             ("{\"id\":1,\"id\":2}", "has `id` twice"),
-            ("{\"id\":007}", "is no JSON (invalid number"),
-            ("{\"id\":1} {\"id\":2}", "is no JSON (trailing characters"),
-            ("{\"id\":1", "is no JSON (EOF while parsing an object at byte 7)"),
-            ("[1]", "is no JSON object: each line must be one"),
-            ("7", "is no JSON object: each line must be one"),
+            ("{\"id\":007}", "is not JSON (invalid number"),
+            ("{\"id\":1} {\"id\":2}", "is not JSON (trailing characters"),
+            ("{\"id\":1", "is not JSON (EOF while parsing an object at byte 7)"),
+            ("[1]", "is not a JSON object: each line must be one"),
+            ("7", "is not a JSON object: each line must be one"),
         ] {
             let said = read(&integer, line).unwrap_err();
             assert!(said.starts_with(says), "{line}: {said}");
         }
         let nested = [value("a.b", ValueKind::String)];
         let said = read(&nested, "{\"a\":\"x\"}").unwrap_err();
-        assert_eq!(said, "has no object for `a`, of which `b` is wanted");
+        assert_eq!(said, "has no object `a`, so it has no `b`");
         let said = read(&[value("t", ValueKind::String)], "{\"t\":\"\\ud800\"}").unwrap_err();
         assert!(said.starts_with("has a string `t` that is no text"), "{said}");
         assert_eq!(Wanted::new(&nested).read(b"{\"x\":\"\xE9\"}"), Err(Unusable::NotUtf8));

@@ -70,8 +70,8 @@ pub struct Documents {
     /// | `source` | Utf8View | the file's path as the user would write it |
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
     /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
-    /// | `text` | Utf8View, nullable | null where there is none |
-    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` or `invalid_encoding` (a text in another encoding than the job says), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is no text) |
+    /// | `text` | Utf8View, nullable | null if there is none |
+    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` or `invalid_encoding` (a text in another encoding than the job says), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is not a text) |
     /// | [`carried`](crate::schema::carried)`(0)`, .. | those of `types`, nullable | the columns that the job carries |
     pub frame: DataFrame,
     /// The types that the source gives to the tables' columns.
@@ -179,7 +179,7 @@ async fn documents(
         wanted.sources().find(|source| files.binary_search_by(|file| file.path.as_str().cmp(source)).is_err())
     }) {
         return Err(Error::input(format!(
-            "{gone} is not there any more, and a document of it is to be read again: bring the file back, or run the job again"
+            "{gone} is missing, but one of its documents must be read again: bring the file back, or run the job again"
         )));
     }
     let read = read(source.format, files, all);

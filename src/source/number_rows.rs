@@ -100,7 +100,7 @@ struct Numbered {
     input: SendableRecordBatchStream,
     numbering: Numbering,
     elapsed: Time,
-    /// The store of the files; none where the input is no file scan.
+    /// The store of the files; `None` if the input is not a file scan.
     store: Option<Arc<dyn ObjectStore>>,
 }
 
@@ -149,7 +149,7 @@ async fn check_files(store: Option<&Arc<dyn ObjectStore>>, numbering: &Numbering
     Ok(())
 }
 
-/// The files of a scan by partition; none where the input is no file scan.
+/// The files of a scan by partition; `None` if the input is not a file scan.
 fn file_groups(input: &Arc<dyn ExecutionPlan>) -> &[FileGroup] {
     file_scan(input).map_or(&[], |scan| &scan.file_groups)
 }

@@ -30,7 +30,7 @@ pub(crate) struct Chunk {
     pub name: Arc<str>,
     /// The number of the first row in its file, from 0.
     pub first_row: u64,
-    /// How many rows there are, of which only some may be `wanted`; none where nothing but reading tells.
+    /// How many rows there are, of which only some may be `wanted`; `None` if nothing but reading tells.
     pub rows: Option<u64>,
     /// The rows that are read, where not all are.
     pub wanted: Option<Wanted>,
@@ -48,7 +48,7 @@ pub(crate) struct Wanted {
 }
 
 impl Chunk {
-    /// How many rows are read of it; none where nothing but reading tells.
+    /// How many rows are read of it; `None` if nothing but reading tells.
     fn expected(&self) -> Option<u64> {
         self.wanted.as_ref().map(|wanted| wanted.rows.count()).or(self.rows)
     }
@@ -131,7 +131,7 @@ impl Numbering {
                 Some(wanted) => {
                     for _ in 0..run {
                         let Some(position) = wanted.rows.next(next) else {
-                            let said = format!("{} gave more rows than are wanted of it", chunk.source);
+                            let said = format!("{} gave more rows than expected", chunk.source);
                             return Err(Error::bug(said).into());
                         };
                         positions.append_value(position);
@@ -170,7 +170,7 @@ impl Numbering {
         let chunk = self.chunk(index)?;
         match chunk.expected() {
             Some(rows) if rows != seen => Err(Error::input(format!(
-                "{} gave {seen} rows where {rows} were announced: was it written to while it was read?",
+                "{} gave {seen} rows instead of {rows}: was it written to while it was read?",
                 chunk.source
             ))
             .into()),

@@ -179,7 +179,7 @@ pub(crate) struct Pins(BTreeMap<Path, Pin>);
 
 impl Pins {
     pub(crate) fn new<'a>(pins: impl Iterator<Item = &'a Pin>) -> Arc<Self> {
-        // What is no path is asked for by nobody.
+        // What is not a path is asked for by nobody.
         Arc::new(Self(pins.filter_map(|pin| Some((pin.location().ok()?, pin.clone()))).collect()))
     }
 

@@ -18,11 +18,11 @@ impl Reach {
     /// What `url` may take in. Paths are made absolute, and links in them are followed.
     ///
     /// # Errors
-    /// When it is no path and no URL.
+    /// When it is not a path and no URL.
     pub(crate) fn of(url: &str) -> Result<Self> {
         let pattern = InputPattern::parse(url)?;
         let parts = |glob: &glob::Pattern| {
-            // A part that is no pattern by itself (`**` beside other letters) may be anything.
+            // A part that is not a pattern by itself (`**` beside other letters) may be anything.
             let any = || glob::Pattern::new("**").unwrap_or_default();
             glob.as_str().split('/').map(|part| glob::Pattern::new(part).unwrap_or_else(|_| any())).collect()
         };

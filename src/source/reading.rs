@@ -206,7 +206,7 @@ impl Open {
         }
     }
 
-    /// Reads a row that has come whole; false where there is none.
+    /// Reads a row that has come whole; false if there is none.
     fn row(&mut self, batch: &mut Batch) -> Result<bool> {
         match &mut self.content {
             Content::LongText(..) => Ok(false),
@@ -302,7 +302,7 @@ impl Open {
                     .to_owned(),
             )),
             _ if fields != *columns => {
-                Some(("malformed", line, format!("has {fields} fields, where the others have {columns}")))
+                Some(("malformed", line, format!("has {fields} fields, but the others have {columns}")))
             }
             _ => None,
         };

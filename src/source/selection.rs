@@ -133,7 +133,7 @@ impl Selection {
         self.0.keys().map(String::as_str)
     }
 
-    /// What is wanted of a file; none if nothing is.
+    /// What is wanted of a file; `None` if nothing is.
     pub(crate) fn of(&self, source: &str) -> Option<&RowSet> {
         self.0.get(source)
     }
@@ -142,8 +142,8 @@ impl Selection {
 /// A file of `rows` documents, of which one of number `last` is wanted.
 pub(super) fn too_few(source: &str, rows: u64, last: u64) -> Error {
     Error::input(format!(
-        "{source} has {rows} documents, and number {last} of it, counted from 0, is to be read again: it was changed, so run \
-         the job again"
+        "{source} has {rows} documents, but number {last}, counted from 0, must be read again: the file was changed, \
+         so run the job again"
     ))
 }
 

@@ -15,9 +15,9 @@ pub(super) struct Story {
     pub oldid: Option<String>,
     pub newid: Option<String>,
     pub date: Option<String>,
-    /// The `<D>` items, joined by commas; empty where there are none.
+    /// The `<D>` items, joined by commas; empty if there are none.
     pub topics: Option<String>,
-    /// The `<D>` items, joined by commas; empty where there are none.
+    /// The `<D>` items, joined by commas; empty if there are none.
     pub places: Option<String>,
     pub title: Option<String>,
     pub body: Option<String>,
@@ -52,7 +52,7 @@ pub(super) struct Stories {
     searched: usize,
     /// Whether `pending` starts with a story.
     inside: bool,
-    /// What a story with an [`INVALID`] byte gets as its defect; none where such bytes are Latin-1.
+    /// What a story with an [`INVALID`] byte gets as its defect; `None` if such bytes are Latin-1.
     defect: Option<&'static str>,
     references: References,
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 /// text finds it invalid, as the same text in UTF-8 would be.
 pub(super) const INVALID: u8 = 0xFF;
 
-/// The document in a file's bytes, without a byte order mark; none where they are not UTF-8.
+/// The document in a file's bytes, without a byte order mark; `None` if they are not UTF-8.
 pub(super) fn document(bytes: Bytes) -> Option<Bytes> {
     let text = match bytes.strip_prefix(b"\xEF\xBB\xBF") {
         Some(rest) => bytes.slice_ref(rest),

@@ -28,7 +28,7 @@ pub(crate) enum Parser {
     Text {
         /// How the files are encoded.
         encoding: Encoding,
-        /// How long files are cut into shingles while they are read; none where every text is wanted whole.
+        /// How long files are cut into shingles while they are read; `None` if every text is wanted whole.
         cut: Option<Shingle>,
     },
     /// A document a record.

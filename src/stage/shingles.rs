@@ -1,4 +1,4 @@
-//! shingles: one row per document, with the sorted distinct hashes of its shingles in place of its text.
+//! shingles: one row per document, with the sorted distinct hashes of its shingles instead of its text.
 
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;

@@ -50,7 +50,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// The functions that only stages use. They are no part of SQL; where plans arrive as bytes they must be known by name.
+/// The functions that only stages use. They are not a part of SQL; where plans arrive as bytes they must be known by name.
 pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::from(document_key::DocumentKey::default())),
@@ -96,7 +96,7 @@ pub mod expr_fn {
         ScalarUDF::from(function).call(args)
     }
 
-    /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says. A dictionary's numbers are not to be had
+    /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says. A dictionary's numbers are not available
     /// from a text alone: see [`shingle_texts()`].
     pub fn shingles(text: Expr, by: &Shingle) -> Expr {
         call(shingles::Shingles::default(), cut_arguments(text, by))

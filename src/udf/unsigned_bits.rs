@@ -40,7 +40,7 @@ fn same_bits<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(array: &ArrayRef) -> 
     Some(Arc::new(PrimitiveArray::<B>::try_new(values, array.nulls().cloned()).ok()?))
 }
 
-/// The unsigned type of the same width; none for what is no signed number of 32 or 64 bits and no list of them.
+/// The unsigned type of the same width; none for what is not a signed number of 32 or 64 bits and no list of them.
 fn unsigned(given: &DataType) -> Option<DataType> {
     match given {
         DataType::Int32 => Some(DataType::UInt32),

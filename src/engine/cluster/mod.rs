@@ -2,7 +2,7 @@
 //!
 //! A driver plans each step, hands the physical plan to a scheduler and collects the rows of its writer nodes; the
 //! scheduler cuts the plan into query stages and deals their tasks to executors, which ask for them. The driver watches: a
-//! step that stands still, or whose scheduler is gone, is submitted anew, and since only the rows of one successful attempt
+//! step that stands still, or whose scheduler is gone, is submitted again, and since only the rows of one successful attempt
 //! become a manifest, nothing is written twice.
 //!
 //! - `wire`: our nodes as bytes.

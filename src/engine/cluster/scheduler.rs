@@ -41,7 +41,7 @@ pub(crate) struct Settings {
 pub(crate) async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
     let listener = TcpListener::bind(settings.bind)
         .await
-        .context(|| format!("cannot listen on {}: is another process there?", settings.bind))?;
+        .context(|| format!("cannot listen on {}: is another process listening there?", settings.bind))?;
     let address = listener.local_addr()?;
     let runtime = session::builder(None)?.build_arc()?;
     let build: SessionBuilder = Arc::new(move |config: SessionConfig| {

@@ -107,7 +107,7 @@ fn open(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
         "az" | "abfs" | "abfss" => cloud::azure(url, &bucket_url, variables, &policy)?,
         other => {
             return Err(Error::job(format!(
-                "`{other}://` is no storage that is known here: expected a path, or a URL that starts with s3://, gs://, az:// \
+                "`{other}://` is not a known storage: expected a path, or a URL that starts with s3://, gs://, az:// \
                  or abfss://"
             )));
         }

@@ -11,7 +11,7 @@
 //! until the others are gone, then says that it is the owner. Conditional puts are not needed, so a server that ignores
 //! their condition cannot give an output to two.
 //!
-//! An owner puts its claim anew every few seconds. A claim is dead when its process is known to be gone (on the same
+//! An owner renews its claim every few seconds. A claim is dead when its process is known to be gone (on the same
 //! machine since the same start), or when its content has not changed for its `seconds` by the observer's own clock; the
 //! clocks of two machines are never compared.
 
@@ -43,7 +43,7 @@ const DEFAULT_SECONDS: u64 = 60;
 /// The seconds that the variable may say.
 const SECONDS: std::ops::RangeInclusive<u64> = 2..=3_600;
 
-/// Times that a claim is put anew while its seconds pass.
+/// Times that a claim is renewed while its seconds pass.
 const BEATS: u32 = 6;
 
 /// How often a far output that somebody has is looked at again; one on this machine four times as often.
@@ -98,7 +98,7 @@ impl Others {
         }
         match claim.content.as_ref().and_then(|content| content.process.is_alive()) {
             Some(alive) => !alive,
-            // A claim that cannot be read is one that was not put whole, and will be dead or put anew.
+            // A claim that cannot be read is one that was not put whole, and will be dead or renewed.
             None => {
                 let seconds = claim.content.as_ref().map_or(DEFAULT_SECONDS, |content| content.seconds);
                 now.duration_since(seen.1) >= Duration::from_secs(seconds)
@@ -114,9 +114,9 @@ pub(crate) struct Claim {
     attempt: Attempt,
     /// Cancelled when somebody else took the output.
     lost: CancellationToken,
-    /// Ends the task that puts the claim anew.
+    /// Ends the task that renews the claim.
     stop: CancellationToken,
-    /// That task; none when the claim was given up.
+    /// That task; `None` if the claim was given up.
     beating: Option<JoinHandle<()>>,
 }
 
@@ -220,7 +220,7 @@ async fn owner_beside(output: &Layout, attempt: &Attempt) -> Result<Option<Holde
     Ok(owners.next().map(|content| Holder::of(Some(content))))
 }
 
-/// Puts a claim anew until it is told to stop, or finds that somebody removed it.
+/// Renews a claim until it is told to stop, or finds that somebody removed it.
 async fn beat(
     output: Layout,
     attempt: Attempt,
@@ -239,7 +239,7 @@ async fn beat(
             Err(object_store::Error::NotFound { .. }) if !stop.is_cancelled() => return lost.cancel(),
             // A store that does not answer is asked again; as long as nobody takes the claim, it holds.
             Err(error) => {
-                tracing::debug!(%error, "the claim could not be looked at");
+                tracing::debug!(%error, "the claim could not be checked");
                 continue;
             }
             Ok(_) => {}
@@ -249,7 +249,7 @@ async fn beat(
             return;
         }
         if let Err(error) = put(&output, &attempt, &content).await {
-            tracing::debug!(%error, "the claim could not be put anew");
+            tracing::debug!(%error, "the claim could not be renewed");
         }
     }
 }
@@ -283,8 +283,9 @@ impl Claim {
     /// What to say when the output was lost.
     pub(crate) fn lost_error(&self) -> Error {
         Error::input(format!(
-            "another process took {} over, since this one gave no sign for a while: nothing was published here; run again \
-             to go on, and raise {LEASE_SECONDS} if this machine or its network stands still at times",
+            "another process took over {}, because this one gave no sign of life for a while: this run published \
+             nothing; run it again to continue, and raise {LEASE_SECONDS} if this machine or its network sometimes \
+             stalls",
             self.output.shown()
         ))
     }
