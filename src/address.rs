@@ -3,10 +3,10 @@
 use url::Url;
 
 use crate::error::{Error, Result};
-pub use crate::secrets::masked;
+pub(crate) use crate::secrets::masked;
 
 /// Scheme and rest of a URL; none for a path.
-pub fn scheme(address: &str) -> Option<(&str, &str)> {
+pub(crate) fn scheme(address: &str) -> Option<(&str, &str)> {
     let (scheme, rest) = address.split_once("://")?;
     let legal = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
     legal.then_some((scheme, rest))
@@ -16,14 +16,14 @@ pub fn scheme(address: &str) -> Option<(&str, &str)> {
 ///
 /// # Errors
 /// A sentence that follows the name of what holds the address.
-pub fn check(address: &str) -> std::result::Result<(), &'static str> {
+pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
     let Some((scheme, rest)) = scheme(address) else { return Ok(()) };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.eq_ignore_ascii_case("file") {
         return match authority.contains(['@', ':']) {
             true => Err(
-                "names a user or a port in a `file` URL (and is not repeated here, since that may be a secret): \
-                 expected a path, or `file:///path`",
+                "names a user or a port in a `file` URL (not shown here, since it may be a secret): expected a path, \
+                 or `file:///path`",
             ),
             false => Ok(()),
         };
@@ -32,15 +32,15 @@ pub fn check(address: &str) -> std::result::Result<(), &'static str> {
     let container = scheme.to_ascii_lowercase().starts_with("abfs") && authority.matches('@').count() == 1;
     if authority.contains(':') || authority.contains('@') && !container {
         return Err(
-            "holds more than a bucket between `://` and the next `/` (and is not repeated here, since that may be a secret): \
+            "holds more than a bucket between `://` and the next `/` (not shown here, since it may be a secret): \
              expected `s3://bucket/path`, with the credentials in environment variables such as AWS_ACCESS_KEY_ID and \
              AWS_SECRET_ACCESS_KEY",
         );
     }
     if rest.contains(['?', '#']) {
         return Err(
-            "holds `?` or `#` (and is not repeated here, since that may be a presigned query): expected `s3://bucket/path`, \
-             with the credentials in environment variables; an object with such a name is reached by a pattern with `*`",
+            "holds `?` or `#` (not shown here, since it may be a presigned query): expected `s3://bucket/path`, with \
+             the credentials in environment variables; to reach an object with such a name, use a pattern with `*`",
         );
     }
     Ok(())
@@ -51,13 +51,13 @@ pub fn check(address: &str) -> std::result::Result<(), &'static str> {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for an address that makes no URL or carries credentials.
-pub fn url(address: &str) -> Result<Url> {
+pub(crate) fn url(address: &str) -> Result<Url> {
     check(address).map_err(|said| Error::job(format!("a URL {said}")))?;
     let written = match scheme(address) {
         Some((scheme, _)) if !scheme.eq_ignore_ascii_case("file") => address.replace('%', "%25"),
         _ => address.to_owned(),
     };
-    Url::parse(&written).map_err(|e| Error::job(format!("`{address}` is no URL")).because(e))
+    Url::parse(&written).map_err(|e| Error::job(format!("`{address}` is not a URL")).because(e))
 }
 
 #[cfg(test)]

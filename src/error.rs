@@ -19,7 +19,7 @@ pub enum Kind {
     Input,
     /// The engine lost its cluster, or cannot have what it needs of this machine: mend that, or run again. Exit code 4.
     Engine,
-    /// A task ran out of memory: give it more. A step that fails so is planned anew with smaller parts before anybody is
+    /// A task ran out of memory: give it more. A step that fails so is planned again with smaller parts before anybody is
     /// told. Word and exit code are those of [`Kind::Engine`].
     Memory,
     /// This program is wrong: report it. Exit code 5.
@@ -91,7 +91,7 @@ impl Error {
     pub fn interrupted() -> Self {
         Self::new(
             Kind::Interrupted,
-            "stopped; run the same command again to go on from the last finished step",
+            "stopped; run the same command again to continue from the last finished step",
         )
     }
 
@@ -126,7 +126,7 @@ impl Error {
         Self::chained(error.kind, error.messages)
     }
 
-    /// An error of these messages, each the cause of the one before it; none where there are none.
+    /// An error of these messages, each the cause of the one before it; `None` if there are none.
     pub(crate) fn chained(kind: Kind, messages: Vec<String>) -> Option<Self> {
         messages.into_iter().rev().fold(None, |cause, message| {
             let error = Self::new(kind, message);

@@ -24,7 +24,7 @@
 //! | [`pipeline`] | the sentence, as code: run a step or take it over |
 //! | [`lookup`] | what is asked of finished outputs |
 //! | [`experiment`] | methods and settings, tried on samples |
-//! | [`report`] | charts, pages and metrics |
+//! | `report` | charts, pages and metrics |
 //! | [`cli`] | one file per command |
 //!
 //! # Words
@@ -61,7 +61,7 @@ pub mod operator;
 pub mod output;
 pub mod pipeline;
 pub mod plan;
-pub mod report;
+pub(crate) mod report;
 pub mod schema;
 mod secrets;
 pub mod source;

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 ///
 /// # Errors
 /// When the working directory cannot be told, or a part that exists cannot be read.
-pub fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
+pub(crate) fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let mut plain = PathBuf::new();
     let mut exists = true;

@@ -20,7 +20,7 @@ const MAX_KNOWN: usize = 10_000;
 static KNOWN: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
 
 /// Looks through a text of somebody's: what may be secret in its URLs is masked from now on.
-pub fn remember(text: &str) {
+pub(crate) fn remember(text: &str) {
     let found = secrets(text);
     if found.is_empty() {
         return;
@@ -36,7 +36,7 @@ pub fn remember(text: &str) {
 }
 
 /// `text` with what may be secret in its URLs masked, and with every secret masked that was remembered.
-pub fn masked(text: &str) -> String {
+pub(crate) fn masked(text: &str) -> String {
     let mut text = text.to_owned();
     let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
     let mut present: Vec<&String> = known.iter().filter(|secret| text.contains(secret.as_str())).collect();
@@ -97,7 +97,7 @@ fn of_url(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
     }
     if let Some((_, query)) = url.split_once('?') {
         insert(query);
-        // What stands behind the URL is no part of it, as the quotes and brackets of a list.
+        // What stands behind the URL is not a part of it, as the quotes and brackets of a list.
         let query = query.split(['"', '\'', '`', ' ', '\n']).next().unwrap_or_default();
         insert(query);
         query

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` with every character on which a terminal acts, in place of showing it, written as an escape.
+/// `text` with every character on which a terminal acts instead of showing it, written as an escape.
 ///
 /// | character | becomes |
 /// |---|---|
 /// | line feed, carriage return, tab | `\n`, `\r`, `\t` |
 /// | other control characters, ESC among them | `\u{1b}` |
 /// | those that turn the direction of writing round, or end a line | `\u{202e}` |
-pub fn visible(text: &str) -> Cow<'_, str> {
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return Cow::Borrowed(text);
     }
@@ -30,8 +30,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal may act on the character, in place of showing it.
-pub fn acts(c: char) -> bool {
+/// Whether a terminal may act on the character instead of showing it.
+pub(crate) fn acts(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let ends_a_line = matches!(c, '\u{2028}' | '\u{2029}');

@@ -91,7 +91,7 @@ fn a_damaged_step_is_done_again() {
             let output = scene.output(&format!("out {step} {file}"));
             let job = job(&scene.input, &output, &[]);
             run_until(&job, OnExisting::Fail, last).0.unwrap_err();
-            // Which partitions get rows, and with them how many files there are, is not the same in every run.
+            // Which partitions get rows, but with them how many files there are, is not the same in every run.
             let written = &steps(&output)[step].1;
             damage(&written[file % written.len()], how);
             let outcome = run(&job).unwrap();
@@ -157,7 +157,7 @@ fn a_damaged_result_is_never_finished_already_and_never_read() {
         .args(["verify", shown])
         .assert()
         .success()
-        .stdout(predicate::str::contains("all as the manifest names them"));
+        .stdout(predicate::str::contains("all as in the manifest"));
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_file_of_other_rows_than_the_manifest_says_is_not_read() {
         .args(["sql", output.to_str().unwrap(), "SELECT id_a FROM pairs LIMIT 1"])
         .assert()
         .code(3)
-        .stderr(predicate::str::contains("rows, and").and(predicate::str::contains("by the manifest")));
+        .stderr(predicate::str::contains("rows, but").and(predicate::str::contains("in the manifest")));
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_manifest_that_leads_out_of_the_output_is_refused() {
                 .args(&arguments)
                 .assert()
                 .code(3)
-                .stderr(predicate::str::contains("no path inside the output"));
+                .stderr(predicate::str::contains("not inside the output"));
         }
     }
 }

@@ -159,7 +159,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("shingle.normalize=[\"stop-words:list=\"]", &["`shingle.normalize`", "holds no word"]),
         ("shingle.short=drop", &["`shingle.short`", "`reject`", "`whole`", "`empty`"]),
         ("shingle.short=empty", &["`shingle.short`", "score.by = \"signature\""]),
-        ("source.references=keep", &["`source.references`", "reuters", "leave the key out"]),
+        ("source.references=keep", &["`source.references`", "reuters", "remove the key"]),
         ("minhash.coefficients=no/such.csv", &["`minhash.coefficients`", "\"no/such.csv\"", "No such file"]),
         // Numbers out of range.
         ("score.threshold=0", &["`score.threshold`", "over 0 and at most 1"]),
@@ -171,14 +171,17 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("minhash.permutations=0", &["`minhash.permutations`", "1 to 65535"]),
         ("minhash.permutations=65536", &["`minhash.permutations`", "1 to 65535"]),
         ("lsh={bands=32, rows=5}", &["`lsh.bands`", "32 * 5", "128", "minhash.permutations"]),
-        ("lsh={bands=9000000000000000000, rows=9}", &["`lsh.bands`", "at most the 128"]),
+        ("lsh={bands=9000000000000000000, rows=9}", &["`lsh.bands`", "at most 128"]),
         ("lsh={bands=0, rows=5}", &["`lsh.bands`", "1 or more"]),
         ("lsh={bands=5, rows=0}", &["`lsh.rows`", "1 or more"]),
         ("lsh.bands=5", &["`lsh.bands`", "without `lsh.rows`", "target_recall"]),
         ("lsh.rows=5", &["`lsh.rows`", "without `lsh.bands`"]),
-        ("lsh={bands=4, rows=4, choose=\"recall\"}", &["`lsh.choose`", "beside"]),
-        ("lsh={bands=4, rows=4, target_recall=0.9}", &["`lsh.target_recall`", "beside"]),
-        ("lsh={choose=\"recall\", target_recall=0.9}", &["`lsh.target_recall`", "beside `lsh.choose`"]),
+        ("lsh={bands=4, rows=4, choose=\"recall\"}", &["`lsh.choose`", "together"]),
+        ("lsh={bands=4, rows=4, target_recall=0.9}", &["`lsh.target_recall`", "together"]),
+        (
+            "lsh={choose=\"recall\", target_recall=0.9}",
+            &["`lsh.target_recall`", "together with `lsh.choose`"],
+        ),
         ("lsh.target_recall=1", &["`lsh.target_recall`", "over 0 and under 1"]),
         ("lsh.target_recall=nan", &["`lsh.target_recall`", "over 0 and under 1"]),
         ("score.threshold=0.02", &["`lsh.target_recall`", "0.9247", "minhash.permutations"]),
@@ -195,7 +198,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("minhash.modulus=7", &["`minhash.modulus`", "minhash.family = \"linear\""]),
         (
             "minhash={family=\"one-permutation\", modulus=\"2^31-1\"}",
-            &["`minhash.modulus`", "minhash.family = \"linear\"", "alone"],
+            &["`minhash.modulus`", "minhash.family = \"linear\"", "only"],
         ),
         ("minhash={family=\"one-permutation\", permutations=0}", &["`minhash.permutations`", "1 to 65535"]),
         (
@@ -204,7 +207,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ),
         ("minhash={family=\"linear\", modulus=4294967311}", &["too large", "a prime under 2^32"]),
         ("minhash={family=\"linear\", modulus=-7}", &["-7", "not a prime"]),
-        ("minhash={family=\"linear\", modulus=127}", &["`minhash.modulus`", "127", "more than the 128"]),
+        ("minhash={family=\"linear\", modulus=127}", &["`minhash.modulus`", "127", "more than 128"]),
         ("minhash={family=\"linear\", modulus=\"2^30\"}", &["\"2^30\"", "2^31-1", "a prime under 2^32"]),
         ("minhash.modulus=true", &["`minhash.modulus`", "2^31-1", "a prime under 2^32"]),
         ("minhash={family=\"linear\", modulus=\"next-prime\"}", &["shingle.hash = \"dictionary\""]),
@@ -217,7 +220,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("source.text=[]", &["`source.text`", "column"]),
         ("source.id=path", &["`source.id`", "text", "row_number"]),
         ("source={format=\"text\", url=\"in\", id=\"key\"}", &["`source.id`", "\"path\" or \"row_number\""]),
-        ("source={format=\"text\", url=\"in\", text=\"key\"}", &["`source.text`", "leave the key out"]),
+        ("source={format=\"text\", url=\"in\", text=\"key\"}", &["`source.text`", "remove the key"]),
         ("source={format=\"csv\", url=\"in\"}", &["`source.text`", "required"]),
         ("source={format=\"csv\", text=\"x\"}", &["`source.url`", "required"]),
         ("source={url=\"in\", text=\"x\"}", &["`source.format`", "required"]),
@@ -228,10 +231,10 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
         ("source.encoding=utf-8-losy", &["`source.encoding`", "did you mean \"utf-8-lossy\""]),
         (
             "source={format=\"parquet\", url=\"in\", text=\"t\", encoding=\"latin-1\"}",
-            &["`source.encoding`", "Parquet files hold their texts as UTF-8", "leave the key out"],
+            &["`source.encoding`", "always UTF-8", "remove the key"],
         ),
         ("output.url=", &["`output.url`", "folder"]),
-        ("output.url=in.csv/", &["`output.url`", "in.csv", "apart"]),
+        ("output.url=in.csv/", &["`output.url`", "in.csv", "outside"]),
         ("engine.spill=", &["`engine.spill`", "folder"]),
     ] {
         let said = message(load(LEAST, &[set]));
@@ -265,7 +268,7 @@ fn files_that_a_job_names_are_read_with_it() {
     let two = file("two.csv", b"a,b\n3,1\n4,2\n");
     assert_eq!(linear(&two, 2).unwrap().minhash.coefficients, Some(vec![(3, 1), (4, 2)]));
     for (path, permutations, said) in [
-        (&two, 3, "2 pairs of a and b: expected as many as the 3"),
+        (&two, 3, "2 pairs of a and b: expected 3"),
         (&file("words.csv", b"three,one\n"), 1, "line 1"),
         (&file("zero.csv", b"2147483647,1\n"), 1, "2147483647 as the a of permutation 1"),
         (&file("latin.csv", b"\xE9\n"), 1, "not UTF-8"),
@@ -409,7 +412,7 @@ fn every_job_in_the_repository_takes_other_bands_and_rows() {
     let template = format!("{LEAST}[lsh]\ntarget_recall = 0.5\n");
     assert!(message(load(&template, &["lsh.bands=20"])).contains("without `lsh.rows`"));
     let two = load(&template, &["lsh.choose=recall", "lsh.target_recall=0.9"]);
-    assert!(message(two).contains("beside `lsh.choose`"));
+    assert!(message(two).contains("together with `lsh.choose`"));
     let given = format!("{LEAST}[lsh]\nbands = 4\nrows = 8\n");
     assert_eq!(load(&given, &["lsh.bands=5"]).unwrap().lsh.bands, 5);
     assert_eq!(load(&given, &["lsh.choose=recall"]).unwrap().lsh.choice, Choice::Recall);

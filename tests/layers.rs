@@ -41,7 +41,8 @@ fn sources() -> Crate {
 fn modules() -> Vec<String> {
     let lib = std::fs::read_to_string(repository("src/lib.rs")).unwrap();
     let mut modules = Vec::new();
-    for row in lib.lines().filter_map(|line| line.strip_prefix("//! | [`")) {
+    let names = lib.lines().filter_map(|line| line.strip_prefix("//! | "));
+    for row in names.filter_map(|row| row.trim_start_matches('[').strip_prefix('`')) {
         let (name, _) = row.split_once('`').unwrap();
         modules.push(name.to_owned());
         let beside = BESIDE_THE_TABLE.iter().filter(|(_, above)| *above == name);

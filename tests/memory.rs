@@ -36,7 +36,7 @@ fn more_partitions_hold_what_one_cannot() {
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert_rows(&output, &expected, "more partitions");
 
-    let again = |line: &&str| line.contains("a task ran out of memory, and the step is planned anew");
+    let again = |line: &&str| line.contains("a task ran out of memory, so the step is planned again");
     let warning = said.lines().find(again).unwrap_or_else(|| panic!("{said}"));
     for part in ["step=pairs before=1 partitions=4", "Resources exhausted"] {
         assert!(warning.contains(part), "{part}: {warning}");

@@ -301,7 +301,10 @@ fn a_push_that_fails_is_a_warning() {
         let lines = json_lines(&run.stderr);
         let last = lines.last().unwrap();
         assert_eq!(last["level"], "WARN");
-        assert!(last["fields"]["message"].as_str().unwrap().contains("takes no metrics"), "{last}");
+        assert!(
+            last["fields"]["message"].as_str().unwrap().contains("does not accept the metrics"),
+            "{last}"
+        );
         assert!(!text(&run.stderr).contains("secret"), "{last}");
     }
     let run = scene.run(&["--metrics", "ftp://somebody:secret@host/metrics"]);

@@ -435,8 +435,8 @@ fn columns_that_cannot_be_carried_are_named() {
         error.to_string()
     };
     for (set, parts) in [
-        ("['Doc']", ["`Doc`", "of its own"]),
-        ("['shingles']", ["`shingles`", "of its own"]),
+        ("['Doc']", ["`Doc`", "already has a column"]),
+        ("['shingles']", ["`shingles`", "already has a column"]),
         ("['title', 'text', 'title']", ["`title`", "twice"]),
         ("['']", ["source.columns", "is empty"]),
         ("['titel']", ["`titel`", "`text`"]),

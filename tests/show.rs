@@ -165,8 +165,7 @@ fn a_cluster_is_shown_beside_what_represents_it() {
             assert!(printed.contains(&number), "{number} in {printed}");
         }
     }
-    let head =
-        format!("cluster {cluster}: {} documents, of which {representative} represents", members.len());
+    let head = format!("cluster {cluster}: {} documents, represented by {representative}", members.len());
     let one = show(&output, &["--cluster", asked, "--top", "1"]).success();
     let left = members.len() - 2;
     one.stdout(
@@ -217,7 +216,7 @@ fn what_cannot_be_shown_is_told() {
     write_parquet(&folder.path().join("in.parquet"), &changed, 7);
     show(&output, &[]).code(3).stderr(predicate::str::contains("in.parquet has changed since"));
     std::fs::remove_file(folder.path().join("in.parquet")).unwrap();
-    show(&output, &[]).code(3).stderr(predicate::str::contains("the source cannot be read again"));
+    show(&output, &[]).code(3).stderr(predicate::str::contains("its source cannot be read again"));
 }
 
 /// Texts by `neighbors --show`: of a document of the output, and of a file.

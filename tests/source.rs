@@ -533,7 +533,7 @@ async fn a_bad_row_after_full_batches_names_its_file() {
     let good: String = (0..2048).map(|i| format!("{i},fine\n")).collect();
     dir.write("a.csv", &format!("id,text\n{good}x\n"));
     let said = failure(&dir.source(Format::Csv), 1).await;
-    assert!(said.contains("a.csv line 2050 has 1 fields, where the others have 2"), "{said}");
+    assert!(said.contains("a.csv line 2050 has 1 fields, but the others have 2"), "{said}");
     dir.write("b.csv", "id,text\n1,fine\n");
     let said = failure(&dir.source(Format::Csv), 1).await;
     assert!(said.contains("a.csv line 2050") && !said.contains("b.csv"), "{said}");
@@ -577,7 +577,7 @@ async fn a_line_that_is_no_json_is_named() {
     let good: String = (0..1500).map(|i| format!("{{\"id\":{i},\"text\":\"fine\"}}\n")).collect();
     dir.write("a.jsonl", &format!("{good}{{\"id\":oops}}\n"));
     let said = failure(&dir.source(Format::Jsonl), 1).await;
-    assert!(said.contains("a.jsonl line 1501 is no JSON"), "{said}");
+    assert!(said.contains("a.jsonl line 1501 is not JSON"), "{said}");
 
     // An id of another type, too.
     let dir = Folder::new();

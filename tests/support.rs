@@ -9,6 +9,7 @@ pub mod refusing;
 pub mod rows;
 pub mod s3;
 pub mod stopping;
+pub mod tokens;
 pub mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -30,6 +30,7 @@ mod layers;
 mod limits;
 mod long_text;
 mod memory;
+mod messages;
 mod neighbors;
 mod ownership;
 mod pipeline;

@@ -114,12 +114,13 @@ fn no_moment_of_two_commands_at_one_output_gives_a_wrong_row() {
         );
         match two {
             What::Clean if b_ended.code() == Some(3) => {
-                assert!(b.said().contains("clean it when that has ended"), "{what}: {}", b.said());
+                assert!(b.said().contains("run clean again when it has ended"), "{what}: {}", b.said());
                 refused += 1;
             }
             _ => assert!(b_ended.success(), "{what}: {}", b.said()),
         }
-        waited += [&a, &b].iter().filter(|process| process.said().contains("waits for its end")).count();
+        waited +=
+            [&a, &b].iter().filter(|process| process.said().contains("waits until it has ended")).count();
         scene.check(&output, &what);
         std::fs::remove_dir_all(&output).unwrap();
     }

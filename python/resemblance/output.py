@@ -148,7 +148,7 @@ def open_output(output: Location) -> Output:
             manifest = stream.read()
     except FileNotFoundError:
         raise InputError(
-            f"{location} holds no finished output (no manifest.json): name the folder that a job's output.url names, "
+            f"{location} holds no finished output (no manifest.json): name what a job has as output.url, "
             "and run that job to its end"
         ) from None
     except OSError as error:

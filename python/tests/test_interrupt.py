@@ -81,7 +81,7 @@ def test_ctrl_c_stops_the_command_in_order_and_the_next_run_goes_on(
             assert [child.returncode for child in children] == [130]
             cause = raised.value.__cause__
             assert isinstance(cause, resemblance.Interrupted) and cause.exit_code == 130
-            assert cause.message.startswith("stopped; run the same command again to go on")
+            assert cause.message.startswith("stopped; run the same command again to continue")
             children.clear()
     finally:
         signal.signal(signal.SIGINT, before)

@@ -26,22 +26,22 @@ struct Arguments {
     /// Log more: -v says what each step does, -vv shows the plans
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// Log errors alone, and show no progress
+    /// Log only errors, and show no progress
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// How log lines are written to standard error
+    /// Format of the log lines on standard error
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage · \
-4 engine (memory, cluster) · 5 a bug of ours · 130 stopped; run it again to go on";
+const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage wrong · 4 engine \
+    (memory, cluster) · 5 a bug in resemblance · 130 stopped; run it again to continue";
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum LogFormat {
     /// Lines for people
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
@@ -84,7 +84,7 @@ fn fail(error: &Error, json: bool) -> ExitCode {
     ExitCode::from(error.kind().exit_code())
 }
 
-/// What clap has to say: help and the version, which are no errors, or what is wrong with the arguments.
+/// What clap has to say: help and the version, which are not errors, or what is wrong with the arguments.
 fn refuse(refused: &clap::Error) -> ExitCode {
     let said = refused.render();
     if !refused.use_stderr() {

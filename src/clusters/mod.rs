@@ -39,13 +39,13 @@ impl Components {
     }
 
     /// Bytes that its arrays take.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         8 * self.nodes.capacity() + 4 * (self.parents.capacity() + self.slots.capacity())
     }
 
-    /// Bytes that it takes at most with room for `more` nodes, also while it grows; none where that are more nodes than it
+    /// Bytes that it takes at most with room for `more` nodes, also while it grows; `None` if that are more nodes than it
     /// can number.
-    pub fn bytes_with_room(&self, more: usize) -> Option<usize> {
+    pub(crate) fn bytes_with_room(&self, more: usize) -> Option<usize> {
         let room = self.room_for(more);
         // A place is a number of 32 bits, and one of them stands for an empty slot.
         if room >= EMPTY as usize {
@@ -55,7 +55,7 @@ impl Components {
     }
 
     /// Makes room for `more` nodes.
-    pub fn make_room(&mut self, more: usize) {
+    pub(crate) fn make_room(&mut self, more: usize) {
         let room = self.room_for(more);
         if room == self.nodes.capacity() {
             return;

@@ -7,7 +7,7 @@
 //! planted ones, those of the identical documents, and, where there is boilerplate, those that it makes.
 
 mod plant;
-pub mod settings;
+pub(crate) mod settings;
 mod shuffle;
 mod vocabulary;
 pub mod write;
@@ -22,7 +22,7 @@ use vocabulary::{Vocabulary, below};
 
 /// How a planted document came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Another document, word for word.
     Copy,
     /// Another document with some words replaced.
@@ -35,7 +35,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind in a table: `copy`, `near`, `contained` or `identical`.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Copy => "copy",
             Kind::Near => "near",
@@ -53,7 +53,7 @@ impl fmt::Display for Kind {
 
 /// A planted document.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Planted {
+pub(crate) struct Planted {
     /// Its number.
     pub document: u64,
     /// The number of the one that it is made of.
@@ -114,13 +114,13 @@ impl Corpus {
     }
 
     /// What the corpus is made like.
-    pub fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
     /// The id of a document: `d` and its number in nine digits, or more from a billion on; up to there ids sort as the
     /// numbers do.
-    pub fn id(&self, document: u64) -> String {
+    pub(crate) fn id(&self, document: u64) -> String {
         format!("d{document:09}")
     }
 
@@ -133,7 +133,7 @@ impl Corpus {
     }
 
     /// Of which document a document was made and how similar the two are; `None` if it is an original.
-    pub fn planted(&self, document: u64) -> Option<Planted> {
+    pub(crate) fn planted(&self, document: u64) -> Option<Planted> {
         let slot = self.order.to(document);
         let (kind, of) = match self.made(slot) {
             Made::Original => return None,
@@ -148,7 +148,7 @@ impl Corpus {
     }
 
     /// Every planted document, by kind.
-    pub fn all_planted(&self) -> impl Iterator<Item = Planted> {
+    pub(crate) fn all_planted(&self) -> impl Iterator<Item = Planted> {
         (0..self.ends[3]).filter_map(|slot| self.planted(self.order.from(slot)))
     }
 

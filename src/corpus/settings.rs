@@ -3,13 +3,13 @@
 use crate::error::{Error, Result};
 
 /// Words of a document, on average, at most.
-pub const MAX_WORDS: usize = 10_000_000;
+pub(crate) const MAX_WORDS: usize = 10_000_000;
 /// Different words, at most.
-pub const MAX_VOCABULARY: usize = 1_000_000;
+pub(crate) const MAX_VOCABULARY: usize = 1_000_000;
 /// Words in a shingle, at most.
-pub const MAX_SHINGLE: usize = 1_000;
+pub(crate) const MAX_SHINGLE: usize = 1_000;
 /// Documents of a corpus, at most: ten billion.
-pub const MAX_DOCUMENTS: u64 = 10_000_000_000;
+pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
 
 /// What a corpus is made like. Shares are of all documents, in [0, 1].
 #[derive(Debug, Clone, PartialEq)]
@@ -98,8 +98,8 @@ impl Settings {
         let needed = 2 * u128::from(planted) + u128::from(self.identical);
         if needed > self.documents.into() {
             return Err(Error::job(format!(
-                "copies, near and contained come to {planted} documents, each made of a document of its own, and identical to \
-                 {}: that takes {needed} documents, and there are {}; lower one of them",
+                "copies, near and contained add up to {planted} documents, each made from a document of its own, and \
+                 identical is {}: that needs {needed} documents, but there are only {}; lower one of them",
                 self.identical, self.documents
             )));
         }

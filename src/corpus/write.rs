@@ -72,7 +72,7 @@ pub fn documents(
 ///
 /// # Errors
 /// As [`check_free`]; [`Kind::Input`](crate::error::Kind::Input) if writing fails.
-pub fn truth(corpus: &Corpus, path: &Path, overwrite: bool) -> Result<Written> {
+pub(crate) fn truth(corpus: &Corpus, path: &Path, overwrite: bool) -> Result<Written> {
     check_free(path, overwrite)?;
     let mut rows = 0;
     let bytes = whole(path, |partial| {
@@ -114,7 +114,7 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
         }
         (true, 1) => Ok(vec![out.to_owned()]),
         (true, _) => Err(Error::job(format!(
-            "files is {files}, and {} is one file; name a folder, or leave files at 1",
+            "files is {files}, but {} is one file; name a folder, or leave files at 1",
             out.display()
         ))),
         (false, _) => Ok((0..files).map(|file| out.join(format!("part-{file:05}.parquet"))).collect()),
@@ -125,9 +125,9 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with the path and what is there.
-pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
+pub(crate) fn check_free(path: &Path, overwrite: bool) -> Result<()> {
     match (path.is_dir(), path.exists() && !overwrite) {
-        (true, _) => Err(Error::job(format!("{} is a folder, and a file is to be written", path.display()))),
+        (true, _) => Err(Error::job(format!("{} is a folder: expected the name of a file", path.display()))),
         (_, true) => {
             Err(Error::job(format!("{} is there already; replace it with --overwrite", path.display())))
         }
@@ -139,7 +139,7 @@ pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
 fn make_way(folder: &Path, overwrite: bool) -> Result<()> {
     if !folder.exists() {
         return std::fs::create_dir_all(folder)
-            .context(|| format!("cannot make the folder {}", folder.display()));
+            .context(|| format!("cannot create the folder {}", folder.display()));
     }
     if !folder.is_dir() {
         return Err(Error::job(format!(

@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
-/// `plan` with our node in place of the engine's where that gives batches to threads in turn. Of the partitions that it reads, at most
+/// `plan` with our node instead of the engine's where that gives batches to threads in turn. Of the partitions that it reads, at most
 /// `tasks` are open at once.
 pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
@@ -46,7 +46,7 @@ struct BatchQueue {
 
 /// What the output partitions share.
 #[derive(Debug, Default)]
-pub struct QueueState {
+pub(crate) struct QueueState {
     batches: Option<Arc<Queue>>,
     /// Output partitions that were asked for.
     asked: usize,

@@ -28,7 +28,7 @@ use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, 
 const GATHERED_ROWS: usize = 1 << 16;
 const GATHERED_BYTES: usize = 4 << 20;
 
-/// `plan` with our node in place of the engine's where that divides rows by a key. At most `tasks` partitions of what is
+/// `plan` with our node instead of the engine's where that divides rows by a key. At most `tasks` partitions of what is
 /// below it run at once.
 pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
@@ -120,7 +120,7 @@ type Filled = Shared<BoxFuture<'static, Result<(), Arc<DataFusionError>>>>;
 
 /// The buckets, and the work that fills them, which begins when the first of them is read.
 #[derive(Debug)]
-pub struct Buckets {
+pub(crate) struct Buckets {
     store: Arc<BucketStore>,
     fill: Fill,
     filled: OnceLock<Filled>,

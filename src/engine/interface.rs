@@ -14,7 +14,7 @@ use crate::output::manifest::File;
 /// Partitions of a plan, at most: for each there may be a file that is open.
 const MAX_PARTITIONS: usize = 512;
 
-/// A plan whose tasks had too little memory is made anew with so many times more partitions.
+/// A plan whose tasks had too little memory is made again with so many times more partitions.
 const MORE_PARTITIONS: usize = 4;
 
 /// Of what a task may reserve, the share that the rows of a partition may take: there are those of two sides of a join, and
@@ -63,7 +63,7 @@ pub trait Engine: Send + Sync {
         needed.min(MAX_PARTITIONS).max(least)
     }
 
-    /// Partitions of a plan in place of one whose tasks ran out of memory with so many; none where there are no more.
+    /// Partitions of a plan instead of one whose tasks ran out of memory with so many; `None` if there are no more.
     fn more_partitions(&self, partitions: usize) -> Option<usize> {
         let more = partitions.saturating_mul(MORE_PARTITIONS).min(MAX_PARTITIONS);
         (more > partitions).then_some(more)

@@ -42,7 +42,7 @@ const NAMED_CONSUMERS: NonZeroUsize = match NonZeroUsize::new(3) {
 };
 
 /// Threads that `engine` asks for, with 0 resolved to the number of cores.
-pub fn threads(engine: &job::Engine) -> usize {
+pub(crate) fn threads(engine: &job::Engine) -> usize {
     match engine.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from).min(job::MAX_THREADS),
         given => given,
@@ -50,7 +50,7 @@ pub fn threads(engine: &job::Engine) -> usize {
 }
 
 /// Of `memory` bytes, those that operators may reserve together.
-pub fn pool_bytes(memory: u64) -> usize {
+pub(crate) fn pool_bytes(memory: u64) -> usize {
     (memory as f64 * POOL_SHARE) as usize
 }
 
@@ -67,7 +67,7 @@ pub fn session(engine: &job::Engine) -> Result<SessionContext> {
 ///
 /// # Errors
 /// When the folder for spills cannot be made.
-pub fn runtime(engine: &job::Engine) -> Result<Arc<RuntimeEnv>> {
+pub(crate) fn runtime(engine: &job::Engine) -> Result<Arc<RuntimeEnv>> {
     let pool = TrackConsumersPool::new(FairSpillPool::new(pool_bytes(engine.memory)), NAMED_CONSUMERS);
     let builder = builder(engine.spill.as_ref().map(PathBuf::from))?;
     Ok(builder.with_memory_pool(Arc::new(pool)).build_arc()?)
@@ -78,7 +78,7 @@ pub fn runtime(engine: &job::Engine) -> Result<Arc<RuntimeEnv>> {
 ///
 /// # Errors
 /// When the folder cannot be made.
-pub fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
+pub(crate) fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
     let parent = spills::parent(folder)?;
     spills::sweep(&parent);
     let spills = Arc::new(Spills::new(parent));
@@ -90,7 +90,7 @@ pub fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
 }
 
 /// `config` with what our plans rely on, for as many `partitions` whose operators reserve at most `pool_bytes` together.
-pub fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> SessionConfig {
+pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> SessionConfig {
     let mut config =
         config.with_target_partitions(partitions).with_batch_size(BATCH_ROWS).with_information_schema(true);
     let options = config.options_mut();
@@ -110,7 +110,7 @@ pub fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> Se
     config
 }
 
-/// `config` for a plan in place of one whose tasks ran out of memory: its joins hold no side whole. Estimates said that it
+/// `config` for a plan instead of one whose tasks ran out of memory: its joins hold no side whole. Estimates said that it
 /// was small, and they may have been what was wrong.
 pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     let optimizer = &mut config.options_mut().optimizer;
@@ -123,10 +123,10 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
 /// twice the bytes of its rows and needs three times as many: for the rows, for the sorted rows, and for the keys it compares.
 const MERGE_PART: usize = 3;
 
-/// `config` for planning a step anew that sorts all rows into one order and ran out of memory. Its plan had a sort for each
+/// `config` for planning a step again that sorts all rows into one order and ran out of memory. Its plan had a sort for each
 /// partition and merged them all at once, so more partitions would not help. The new plan has one sort, and may reserve
 /// `task_bytes`.
-pub fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {
+pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {
     let options = config.options_mut();
     options.execution.target_partitions = 1;
     options.execution.sort_spill_reservation_bytes = task_bytes / MERGE_PART;
@@ -138,7 +138,7 @@ pub fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig
 ///
 /// # Errors
 /// When a function cannot be registered.
-pub fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
+pub(crate) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<SessionState> {
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)

@@ -24,7 +24,7 @@ use crate::error::{Context, Error};
 const PREFIX: &str = "resemblance-spill-";
 const LOCK: &str = "lock";
 
-/// Times that a folder is made anew because another process took it for a dead one before it was locked.
+/// Times that a folder is made again because another process took it for a dead one before it was locked.
 const ATTEMPTS: usize = 100;
 
 /// The folders of this process.
@@ -32,7 +32,7 @@ static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// A folder of this process, removed with all that it holds when it is dropped.
 #[derive(Debug)]
-pub struct SpillFolder {
+pub(crate) struct SpillFolder {
     path: PathBuf,
     /// Locked, where the file system has locks.
     lock: Option<File>,
@@ -43,7 +43,7 @@ impl SpillFolder {
     ///
     /// # Errors
     /// When nothing can be written there.
-    pub fn create(parent: &Path) -> io::Result<Self> {
+    pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         let prefix = format!("{PREFIX}{}-", std::process::id());
         for _ in 0..ATTEMPTS {
             let mut builder = tempfile::Builder::new();
@@ -67,7 +67,7 @@ impl SpillFolder {
     }
 
     /// Where it is.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 }
@@ -85,7 +85,7 @@ fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
     change(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The lock of a new folder; none where another process thought it dead and removed it.
+/// The lock of a new folder; `None` if another process thought it dead and removed it.
 fn claim(folder: &Path) -> io::Result<Option<File>> {
     let path = folder.join(LOCK);
     let lock = match OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -104,7 +104,7 @@ fn claim(folder: &Path) -> io::Result<Option<File>> {
 /// Removes what processes that were killed left in `parent`. Returns how many folders that were.
 ///
 /// What cannot be read or removed, such as another user's, stays.
-pub fn sweep(parent: &Path) -> usize {
+pub(crate) fn sweep(parent: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(parent) else { return 0 };
     let ours = |entry: &std::fs::DirEntry| {
         entry.file_name().to_string_lossy().starts_with(PREFIX) && entry.file_type().is_ok_and(|t| t.is_dir())
@@ -175,7 +175,7 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
 }
 
 /// Removes every folder of this process, whoever still uses it: for the end of the process.
-pub fn remove_all() {
+pub(crate) fn remove_all() {
     for folder in live(std::mem::take) {
         if let Err(error) = remove(&folder, None) {
             tracing::debug!(%error, folder = %folder.display(), "a folder for spills was not removed");
@@ -204,7 +204,7 @@ impl Spills {
     fn begin(&self) -> crate::error::Result<Current> {
         let folder = SpillFolder::create(&self.parent).context(|| {
             let parent = self.parent.display();
-            format!("no folder for spills can be made in {parent}: name another as engine.spill")
+            format!("no folder for spills can be created in {parent}: set engine.spill to another folder")
         })?;
         let mode = DiskManagerMode::Directories(vec![folder.path().to_owned()]);
         let manager = DiskManagerBuilder::default().with_max_temp_directory_size(u64::MAX).with_mode(mode);
@@ -236,7 +236,7 @@ impl TempFileFactory for Spills {
 pub(super) fn parent(folder: Option<PathBuf>) -> crate::error::Result<PathBuf> {
     let Some(folder) = folder else { return Ok(std::env::temp_dir()) };
     std::fs::create_dir_all(&folder).map_err(|e| {
-        Error::input(format!("cannot make the folder for spills {}", folder.display())).because(e)
+        Error::input(format!("cannot create the folder for spills {}", folder.display())).because(e)
     })?;
     Ok(folder)
 }

@@ -27,10 +27,10 @@ pub enum Method {
 
 impl Method {
     /// All of them.
-    pub const ALL: [Method; 3] = [Method::Exact, Method::Signatures, Method::Lsh];
+    pub(crate) const ALL: [Method; 3] = [Method::Exact, Method::Signatures, Method::Lsh];
 
     /// What it is called in tables and charts.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Method::Exact => "exact Jaccard of all pairs",
             Method::Signatures => "signatures of all pairs",
@@ -81,7 +81,7 @@ pub struct Measured {
     pub shingles_seconds: f64,
     /// Seconds from shingle sets to signatures.
     pub signatures_seconds: f64,
-    /// In the order of [`Method::ALL`].
+    /// In the order of `Method::ALL`.
     #[serde(rename = "ways")]
     pub methods: Vec<Measurement>,
 }
@@ -100,9 +100,9 @@ pub struct Measurement {
     pub candidates: Option<u64>,
     /// Pairs found.
     pub pairs: u64,
-    /// The share of the exact pairs that was found; none where there are no exact pairs.
+    /// The share of the exact pairs that was found; `None` if there are no exact pairs.
     pub recall: Option<f64>,
-    /// The share of what was found that is an exact pair; none where nothing was found.
+    /// The share of what was found that is an exact pair; `None` if nothing was found.
     pub precision: Option<f64>,
 }
 
@@ -145,7 +145,7 @@ pub async fn compare(
     control: &RunControl,
 ) -> Result<Comparison> {
     let Some(most) = documents.iter().max() else {
-        return Err(Error::job("no number of documents is given: expected one at least"));
+        return Err(Error::job("no number of documents is given: expected at least one"));
     };
     let sample = Sample::take(session, job, most.get()).await?;
     let (sizes, note) = sample::sizes(documents, sample.len());

@@ -62,7 +62,8 @@ impl Sample {
             }
             if kept.is_empty() {
                 return Err(Error::input(format!(
-                    "{} has no document that can be compared by shingles of size {}: `resemblance run` says in its table of rejects why",
+                    "{} has no document that can be compared by shingles of size {}: the table rejects of `resemblance \
+                     run` gives the reasons",
                     job.source.urls.join(", "),
                     job.shingle.size
                 )));
@@ -148,7 +149,7 @@ pub(super) fn sizes(asked: &[NonZeroUsize], available: usize) -> (Vec<usize>, Op
         .collect();
     let note = (!more.is_empty()).then(|| {
         format!(
-            "the source has {available} documents that can be compared: in place of {} all of them are taken, once",
+            "the source has {available} documents that can be compared: instead of {}, all of them are taken",
             more.join(", ")
         )
     });

@@ -20,7 +20,7 @@ use crate::kernel::jaccard::jaccard_of;
 pub struct Grid {
     /// Least similarities of a pair, each over 0 and at most 1.
     pub thresholds: Vec<f64>,
-    /// Units in a shingle, in place of the job's.
+    /// Units in a shingle, instead of the job's.
     pub sizes: Vec<NonZeroUsize>,
     /// Documents in a sample.
     pub documents: Vec<NonZeroUsize>,
@@ -88,7 +88,7 @@ pub struct Found {
     pub search_seconds: Times,
     /// Those, and the seconds from texts to signatures.
     pub seconds: Times,
-    /// Documents that share a bucket, two by two; none where all are compared with all.
+    /// Documents that share a bucket, two by two; `None` if all are compared with all.
     pub candidates: Option<u64>,
     /// Documents with one similar document or more.
     pub documents: u64,
@@ -99,7 +99,7 @@ pub struct Found {
 /// Runs the job's stages for every shingle size on every sample, and finds at each threshold what a run at that threshold
 /// finds.
 ///
-/// Where the job has a rule for its bands, they are chosen anew for each threshold; bands and rows that the job gives
+/// Where the job has a rule for its bands, they are chosen again for each threshold; bands and rows that the job gives
 /// stay. Signatures are made once for all thresholds, and buckets are searched once for all that have the same bands.
 ///
 /// Samples are the first documents, in order of (source, position), that can be compared at the largest shingle size, so
@@ -116,7 +116,7 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
         (thresholds.first(), sizes.last(), grid.documents.iter().max())
     else {
         return Err(Error::job(
-            "thresholds, sizes and documents are lists of numbers: expected one at least in each",
+            "thresholds, sizes and documents are lists of numbers: expected at least one in each",
         ));
     };
     let searches = searches(job, &thresholds)?;
@@ -210,7 +210,7 @@ fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<Search>> {
     for &threshold in thresholds {
         let Job { lsh, minhash, candidates, .. } = job;
         let found = choose::by(lsh.choice, minhash.permutations, threshold, candidates.method);
-        let found = found.map_err(|e| Error::job(format!("`lsh.target_recall` is out of reach: {e}")))?;
+        let found = found.map_err(|e| Error::job(format!("`lsh.target_recall` cannot be reached: {e}")))?;
         let mut lsh = lsh.clone();
         if let Some(found) = found {
             (lsh.bands, lsh.rows) = (found.bands, found.rows);

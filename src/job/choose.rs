@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 
 /// Bands b and rows r.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bands {
+pub(crate) struct Bands {
     /// Bands, b.
     pub bands: usize,
     /// Rows in a band, r.
@@ -16,7 +16,7 @@ pub struct Bands {
 
 impl Bands {
     /// The probability that a pair of exactly this similarity becomes a candidate.
-    pub fn recall(self, similarity: f64) -> f64 {
+    pub(crate) fn recall(self, similarity: f64) -> f64 {
         curve::probability(similarity, self.bands, self.rows)
     }
 
@@ -25,12 +25,17 @@ impl Bands {
     }
 }
 
-/// What `choice` chooses for `threshold`; none where bands and rows are given. A `method` that needs no buckets misses
+/// What `choice` chooses for `threshold`; `None` if bands and rows are given. A `method` that needs no buckets misses
 /// nothing, so a recall out of reach is then no error.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where the choice is a recall that no b and r reach.
-pub fn by(choice: Choice, permutations: usize, threshold: f64, method: Method) -> Result<Option<Bands>> {
+pub(crate) fn by(
+    choice: Choice,
+    permutations: usize,
+    threshold: f64,
+    method: Method,
+) -> Result<Option<Bands>> {
     Ok(Some(match choice {
         Choice::Given => return Ok(None),
         Choice::Nearest => nearest(permutations, threshold),
@@ -46,20 +51,20 @@ pub fn by(choice: Choice, permutations: usize, threshold: f64, method: Method) -
 
 /// Of all b * r = `permutations`, the (1/b)^(1/r) nearest to `threshold`; of two equally near, the one with more bands,
 /// which finds more.
-pub fn nearest(permutations: usize, threshold: f64) -> Bands {
+pub(crate) fn nearest(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations), threshold).unwrap_or(Bands { bands: 1, rows: permutations })
 }
 
 /// Of all b * r = `permutations`, the (1/b)^(1/r) that is nearest to `threshold` and not over it, so that pairs at the
 /// threshold are more likely found than not. Where all are over it, the nearest of all.
-pub fn recall(permutations: usize, threshold: f64) -> Bands {
+pub(crate) fn recall(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations).filter(|c| c.threshold() <= threshold), threshold)
         .unwrap_or_else(|| nearest(permutations, threshold))
 }
 
 /// Of all b * r = `permutations`, the (1/b)^(1/r) that is nearest to `threshold` and not under it, so that fewer pairs
 /// under the threshold become candidates. There always is one: b = 1 has its at 1.
-pub fn precision(permutations: usize, threshold: f64) -> Bands {
+pub(crate) fn precision(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations).filter(|c| c.threshold() >= threshold), threshold)
         .unwrap_or_else(|| nearest(permutations, threshold))
 }
@@ -69,7 +74,7 @@ pub fn precision(permutations: usize, threshold: f64) -> Bands {
 ///
 /// The rule of Zhu, Nargesian, Pu, Miller, *LSH Ensemble* (VLDB 2016), section 5.4, with equal weights. Looks at about
 /// n ln n choices: milliseconds for hundreds of permutations, seconds for tens of thousands.
-pub fn balanced(permutations: usize, threshold: f64) -> Bands {
+pub(crate) fn balanced(permutations: usize, threshold: f64) -> Bands {
     let mut best = (f64::INFINITY, Bands { bands: 1, rows: permutations });
     for rows in (1..=permutations).rev() {
         for bands in 1..=permutations / rows {
@@ -88,7 +93,7 @@ pub fn balanced(permutations: usize, threshold: f64) -> Bands {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where no b and r reach the target, with the recall that can be reached.
-pub fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result<Bands> {
+pub(crate) fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result<Bands> {
     for rows in (1..=permutations).rev() {
         let most = Bands { bands: permutations / rows, rows };
         if most.recall(threshold) >= target {
@@ -99,13 +104,13 @@ pub fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result
     }
     let best = loosest(permutations).recall(threshold);
     Err(Error::job(format!(
-        "{target} cannot be reached at the threshold {threshold} with {permutations} permutations: at most {best:.4} can; \
-         ask for that or less, or raise minhash.permutations"
+        "{target} is too high for the threshold {threshold} and {permutations} permutations, which allow {best:.4} at \
+         most: lower it, or raise minhash.permutations"
     )))
 }
 
 /// The choice that finds the most at every threshold: one row in each of `permutations` bands.
-pub fn loosest(permutations: usize) -> Bands {
+pub(crate) fn loosest(permutations: usize) -> Bands {
     Bands { bands: permutations, rows: 1 }
 }
 

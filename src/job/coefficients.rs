@@ -42,14 +42,15 @@ pub(super) fn read(path: &str) -> Result<Vec<Coefficients>> {
 pub(super) fn fault(of: &[Coefficients], permutations: usize, modulus: Option<u64>) -> Option<String> {
     if of.len() != permutations {
         return Some(format!(
-            "gives {} pairs of a and b: expected as many as the {permutations} of `minhash.permutations`",
+            "gives {} pairs of a and b: expected {permutations}, as `minhash.permutations` says",
             of.len()
         ));
     }
     let is_zero = |a: u64| a == 0 || modulus.is_some_and(|modulus| a.is_multiple_of(modulus));
     let at = of.iter().position(|&(a, _)| is_zero(a))?;
     Some(format!(
-        "gives {} as the a of permutation {}: it is 0 by the modulus, so that every shingle would have one value",
+        "gives {} as the a of permutation {}: it is a multiple of the modulus, which gives every shingle the same \
+         value",
         of[at].0,
         at + 1
     ))

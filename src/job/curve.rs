@@ -11,19 +11,19 @@ pub fn probability(s: f64, bands: usize, rows: usize) -> f64 {
 }
 
 /// The similarity where the curve is steepest, about: (1/b)^(1/r).
-pub fn threshold(bands: usize, rows: usize) -> f64 {
+pub(crate) fn threshold(bands: usize, rows: usize) -> f64 {
     (1.0 / bands as f64).powf(1.0 / rows as f64)
 }
 
 /// The area under the curve left of `threshold`: how likely pairs that are too far apart become candidates, if their
 /// similarities are spread evenly. In [0, threshold].
-pub fn false_positive_area(threshold: f64, bands: usize, rows: usize) -> f64 {
+pub(crate) fn false_positive_area(threshold: f64, bands: usize, rows: usize) -> f64 {
     integrate(|s| probability(s, bands, rows), 0.0, threshold)
 }
 
 /// The area over the curve right of `threshold`: how likely similar pairs are missed, if their similarities are spread
 /// evenly. In [0, 1 - threshold].
-pub fn false_negative_area(threshold: f64, bands: usize, rows: usize) -> f64 {
+pub(crate) fn false_negative_area(threshold: f64, bands: usize, rows: usize) -> f64 {
     integrate(|s| log_missed(s, bands, rows).exp(), threshold, 1.0)
 }
 

@@ -98,7 +98,7 @@ impl<'a> Document<'a> {
             if lsh.contains_key(*other) && !is_override(lsh, other) {
                 lsh.remove(*other);
                 let keys = keys.iter().map(|key| format!("lsh.{key}")).collect::<Vec<_>>().join(" and ");
-                tracing::warn!("`lsh.{other}` of the job file gives way to --set {keys}");
+                tracing::warn!("`lsh.{other}` of the job file is ignored because of --set {keys}");
             }
         }
     }
@@ -115,7 +115,7 @@ impl<'a> Document<'a> {
             let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
             let key =
                 section.map_or_else(|| first.to_owned(), |(name, _)| format!("{}.{first}", name.get_ref()));
-            return Error::job(format!("{}: `{key}` is required and missing", self.place(self.offset(&key))));
+            return Error::job(format!("{}: `{key}` is required but missing", self.place(self.offset(&key))));
         }
         let key = key_at(self.table.get_ref(), span.start);
         let near = match said.starts_with("unknown") {
@@ -195,7 +195,7 @@ fn moved(value: DeValue<'_>, at: usize) -> DeValue<'_> {
     }
 }
 
-/// The dotted key whose name or value was written at `offset`; empty where there is none.
+/// The dotted key whose name or value was written at `offset`; empty if there is none.
 fn key_at(table: &DeTable<'_>, offset: usize) -> String {
     let holds = |span: std::ops::Range<usize>| span.start == offset || span.contains(&offset);
     for (name, value) in table {

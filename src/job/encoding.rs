@@ -80,7 +80,7 @@ const NAMES: [&str; 40] = [
 impl Encoding {
     /// Why a document of this encoding cannot be compared where its bytes are not valid: a reason of
     /// `schemas/rejects.toml`.
-    pub fn defect(self) -> &'static str {
+    pub(crate) fn defect(self) -> &'static str {
         match self {
             Encoding::Utf8 => "invalid_utf8",
             _ => "invalid_encoding",
@@ -88,7 +88,7 @@ impl Encoding {
     }
 
     /// What is wrong with bytes that are not valid, and what can be done: what follows their place in a message.
-    pub fn complaint(self) -> String {
+    pub(crate) fn complaint(self) -> String {
         match self {
             Encoding::Utf8 => {
                 "is not UTF-8: set source.encoding, for example to \"latin-1\", or convert the file"

@@ -217,7 +217,7 @@ pub struct Minhash {
     /// `linear`: what `a * x + b` is taken modulo: `"2^31-1"`, `"2^32-1"`, `"next-prime"` (the first prime above the
     /// number of distinct shingles, for the hash `dictionary`), or a prime under 2^32. Default: `"2^31-1"`.
     pub modulus: Option<Modulus>,
-    /// `linear`: a CSV file of this machine with the a and b of each permutation, a line `a,b` each, in place of those that
+    /// `linear`: a CSV file of this machine with the a and b of each permutation, a line `a,b` each, instead of those that
     /// are drawn from `seed`; it is read when the job is. So signatures can be those of another program.
     pub coefficients: Option<String>,
 }
@@ -360,7 +360,7 @@ pub struct Output {
     pub expand: Expand,
     /// Under `all`, groups of more identical documents than this are written as stars. And under `expand = "all"` and
     /// `"star"` alike: where more documents than this share one of their rarest shingles, as pages that are nearly all
-    /// header do, each is paired with a leader in place of all others. 0: all pairs are written, however many.
+    /// header do, each is paired with a leader instead of all others. 0: all pairs are written, however many.
     #[serde(default = "Output::max_expand")]
     pub max_expand: u64,
     /// What the table documents keeps of each sketch: `signatures`, `shingles` (and signatures), or `none`.
@@ -393,7 +393,7 @@ pub struct Engine {
     pub mode: Mode,
     /// The cluster's scheduler, as `df://host:50050`. Required for mode `cluster`.
     pub scheduler: Option<String>,
-    /// Cluster: seconds in which no task of a step ends or advances before the step is cancelled and submitted anew.
+    /// Cluster: seconds in which no task of a step ends or advances before the step is cancelled and submitted again.
     pub stall_seconds: u64,
     /// Cluster: seconds that one attempt of a step may take; 0 is any number.
     pub deadline_seconds: u64,
@@ -403,7 +403,7 @@ pub struct Engine {
     pub wait_seconds: u64,
     /// What the stages may hold in memory at once, as `4GiB` or `500MB`; past it they spill to disk.
     pub memory: String,
-    /// Threads, at most [`MAX_THREADS`](super::MAX_THREADS); 0 is one for each core.
+    /// Threads, at most `MAX_THREADS`; 0 is one for each core.
     pub threads: usize,
     /// Folder for spills. Default: the system's folder for temporary files.
     pub spill: Option<String>,

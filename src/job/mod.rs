@@ -24,11 +24,15 @@ use serde::{Deserialize, Serialize};
 
 pub use self::coefficients::Coefficients;
 pub use self::draft::Draft;
-pub use self::encoding::{Encoding, Label};
+pub use self::encoding::Encoding;
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
-pub use self::prime::{is_prime, next_prime};
-pub use self::resolve::{DOCUMENTS_COLUMNS, MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS, resolve};
-pub use self::size::parse_size;
+pub use self::prime::is_prime;
+pub(crate) use self::prime::next_prime;
+#[cfg(test)]
+pub(crate) use self::resolve::DOCUMENTS_COLUMNS;
+pub use self::resolve::resolve;
+pub(crate) use self::resolve::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS};
+pub(crate) use self::size::parse_size;
 use crate::error::{Error, Result};
 
 /// A resolved job: every default filled in, every rule checked.
@@ -139,7 +143,7 @@ pub enum DuplicateIds {
 }
 
 /// What happens to a row of a CSV or JSON lines file that cannot be read: a record with other fields than the others, a line
-/// that is no JSON object, an id of another type, bytes that are not UTF-8.
+/// that is not a JSON object, an id of another type, bytes that are not UTF-8.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnError {
@@ -257,7 +261,7 @@ pub enum Words {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShingleHash {
-    /// XXH3, 64 bits: see [`crate::udf::shingles`](mod@crate::udf::shingles).
+    /// XXH3, 64 bits: see [`crate::udf::expr_fn::shingles`].
     Xxh3,
     /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, words joined by the separator.
     Crc32,
@@ -277,7 +281,7 @@ pub struct Minhash {
     pub seed: u64,
     /// How a permutation is computed.
     pub family: Family,
-    /// The a and b of each permutation of the linear family, in place of those that are drawn from the seed.
+    /// The a and b of each permutation of the linear family, instead of those that are drawn from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coefficients: Option<Vec<Coefficients>>,
 }
@@ -299,8 +303,9 @@ impl Minhash {
         let modulus = if shingles < 1 << 32 { next_prime(shingles) } else { shingles };
         if shingles < self.permutations as u64 || modulus >= 1 << 32 {
             return Err(Error::job(format!(
-                "`minhash.modulus` is \"next-prime\" and the collection has {shingles} distinct shingles: expected at least \
-                 the {} of `minhash.permutations`, and fewer than 2^32; \"2^31-1\" suits collections of any size",
+                "`minhash.modulus` is \"next-prime\" and the collection has {shingles} distinct shingles: expected at \
+                 least {}, as `minhash.permutations` says, and fewer than 2^32; \"2^31-1\" suits collections of any \
+                 size",
                 self.permutations
             )));
         }
@@ -317,11 +322,11 @@ impl Minhash {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
-    /// `(a * x + b) mod 2^32`, a odd: see [`crate::udf::minhash`].
+    /// `(a * x + b) mod 2^32`, a odd: see [`crate::udf::expr_fn::minhash`].
     MultiplyShift,
-    /// `(a * x + b) mod c`: see [`crate::udf::minhash`].
+    /// `(a * x + b) mod c`: see [`crate::udf::expr_fn::minhash`].
     Linear(Modulus),
-    /// One hash of each shingle for all permutations, which become bins: see [`mod@crate::udf::one_permutation`].
+    /// One hash of each shingle for all permutations, which become bins: see [`crate::udf::expr_fn::one_permutation`].
     OnePermutation,
 }
 
@@ -346,7 +351,7 @@ pub struct Lsh {
     pub choice: Choice,
     /// What turns a band into a bucket.
     pub bucket_hash: BucketHash,
-    /// Buckets of the one table that all bands share, at least 1; none where each band has buckets of its own.
+    /// Buckets of the one table that all bands share, at least 1; `None` if each band has buckets of its own.
     pub table_size: Option<u64>,
     /// Documents in a bucket, at most, for every two of them to be candidates; those of larger buckets are joined as by
     /// [`Method::Prefix`], which makes candidates of all of them that are similar enough; of those in groups that are larger
@@ -464,7 +469,7 @@ pub struct Output {
     /// How groups of identical documents are written.
     pub expand: Expand,
     /// Under [`Expand::All`], groups of more identical documents than this are written as stars; and where more documents
-    /// than this share one of their rarest shingles, each is paired with a leader in place of all others. 0 is no limit.
+    /// than this share one of their rarest shingles, each is paired with a leader instead of all others. 0 is no limit.
     pub max_expand: u64,
     /// What `documents` keeps of each sketch.
     pub keep: Keep,
@@ -520,7 +525,7 @@ pub enum Expand {
 pub struct Engine {
     /// Bytes that the stages may hold at once; past it they spill.
     pub memory: u64,
-    /// Threads, at most [`MAX_THREADS`]; 0 is one for each core.
+    /// Threads, at most `MAX_THREADS`; 0 is one for each core.
     pub threads: usize,
     /// Where spills go; none is the system's folder for temporary files.
     pub spill: Option<String>,
@@ -541,7 +546,7 @@ impl Engine {
 pub struct Cluster {
     /// The scheduler's `host:port`.
     pub scheduler: String,
-    /// Seconds that a step may stand still before it is cancelled and submitted anew.
+    /// Seconds that a step may stand still before it is cancelled and submitted again.
     pub stall_seconds: u64,
     /// Seconds that one attempt of a step may take; 0 is any number.
     pub deadline_seconds: u64,

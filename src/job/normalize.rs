@@ -60,17 +60,17 @@ impl Normalize {
     }
 
     /// Whether the step takes words out.
-    pub fn takes_words(&self) -> bool {
+    pub(crate) fn takes_words(&self) -> bool {
         self.takes_stop_words() || *self == Normalize::DigitsOut
     }
 
     /// Whether the step takes stop words out.
-    pub fn takes_stop_words(&self) -> bool {
+    pub(crate) fn takes_stop_words(&self) -> bool {
         matches!(self, Normalize::StopWords(_) | Normalize::StopWordList(_))
     }
 
     /// Whether white space becomes something else by the step, so that words which it kept apart become one.
-    pub fn joins_words(&self) -> bool {
+    pub(crate) fn joins_words(&self) -> bool {
         matches!(
             self,
             Normalize::SpacesToUnderscores | Normalize::OnlySpacesToUnderscores | Normalize::RemoveNewlines
@@ -107,7 +107,7 @@ impl FromStr for Normalize {
         }
         if language.starts_with(FILE) {
             return Err(Error::job(format!(
-                "{name:?} names a file, which only `shingle.normalize` of a job file may do: expected \
+                "{name:?} names a file, which only works in `shingle.normalize` of a job file: expected \
                  {STOP_WORDS}{LIST} and the words"
             )));
         }
@@ -116,7 +116,7 @@ impl FromStr for Normalize {
         }
         Err(Error::job(format!(
             "no stop words for the language {language:?}, expected one of {}, or {LIST} and words with spaces between \
-             them, or {FILE} and the path of a file with one word a line",
+             them, or {FILE} and the path of a file with one word per line",
             stop_words::names().collect::<Vec<_>>().join(", ")
         )))
     }

@@ -6,7 +6,7 @@ pub fn is_prime(n: u64) -> bool {
 }
 
 /// The first prime above `n`.
-pub fn next_prime(n: u64) -> u64 {
+pub(crate) fn next_prime(n: u64) -> u64 {
     // There always is one below 2n (Chebyshev), so the search ends.
     let mut next = n + 1;
     while !is_prime(next) {

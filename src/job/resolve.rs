@@ -12,11 +12,11 @@ use crate::address;
 use crate::error::{Error, Result};
 
 /// The most permutations: the column `shared_bands` counts up to this many bands.
-pub const MAX_PERMUTATIONS: usize = u16::MAX as usize;
+pub(crate) const MAX_PERMUTATIONS: usize = u16::MAX as usize;
 /// The most words or characters in a shingle: a text with fewer has no shingle at all.
-pub const MAX_SHINGLE_SIZE: usize = 1_000_000;
+pub(crate) const MAX_SHINGLE_SIZE: usize = 1_000_000;
 /// The most threads. Each step makes that many partitions, and a shuffle a queue for every two of them.
-pub const MAX_THREADS: usize = 1_024;
+pub(crate) const MAX_THREADS: usize = 1_024;
 /// The longest that a cluster can be waited for: a year.
 const MAX_SECONDS: u64 = 365 * 24 * 3600;
 
@@ -191,14 +191,14 @@ fn source_of(source: file::Source) -> Checked<Source> {
         Some(Names::One(word)) if word == "path" => {
             return wrong(
                 "source.id",
-                "is \"path\", which only the format text has: expected a column, a list of columns ([\"path\"] is the \
-                 column of that name), or \"row_number\"",
+                "is \"path\", which only works with the format text: expected a column, a list of columns ([\"path\"] \
+                 is the column of that name), or \"row_number\"",
             );
         }
         Some(_) if format == Format::Text => {
             return wrong(
                 "source.id",
-                "names a column, and text files have none: expected \"path\" or \"row_number\"",
+                "names a column, but text files have none: expected \"path\" or \"row_number\"",
             );
         }
         Some(columns) => Id::Columns(filled("source.id", columns, "column")?),
@@ -212,7 +212,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
         // The one column of this format, whose rows are whole files.
         (Format::Text, text) => match text.map(Names::into_vec) {
             Some(columns) if columns != ["text"] => {
-                return wrong("source.text", "names a column, and text files have none: leave the key out");
+                return wrong("source.text", "names a column, but text files have none: remove the key");
             }
             _ => vec!["text".into()],
         },
@@ -221,7 +221,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
         (Format::Csv | Format::Parquet | Format::Jsonl, None) => {
             return wrong(
                 "source.text",
-                "is required and missing: the column, or the list of columns, that holds the text",
+                "is required but missing: the column, or the list of columns, that holds the text",
             );
         }
     };
@@ -235,7 +235,7 @@ fn source_of(source: file::Source) -> Checked<Source> {
         Some(_) if format != Format::Reuters => {
             return wrong(
                 "source.references",
-                "is set, and only the format reuters has references: leave the key out",
+                "is set, but only the format reuters has references: remove the key",
             );
         }
         references => references.unwrap_or_default(),
@@ -262,10 +262,9 @@ fn encoding_of(format: Format, encoding: Option<&str>) -> Checked<Encoding> {
     const KEY: &str = "source.encoding";
     match encoding {
         None => Ok(Encoding::Utf8),
-        Some(_) if format == Format::Parquet => wrong(
-            KEY,
-            "is set, and Parquet files hold their texts as UTF-8, whoever wrote them: leave the key out",
-        ),
+        Some(_) if format == Format::Parquet => {
+            wrong(KEY, "is set, but texts in Parquet files are always UTF-8: remove the key")
+        }
         Some(name) => name.parse().or_else(|e| wrong(KEY, format!("is {e}"))),
     }
 }
@@ -277,20 +276,22 @@ fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
     let Some(columns) = columns else { return Ok(Vec::new()) };
     let columns = filled(KEY, columns, "column")?;
     if format == Format::Text {
-        return wrong(KEY, "names a column, and text files have none: leave the key out");
+        return wrong(KEY, "names a column, but text files have none: remove the key");
     }
     for (at, name) in columns.iter().enumerate() {
         let same = |other: &str| other.to_lowercase() == name.to_lowercase();
         if DOCUMENTS_COLUMNS.into_iter().any(same) {
             return wrong(
                 KEY,
-                format!("names `{name}`, and the table documents has a column of that name of its own"),
+                format!("names `{name}`, but the table documents already has a column with this name"),
             );
         }
         if columns[..at].iter().any(|other| same(other)) {
             return wrong(
                 KEY,
-                format!("names `{name}` twice: expected each column once, whatever the case of its letters"),
+                format!(
+                    "names `{name}` twice: expected each column once, whether its letters are large or small"
+                ),
             );
         }
     }
@@ -298,7 +299,7 @@ fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
 }
 
 /// The columns that the table documents has of its own: those of `schemas/documents.toml`.
-pub const DOCUMENTS_COLUMNS: [&str; 9] =
+pub(crate) const DOCUMENTS_COLUMNS: [&str; 9] =
     ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature", "shingles"];
 
 /// The strings of `names`, if there is one at least and none is empty.
@@ -349,19 +350,21 @@ fn short_of(shingle: &Shingle, score: &Score) -> Checked<()> {
     if score.by != ScoreBy::Signature {
         return wrong(
             KEY,
-            "is \"empty\", and two documents without shingles have no similarity but that of their signatures: it needs score.by = \"signature\"",
+            "is \"empty\", but documents without shingles can only be compared by their signatures: set score.by = \
+             \"signature\"",
         );
     }
     if shingle.min_words > 0 {
         return wrong(
             KEY,
-            "is \"empty\", which keeps short documents, beside `shingle.min_words`, which rejects them: take one of the two out",
+            "is \"empty\", which keeps short documents, but `shingle.min_words` rejects them: remove one of the two",
         );
     }
     if shingle.hash == ShingleHash::Dictionary {
         return wrong(
             KEY,
-            "is \"empty\" beside shingle.hash = \"dictionary\", which numbers the documents' shingles: expected another hash, or \"reject\" or \"whole\"",
+            "is \"empty\", which does not work with shingle.hash = \"dictionary\": expected another hash, or \
+             \"reject\" or \"whole\"",
         );
     }
     Ok(())
@@ -378,7 +381,7 @@ fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
         (file::Family::MultiplyShift | file::Family::OnePermutation, Some(_)) => {
             return wrong(
                 "minhash.modulus",
-                "stands without `minhash.family = \"linear\"`, which alone has one",
+                "is set without `minhash.family = \"linear\"`, the only family that has one",
             );
         }
         (file::Family::Linear, None) => Family::Linear(Modulus::Is(MERSENNE_31)),
@@ -390,7 +393,8 @@ fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
         return wrong(
             "minhash.modulus",
             format!(
-                "is {modulus}: expected more than the {permutations} of `minhash.permutations`, whose factors are drawn below it"
+                "is {modulus}: expected more than {permutations}, the number of `minhash.permutations`, since their \
+                 factors are drawn below it"
             ),
         );
     }
@@ -413,7 +417,7 @@ fn coefficients_of(of: Option<&[Coefficients]>, permutations: usize, family: Fam
         Family::Linear(Modulus::Is(modulus)) => Some(modulus),
         Family::Linear(Modulus::NextPrime) => None,
         Family::MultiplyShift | Family::OnePermutation => {
-            return wrong(KEY, "stands without `minhash.family = \"linear\"`, which alone has them");
+            return wrong(KEY, "is set without `minhash.family = \"linear\"`, the only family that has them");
         }
     };
     coefficients::fault(of, permutations, modulus).map_or(Ok(()), |fault| wrong(KEY, fault))
@@ -432,14 +436,20 @@ fn modulus_of(modulus: &file::Modulus, hash: ShingleHash) -> Checked<Modulus> {
             "next-prime" if hash == ShingleHash::Dictionary => Ok(Modulus::NextPrime),
             "next-prime" => wrong(
                 KEY,
-                "is \"next-prime\", the first prime above the number of distinct shingles: it needs \
-                 `shingle.hash = \"dictionary\"`, whose numbers lie below it",
+                "is \"next-prime\", the first prime above the number of distinct shingles: set `shingle.hash = \
+                 \"dictionary\"`, which numbers the shingles",
             ),
             other => wrong(KEY, format!("is {other:?}: {ALLOWED}")),
         },
         file::Modulus::Number(number) => match u64::try_from(*number) {
             Ok(prime) if prime < 1 << 32 && is_prime(prime) => Ok(Modulus::Is(prime)),
-            Ok(large) if is_prime(large) => wrong(KEY, format!("is {number}, a prime too large: {ALLOWED}")),
+            Ok(large) if is_prime(large) => wrong(
+                KEY,
+                format!(
+                    "is {number}, which is too large for a modulus: \
+                {ALLOWED}"
+                ),
+            ),
             _ => wrong(KEY, format!("is {number}, which is not a prime: {ALLOWED}")),
         },
     }
@@ -484,16 +494,19 @@ fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) 
     const EITHER: &str = "expected bands and rows, or choose, or target_recall, or none of them";
     let choice = match (lsh.bands, lsh.rows, lsh.choose, lsh.target_recall) {
         (Some(_), Some(_), None, None) => Choice::Given,
-        (Some(_), None, _, _) => return wrong("lsh.bands", format!("stands without `lsh.rows`: {EITHER}")),
-        (None, Some(_), _, _) => return wrong("lsh.rows", format!("stands without `lsh.bands`: {EITHER}")),
+        (Some(_), None, _, _) => return wrong("lsh.bands", format!("is set without `lsh.rows`: {EITHER}")),
+        (None, Some(_), _, _) => return wrong("lsh.rows", format!("is set without `lsh.bands`: {EITHER}")),
         (Some(_), Some(_), Some(_), _) => {
-            return wrong("lsh.choose", format!("stands beside `lsh.bands` and `lsh.rows`: {EITHER}"));
+            return wrong("lsh.choose", format!("is set together with `lsh.bands` and `lsh.rows`: {EITHER}"));
         }
         (Some(_), Some(_), None, Some(_)) => {
-            return wrong("lsh.target_recall", format!("stands beside `lsh.bands` and `lsh.rows`: {EITHER}"));
+            return wrong(
+                "lsh.target_recall",
+                format!("is set together with `lsh.bands` and `lsh.rows`: {EITHER}"),
+            );
         }
         (None, None, Some(_), Some(_)) => {
-            return wrong("lsh.target_recall", format!("stands beside `lsh.choose`: {EITHER}"));
+            return wrong("lsh.target_recall", format!("is set together with `lsh.choose`: {EITHER}"));
         }
         (None, None, Some(Choose::Nearest), None) => Choice::Nearest,
         (None, None, Some(Choose::Balanced), None) => Choice::Balanced,
@@ -513,17 +526,20 @@ fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) 
     let found = match choose::by(choice, permutations, threshold, method) {
         Ok(Some(found)) => found,
         Ok(None) => given(lsh.bands.unwrap_or(0), lsh.rows.unwrap_or(0), permutations)?,
-        Err(e) => return wrong("lsh.target_recall", format!("is out of reach: {e}")),
+        Err(e) => return wrong("lsh.target_recall", format!("cannot be reached: {e}")),
     };
     if lsh.table_size == Some(0) {
-        return wrong("lsh.table_size", "is 0: expected 1 or more, or no key for buckets without number");
+        return wrong(
+            "lsh.table_size",
+            "is 0: expected 1 or more, or no key for an unlimited number of buckets",
+        );
     }
     let hot_bucket = lsh.hot_bucket.unwrap_or(file::Lsh::HOT_BUCKET);
     if hot_bucket < 2 {
         return wrong(
             "lsh.hot_bucket",
             format!(
-                "is {hot_bucket}: expected 2 or more, the documents of a bucket of which every two are compared"
+                "is {hot_bucket}: expected 2 or more: in larger buckets, not every two documents are compared"
             ),
         );
     }
@@ -542,7 +558,8 @@ fn given(bands: usize, rows: usize, permutations: usize) -> Checked<choose::Band
         return wrong(
             "lsh.bands",
             format!(
-                "times `lsh.rows` is {bands} * {rows}: expected at most the {permutations} of `minhash.permutations`"
+                "times `lsh.rows` is {bands} * {rows}: expected at most {permutations}, the number of \
+                 `minhash.permutations`"
             ),
         );
     }
@@ -564,11 +581,15 @@ fn output_of(output: file::Output, source: &Source) -> Checked<Output> {
     if let Some(folder) = source.urls.iter().find(|folder| inside(folder)) {
         return wrong(
             "output.url",
-            format!("is {url:?}, inside the source {folder:?}: expected a folder apart from it"),
+            format!("is {url:?}, inside the source {folder:?}: expected a folder outside of it"),
         );
     }
     if output.max_pairs == 0 {
-        return wrong("output.max_pairs", "is 0: expected 1 or more, the pairs that a run may write at most");
+        return wrong(
+            "output.max_pairs",
+            "is 0: expected 1 or more: it is the largest number of pairs that a run may \
+            write",
+        );
     }
     let file::Output { url: _, expand, max_expand, max_pairs, keep } = output;
     Ok(Output { url, expand, max_expand, max_pairs, keep })
@@ -581,12 +602,15 @@ fn engine_of(engine: file::Engine) -> Checked<Engine> {
         Err(e) => return wrong("engine.memory", format!("cannot be read: {e}")),
     };
     if engine.spill.as_ref().is_some_and(|folder| folder.trim().is_empty()) {
-        return wrong("engine.spill", "is empty: expected a folder, or no key for the system's own");
+        return wrong(
+            "engine.spill",
+            "is empty: expected a folder, or no key for the system's temporary folder",
+        );
     }
     if engine.threads > MAX_THREADS {
         return wrong(
             "engine.threads",
-            format!("is {}: expected at most {MAX_THREADS}, or 0 for one for each core", engine.threads),
+            format!("is {}: expected at most {MAX_THREADS}, or 0 for one thread per core", engine.threads),
         );
     }
     Ok(Engine { memory, threads: engine.threads, spill: engine.spill, cluster })
@@ -599,14 +623,17 @@ fn cluster_of(engine: &file::Engine) -> Checked<Option<Cluster>> {
             return wrong("engine.scheduler", "is set in mode \"local\": set engine.mode = \"cluster\"");
         }
         (file::Mode::Cluster, None) => {
-            return wrong("engine.scheduler", "is missing: mode \"cluster\" needs it, as df://host:50050");
+            return wrong(
+                "engine.scheduler",
+                "is missing: mode \"cluster\" needs it, such as df://host:50050",
+            );
         }
         (file::Mode::Cluster, Some(scheduler)) => match scheduler_of(scheduler) {
             Some(scheduler) => scheduler,
             None if scheduler.contains('@') => {
                 return wrong(
                     "engine.scheduler",
-                    "holds `@` (and is not repeated here, since what stands before it may be a secret): expected df://host:port",
+                    "holds `@` (not shown here, since what stands before it may be a secret): expected df://host:port",
                 );
             }
             None => return wrong("engine.scheduler", format!("is {scheduler:?}: expected df://host:port")),

@@ -19,10 +19,11 @@ const UNITS: [(&str, u64); 9] = [
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for anything else, for 0 bytes, and for 2^64 bytes and more.
-pub fn parse_size(text: &str) -> Result<u64> {
+pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let wrong = || {
         Error::job(format!(
-            "{text:?} is no amount of memory: expected a number over 0 with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, as in \"4GiB\""
+            "{text:?} is not an amount of memory: expected a number over 0 with B, kB, MB, GB, TB, KiB, MiB, GiB or \
+             TiB, as in \"4GiB\""
         ))
     };
     let lower = text.trim().to_ascii_lowercase();

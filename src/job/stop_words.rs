@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 /// What begins the name of the step.
 pub(super) const STEP: &str = "stop-words:";
-/// What begins a list of words, in place of a name.
+/// What begins a list of words, instead of a name.
 pub(super) const LIST: &str = "list=";
 /// What begins the path of a file of words, one a line.
 pub(super) const FILE: &str = "file=";
@@ -47,10 +47,10 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 pub(super) fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
     if words.is_empty() {
-        return Err(Error::job("holds no word"));
+        return Err(Error::job("holds no words"));
     }
     if let Some(word) = words.iter().find(|word| word.contains(',')) {
-        return Err(Error::job(format!("holds {word:?}, and a stop word has no comma: take it out")));
+        return Err(Error::job(format!("holds {word:?}, but a stop word cannot have a comma: remove it")));
     }
     Ok(words.into_iter().collect::<Vec<_>>().join(" "))
 }
@@ -72,7 +72,7 @@ pub(super) fn read(path: &str) -> Result<String> {
         let mut of_line = line.split_whitespace();
         words.extend(of_line.next());
         if of_line.next().is_some() {
-            return Err(wrong(&format!("has several words in line {number}: expected one a line")));
+            return Err(wrong(&format!("has several words in line {number}: expected one per line")));
         }
     }
     list(words.into_iter()).map_err(|e| wrong(&e.to_string()))
@@ -107,7 +107,7 @@ mod tests {
         };
         assert_eq!(read(&file("good", b"\xEF\xBB\xBFthe\r\n\n An \nthe\n")).unwrap(), "an the");
         for (path, said) in [
-            (file("empty", b"\n \n"), "holds no word"),
+            (file("empty", b"\n \n"), "holds no words"),
             (file("latin", b"caf\xE9\n"), "is not UTF-8"),
             (file("two", b"the\nof the\n"), "line 2"),
             (file("comma", b"the\na,b\n"), "comma"),

@@ -3,7 +3,7 @@
 use super::jaccard::shared_or_less;
 
 /// The share, in [0, 1], of a set of `len` elements of which `shared` are in another one. NaN for an empty set.
-pub fn containment_of(shared: u64, len: u64) -> f64 {
+pub(crate) fn containment_of(shared: u64, len: u64) -> f64 {
     shared as f64 / len as f64
 }
 

@@ -6,7 +6,7 @@ const SCATTER_UP_TO: usize = 1 << 20;
 const SCATTER_FROM: usize = 64;
 /// Values in a bucket, on average, at most.
 const BUCKET: usize = 2;
-/// A bucket of more than this is of repeats, or of values that are no hashes, and is sorted by itself.
+/// A bucket of more than this is of repeats, or of values that are not hashes, and is sorted by itself.
 const LONG_BUCKET: usize = 32;
 
 /// Sorts `values[from..]` ascending and drops its repeats; what stands before `from`, at most the length, stays.

@@ -25,7 +25,7 @@ pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
 
 /// The Jaccard similarity of two sets of `len_a` and `len_b` elements, `shared` of them in both. NaN for two empty
 /// sets.
-pub fn jaccard_of(shared: u64, len_a: u64, len_b: u64) -> f64 {
+pub(crate) fn jaccard_of(shared: u64, len_a: u64, len_b: u64) -> f64 {
     shared as f64 / (len_a + len_b - shared) as f64
 }
 

@@ -22,13 +22,8 @@ pub struct Linear {
 
 impl Linear {
     /// How many functions there are, which is a signature's length.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.a.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.a.is_empty()
     }
 
     /// The first `count` functions of `seed` modulo `modulus`, with a and b drawn without replacement from 1 to `draws`.
@@ -57,7 +52,7 @@ impl Linear {
     /// The functions with these coefficients, which count modulo `modulus`.
     ///
     /// `None` unless `modulus` is in [2, 2^32).
-    pub fn of(coefficients: &[(u64, u64)], modulus: u64) -> Option<Self> {
+    pub(crate) fn of(coefficients: &[(u64, u64)], modulus: u64) -> Option<Self> {
         if !(2..1 << 32).contains(&modulus) {
             return None;
         }

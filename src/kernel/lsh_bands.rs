@@ -30,7 +30,7 @@ pub struct Buckets {
     pub rows: usize,
     /// What turns a band into a bucket.
     pub hash: BucketHash,
-    /// Buckets of the one table that all bands share; none where each band has its own.
+    /// Buckets of the one table that all bands share; `None` if each band has its own.
     pub table_size: Option<u64>,
 }
 

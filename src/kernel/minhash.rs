@@ -20,7 +20,7 @@
 //! a_1, b_1, ..., and the lowest bit of each `a_i` is set to 1. So a signature of n minima is the start of every longer
 //! one of the same seed. This is fixed for good, since stored signatures are compared with later ones.
 //!
-//! The family is meant for hashes: for elements that are no hashes, such as running numbers, its minima are not as
+//! The family is meant for hashes: for elements that are not hashes, such as running numbers, its minima are not as
 //! likely to agree as they should be.
 //!
 //! With a modulus the functions are those of [`super::linear`]; [`super::one_permutation`] has signatures of another kind.
@@ -31,7 +31,7 @@ use crate::job::MAX_PERMUTATIONS;
 use crate::kernel::random::SplitMix64;
 use crate::kernel::vector::{self, Kernel};
 
-/// The hash functions that stand in place of random permutations: `a[i]` and `b[i]` are those of function `i`.
+/// The hash functions that stand in for random permutations: `a[i]` and `b[i]` are those of function `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutations {
     a: Vec<u32>,
@@ -47,13 +47,8 @@ impl Permutations {
     }
 
     /// How many functions there are, which is a signature's length.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.a.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.a.is_empty()
     }
 }
 

@@ -7,11 +7,11 @@
 //! | [`minhash`](mod@minhash), [`linear`], [`one_permutation`](mod@one_permutation) | a set | its signature, by one family of permutations each |
 //! | [`lsh_bands`](mod@lsh_bands) | a signature | its bucket in each band |
 //! | [`minhash_similarity`](mod@minhash_similarity) | two signatures | the estimate |
-//! | [`jaccard`], [`containment`] | two sets | what they share, exactly |
-//! | [`document_key`](mod@document_key), [`set_hash`](mod@set_hash) | an id, a set | the keys of joins |
+//! | [`jaccard`], `containment` | two sets | what they share, exactly |
+//! | [`document_key`](mod@document_key), `set_hash` | an id, a set | the keys of joins |
 //! | [`distinct`], `random`, `vector` | | sorting, drawing numbers, and SIMD, for the others |
 
-pub mod containment;
+pub(crate) mod containment;
 pub mod distinct;
 pub mod document_key;
 pub mod jaccard;
@@ -21,7 +21,7 @@ pub mod minhash;
 pub mod minhash_similarity;
 pub mod one_permutation;
 pub(crate) mod random;
-pub mod set_hash;
-pub mod signature_set;
+pub(crate) mod set_hash;
+pub(crate) mod signature_set;
 pub mod text;
 pub(crate) mod vector;

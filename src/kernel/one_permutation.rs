@@ -1,5 +1,5 @@
 //! `one_permutation(shingles, permutations, seed)`: a signature for which a shingle is hashed once, or a few times where
-//! there are few of them, in place of once for every permutation.
+//! there are few of them, instead of once for every permutation.
 //!
 //! A hash sends each shingle into one of t bins and gives it a value there; the signature is the least value of each bin
 //! (Li, Owen and Zhang, *One permutation hashing*, NIPS 2012). Where shingles are few, bins stay empty. They are filled as
@@ -35,7 +35,7 @@
 //! | 100 | 0.54 | 0.94 |
 //! | 1000 | 0.89 | 0.89 |
 //!
-//! The hash is strong enough for elements that are no hashes, such as running numbers.
+//! The hash is strong enough for elements that are not hashes, such as running numbers.
 
 use crate::kernel::random::SplitMix64;
 use crate::kernel::vector::{self, Kernel};

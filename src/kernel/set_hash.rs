@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 /// One half of a 128-bit hash of a sorted set: XXH3 seeded with `half` over the little-endian bytes.
 ///
 /// Two different sets agree in both halves with a chance of 2^-128.
-pub fn set_hash(shingles: &[u64], half: u64) -> u64 {
+pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
     if cfg!(target_endian = "little") {
         // As they lie in memory.
         return xxh3_64_with_seed(shingles.to_byte_slice(), half);

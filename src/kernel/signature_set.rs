@@ -2,7 +2,7 @@
 
 /// Appends the elements `i * 2^32 + signature[i]`, which are sorted. Two signatures share as many elements as they have
 /// equal values.
-pub fn signature_set(signature: &[u32], out: &mut Vec<u64>) {
+pub(crate) fn signature_set(signature: &[u32], out: &mut Vec<u64>) {
     out.extend((0_u64..).zip(signature).map(|(at, &value)| at << 32 | u64::from(value)));
 }
 

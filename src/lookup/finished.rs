@@ -58,7 +58,7 @@ impl Finished {
         self.stored.origin()
     }
 
-    /// The rows of a table to compute on, their numbers unsigned: see [`read::unsigned`]. Reads nothing yet.
+    /// The rows of a table to compute on, their numbers unsigned: see `read::unsigned`. Reads nothing yet.
     ///
     /// # Errors
     /// When the output has no such table.
@@ -73,8 +73,8 @@ impl Finished {
     pub async fn signed(&self) -> Result<DataFrame> {
         if !self.manifest().keep()?.signatures() {
             return Err(Error::input(
-                "this output keeps no signatures (output.keep = \"none\"), so that nothing can be compared with its documents: \
-                 run the job again with output.keep = \"signatures\"",
+                "this output keeps no signatures (output.keep = \"none\"), so nothing can be compared with its \
+                 documents: run the job again with output.keep = \"signatures\"",
             ));
         }
         self.table(Table::Documents).await
@@ -98,7 +98,7 @@ impl Finished {
         read::unsigned(rows, Table::Documents)
     }
 
-    /// The id that somebody wrote as `text`; none where ids are numbers and this is none.
+    /// The id that somebody wrote as `text`; `None` if ids are numbers and this is not one.
     pub fn id(&self, text: &str) -> Option<Id> {
         match self.manifest().source.id {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
@@ -137,7 +137,7 @@ impl Finished {
         let reading =
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         reading.verify_plan(&plan).map_err(|e| {
-            Error::job("this does more than read the tables, which --allow-writes alone allows").because(e)
+            Error::job("this query does more than read the tables: allow it with --allow-writes").because(e)
         })?;
         Ok(self.session.execute_logical_plan(plan).await?)
     }

@@ -44,7 +44,7 @@ pub struct Neighbor {
     pub id: Id,
     /// The share of equal values in the two signatures.
     pub estimate: f64,
-    /// The Jaccard similarity of the two shingle sets, exact; none where the shingles of one are not known.
+    /// The Jaccard similarity of the two shingle sets, exact; `None` if the shingles of one are not known.
     pub jaccard: Option<f64>,
     /// The share of a's shingles that are in b; none as above.
     pub containment_a: Option<f64>,
@@ -228,7 +228,7 @@ fn meet(own: &[u64], others: &[u64]) -> bool {
 
 fn misfit(lsh: &Lsh) -> Error {
     Error::input(format!(
-        "the output holds signatures that {} bands of {} rows do not fit: run its job again with --overwrite",
+        "the signatures in the output do not fit {} bands of {} rows: run its job again with --overwrite",
         lsh.bands, lsh.rows
     ))
 }

@@ -50,7 +50,7 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
     }
     let not = match finished.id(id) {
         Some(_) => "",
-        None => ", for ids of this output are whole numbers",
+        None => ", because the ids of this output are whole numbers",
     };
     Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.said())))
 }
@@ -86,7 +86,7 @@ impl<'a> Nearest<'a> {
 
     fn said(&self) -> String {
         match self.best.is_empty() {
-            true => "; the column `id` of the table documents has them all".into(),
+            true => "; the column `id` of the table documents lists all ids".into(),
             false => {
                 let ids: Vec<String> = self.best.iter().map(|(_, id)| format!("`{id}`")).collect();
                 let are = if ids.len() == 1 { "is" } else { "are" };

@@ -40,13 +40,13 @@ impl<'a> Reread<'a> {
         let (kept, or) = match need {
             Need::Shingles => (
                 "this output keeps no shingles",
-                ", or with output.keep = \"shingles\" to need the source no more",
+                ", with output.keep = \"shingles\" if it should not need the source",
             ),
             Need::Texts => ("an output keeps no texts", ""),
         };
         let listed = source::list(finished.session(), &job.source)
             .await
-            .context(|| format!("{kept}, and the source cannot be read again"))?;
+            .context(|| format!("{kept}, and its source cannot be read again"))?;
         if fingerprint(&job, &listed.inputs()) != made {
             return Err(Error::input(format!(
                 "{kept}, and {} has changed since it was made: run the job again with --overwrite{or}",

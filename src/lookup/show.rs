@@ -145,7 +145,7 @@ pub struct Cluster {
     pub size: u64,
 }
 
-/// The cluster that the document `of` belongs to, with its `most` first others beside the representative; none where the
+/// The cluster that the document `of` belongs to, with its `most` first others beside the representative; `None` if the
 /// document is in no pair.
 ///
 /// # Errors

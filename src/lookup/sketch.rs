@@ -23,7 +23,7 @@ use crate::schema::Table;
 /// What a document is compared by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sketch {
-    /// The numbers of its distinct shingles, ascending; none where they are not known.
+    /// The numbers of its distinct shingles, ascending; `None` if they are not known.
     pub shingles: Option<Vec<u64>>,
     /// How many distinct shingles it has.
     pub shingle_count: u64,
@@ -31,7 +31,7 @@ pub struct Sketch {
     pub signature: Vec<u32>,
 }
 
-/// The sketch of the document `id`; none where the output has no such document. Shingles that the output does not keep are
+/// The sketch of the document `id`; `None` if the output has no such document. Shingles that the output does not keep are
 /// cut again from `reread`, or left unknown where that is not given.
 ///
 /// # Errors
@@ -66,7 +66,7 @@ async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
     Ok(None)
 }
 
-/// The sketch of `text`, cut, hashed and signed as `job` says, which is the output's; none where the text is too short
+/// The sketch of `text`, cut, hashed and signed as `job` says, which is the output's; `None` if the text is too short
 /// to have a shingle.
 ///
 /// # Errors

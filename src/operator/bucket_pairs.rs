@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use super::bucket_reader::{Bucket, PAIRS_AT_ONCE, pairs_of_buckets};
 use super::by_bucket::by_bucket;
 use super::pair_builder::PairBuilder;
-pub use super::pair_builder::schema;
+pub(crate) use super::pair_builder::schema;
 use crate::kernel::containment::least_held;
 use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
@@ -38,8 +38,8 @@ pub(super) fn rows_schema() -> arrow::datatypes::SchemaRef {
 /// Which documents of a bucket are paired: (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> the columns of
 /// [`schema`].
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub enum PairRule {
-    /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself in place of pairs,
+pub(crate) enum PairRule {
+    /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself instead of pairs,
     /// whose number would be quadratic. The input is (bucket, doc).
     All {
         /// Documents in a bucket, at most.
@@ -53,7 +53,7 @@ pub enum PairRule {
     /// The bounds on sizes and positions are those of Xiao, Wang, Lin and Yu, *Efficient similarity joins for near
     /// duplicate detection*, WWW 2008, sections 3 and 4.1.
     ///
-    /// A bucket of more than `dense` documents yields each of them by itself in place of pairs: see [`super::dense_pairs`].
+    /// A bucket of more than `dense` documents yields each of them by itself instead of pairs: see [`super::dense_pairs`].
     MinJaccard {
         /// The least similarity.
         threshold: f64,

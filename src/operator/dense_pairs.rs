@@ -22,16 +22,16 @@ use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
 /// A document that no leader was found for, and that may lead itself.
-pub const OPEN: u32 = 0;
+pub(crate) const OPEN: u32 = 0;
 /// A document that led without being similar to any other, and that no leader was found for.
-pub const TRIED: u32 = 1;
+pub(crate) const TRIED: u32 = 1;
 /// A document with a pair: it has a leader, or is one.
-pub const SETTLED: u32 = 2;
+pub(crate) const SETTLED: u32 = 2;
 
 /// What is made of the dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32),
 /// partitioned and sorted by token -> (a, b) as [`super::bucket_pairs::schema`] has it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Pass {
+pub(crate) struct Pass {
     /// The least similarity of a pair.
     pub threshold: f64,
     /// A bucket of more documents than this is dense. The others yield nothing.
@@ -41,12 +41,12 @@ pub struct Pass {
 }
 
 /// Which pairs of a dense bucket are made. Of all, those whose similarity can reach the threshold as far as the bucket
-/// tells: see [`super::bucket_pairs::PairRule::MinJaccard`].
+/// tells: see `bucket_pairs::PairRule::MinJaccard`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DensePairs {
-    /// Each leader of this round, from 1, with each other document that has no leader, in the first [`LINKING_ROUNDS`] also
+    /// Each leader of this round, from 1, with each other document that has no leader, in the first `LINKING_ROUNDS` also
     /// with those that have one. For each leader there is a row without b. Buckets in which few documents are without
-    /// a leader yield nothing: see [`few`].
+    /// a leader yield nothing: see `few`.
     OfLeaders {
         /// The round.
         round: u32,
@@ -57,10 +57,10 @@ pub enum DensePairs {
 
 /// The rounds in which documents that have a leader are compared with new leaders too, so that groups of leaders that are
 /// similar to each other stay in one cluster. There are fifteen leaders by then, so it costs little.
-pub const LINKING_ROUNDS: u32 = 4;
+pub(crate) const LINKING_ROUNDS: u32 = 4;
 
 /// So few documents of a dense bucket may stay without a leader, and are compared with all others in the end.
-pub fn few(dense: u64) -> u64 {
+pub(crate) fn few(dense: u64) -> u64 {
     dense / 16
 }
 

@@ -26,7 +26,7 @@ use crate::plan::{Description, OperatorExec};
 
 /// Which operator a node stands for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Operator {
+pub(crate) enum Operator {
     /// Over one input (bucket, doc, ..): see [`super::bucket_pairs`].
     BucketPairs(PairRule),
     /// Over one input (token, doc, size, position, state): see [`super::dense_pairs`].
@@ -59,8 +59,8 @@ impl Operator {
         }
     }
 
-    /// The operator that a node of a physical plan is; none where it is none of ours.
-    pub fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
+    /// The operator that a node of a physical plan stands for; `None` if it is not one of ours.
+    pub(crate) fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
         fn described<D: Description>(plan: &dyn ExecutionPlan) -> Option<D> {
             OperatorExec::described(plan).cloned()
         }
@@ -75,7 +75,7 @@ impl Operator {
     ///
     /// # Errors
     /// When `inputs` are not what the operator takes.
-    pub fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         match self.clone() {
             Operator::BucketPairs(rule) => OperatorExec::plan(rule, inputs),
             Operator::Dense(pass) => OperatorExec::plan(pass, inputs),
@@ -90,7 +90,7 @@ impl Operator {
 ///
 /// # Errors
 /// When `inputs` is empty.
-pub fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error::Result<DataFrame> {
+pub(crate) fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error::Result<DataFrame> {
     let mut state: Option<SessionState> = None;
     let mut plans = Vec::with_capacity(inputs.len());
     for input in inputs {
@@ -171,7 +171,7 @@ impl UserDefinedLogicalNodeCore for Node {
 
 /// Makes physical operators of our nodes. Part of every session that plans stages.
 #[derive(Debug, Default)]
-pub struct OperatorPlanner;
+pub(crate) struct OperatorPlanner;
 
 #[async_trait]
 impl ExtensionPlanner for OperatorPlanner {

@@ -15,7 +15,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 
 /// The columns (a, b): two different documents of one bucket, a < b. A pair comes once for each bucket it shares. A row
 /// without b says that a is in a hot bucket or in a dense one: see [`super::bucket_pairs`].
-pub fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 

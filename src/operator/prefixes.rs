@@ -40,7 +40,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 
 /// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and
 /// of those the ones that come before this one.
-pub fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
@@ -49,7 +49,7 @@ pub fn schema() -> SchemaRef {
 ///
 /// The counters are one partition and are read whole before the first document; the documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Prefixes {
+pub(crate) struct Prefixes {
     /// The counters are `2^bits`.
     pub bits: u32,
     /// What the threshold is of.
@@ -74,7 +74,7 @@ type Shared = OnceCell<Result<Arc<Held>, Arc<DataFusionError>>>;
 
 /// Counters, and the memory that is reserved for them.
 #[derive(Debug)]
-pub struct Held {
+pub(crate) struct Held {
     counts: Counts,
     /// Those of the tokens of all prefixes, where they are asked for.
     of_prefixes: Option<Counts>,

@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use super::all_pairs::{Segments, all_pairs};
 use super::score_home::score_home;
 use super::scorer::Scorer;
-pub use super::scorer::schema;
+pub(crate) use super::scorer::schema;
 use super::sketches::Sketches;
 use crate::job::{self, Measure, ScoreBy};
 use crate::plan::{Batches, Description, Requirement, Shape, Task};
@@ -30,7 +30,7 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task};
 /// partitions by home like these. For all pairs they are (doc, shingles, signature) in one partition, which is read whole
 /// before the first probe; the probes keep their partitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Scoring {
+pub(crate) struct Scoring {
     /// The threshold and what it is for.
     pub score: job::Score,
     /// Bands of the signature.
@@ -43,7 +43,7 @@ pub struct Scoring {
 
 /// What a row of the probes says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Probe {
+pub(crate) enum Probe {
     /// (home, a, b): score this pair with the sketches of its home.
     Candidates,
     /// (slice, slices): score the `slice`-th of `slices` shares of all pairs between documents of key segment

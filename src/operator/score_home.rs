@@ -38,7 +38,7 @@ pub(super) fn score_home(
         Ok::<_, DataFusionError>(match read(sketches, held).await? {
             Read::Whole(sketches) => score_all(sketches, pairs, scorer),
             Read::TooLarge { read, rest, held } => {
-                tracing::debug!("the sketches of a home do not fit into memory and are cut into blocks");
+                tracing::debug!("the sketches of a home do not fit in memory and are cut into blocks");
                 let blocks = Blocks::new(read, rest, pairs, &context).await?;
                 blocks.score(scorer, held)
             }

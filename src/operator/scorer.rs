@@ -28,7 +28,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 ///
 /// `shared`, `shingles_a` and `shingles_b` count distinct shingles, `shared_bands` the bands in which the two
 /// signatures agree in every row; `estimate` is the share of equal values in the two signatures.
-pub fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 

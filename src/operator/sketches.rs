@@ -32,7 +32,7 @@ impl Hasher for KeyHasher {
 
 /// Sketches as they came: nothing is copied after decoding.
 #[derive(Debug)]
-pub struct Sketches {
+pub(crate) struct Sketches {
     /// The rows themselves, whose buffers the sketches share.
     rows: Vec<RecordBatch>,
     sketches: Vec<Sketch>,

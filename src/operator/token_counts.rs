@@ -28,7 +28,7 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
 });
 
 /// The columns (at, counts): counters of one byte each, from counter `at` on. Rows that overlap are to be added up.
-pub fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
@@ -97,7 +97,7 @@ const ROWS: usize = 16;
 
 /// (tokens: `List<UInt64>`, without repeats) -> the columns of [`schema`], counted over a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenCounts {
+pub(crate) struct TokenCounts {
     /// The counters are `2^bits`.
     pub bits: u32,
 }

@@ -12,7 +12,7 @@ pub(super) const ATTEMPTS: &str = "_work/attempts";
 
 /// What an attempt says of itself before it writes anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub(crate) struct Record {
     /// The attempt, whose id stands in the names of its files.
     pub attempt: String,
     /// The run that it belongs to: see [`crate::job::fingerprint`].
@@ -29,7 +29,7 @@ impl Record {
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn put(&self, output: &Layout) -> Result<()> {
+    pub(crate) async fn put(&self, output: &Layout) -> Result<()> {
         output.create(&path(&self.attempt), self).await?;
         Ok(())
     }
@@ -39,7 +39,7 @@ impl Record {
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn ids(output: &Layout) -> Result<Vec<String>> {
+pub(crate) async fn ids(output: &Layout) -> Result<Vec<String>> {
     let listed = output.list(ATTEMPTS).await?;
     let inside = listed.iter().filter_map(|meta| output.inside(&meta.location));
     Ok(inside.filter_map(|inside| Some(attempt_of(&inside)?.to_string())).collect())
@@ -50,7 +50,7 @@ pub async fn ids(output: &Layout) -> Result<Vec<String>> {
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn keeps_conditions(output: &Layout, record: &Record) -> Result<bool> {
+pub(crate) async fn keeps_conditions(output: &Layout, record: &Record) -> Result<bool> {
     if output.folder().is_some() {
         return Ok(true);
     }

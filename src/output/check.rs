@@ -15,7 +15,7 @@ const CONCURRENT_FILES: usize = 8;
 
 /// A file that is not as its manifest names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
+pub(crate) struct Damage {
     /// Its path inside the output.
     pub path: String,
     /// What is wrong with it, as the end of a sentence.
@@ -24,7 +24,7 @@ pub struct Damage {
 
 /// What is wrong with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// It is not there.
     Gone {
         /// Its size by the manifest.
@@ -50,10 +50,10 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = &self.path;
         match self.what {
-            What::Gone { bytes } => write!(f, "{path} is gone ({bytes} bytes by the manifest)"),
-            What::Size { found, bytes } => write!(f, "{path} has {found} bytes, and {bytes} by the manifest"),
+            What::Gone { bytes } => write!(f, "{path} is gone ({bytes} bytes in the manifest)"),
+            What::Size { found, bytes } => write!(f, "{path} has {found} bytes, but {bytes} in the manifest"),
             What::Crc32 { found, crc32 } => {
-                write!(f, "{path} has the CRC-32 {found:08x}, and {crc32:08x} by the manifest")
+                write!(f, "{path} has the CRC-32 {found:08x}, but {crc32:08x} in the manifest")
             }
         }
     }
@@ -63,7 +63,7 @@ impl fmt::Display for Damage {
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
-pub async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
+pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
     for file in files {
         lies_inside(output, file)?;
@@ -105,7 +105,7 @@ pub async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
-pub async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
+pub(crate) async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
     let mut damaged = sizes(output, files).await?;
     let bad: BTreeSet<&str> = damaged.iter().map(|damage| damage.path.as_str()).collect();
     let whole: Vec<File> =
@@ -152,7 +152,7 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
         return Ok(());
     }
     Err(Error::input(format!(
-        "a manifest of {} names the file {:?}, which is no path inside the output: somebody changed the manifest; run the \
+        "a manifest of {} names the file {:?}, which is not inside the output: somebody changed the manifest; run the \
          job again with --overwrite",
         output.shown(),
         file.path
@@ -160,7 +160,7 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
 }
 
 /// The error for damaged files of a finished output.
-pub fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
+pub(crate) fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
     let more = match damaged.len() {
         0 | 1 => String::new(),
         n => format!(" and {} more damaged files", n - 1),

@@ -21,7 +21,7 @@ use crate::schema::Table;
 
 /// What lies in the folders of an output besides what is in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Garbage {
+pub(crate) struct Garbage {
     /// Files of ours that nobody needs, in the order in which they are to be removed: what proves that others are ours
     /// comes last.
     pub dead: Vec<Dead>,
@@ -31,7 +31,7 @@ pub struct Garbage {
 
 /// A file of ours that nobody needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dead {
+pub(crate) struct Dead {
     /// Its path inside the output.
     pub inside: String,
     /// Its size.
@@ -41,8 +41,8 @@ pub struct Dead {
 }
 
 impl Garbage {
-    /// The sentence about files that are not ours; none where there are none.
-    pub fn foreign_sentence(&self, output: &Layout) -> Option<String> {
+    /// The sentence about files that are not ours; `None` if there are none.
+    pub(crate) fn foreign_sentence(&self, output: &Layout) -> Option<String> {
         let (first, others) = self.foreign.split_first()?;
         let output = output.shown();
         Some(match others.len() {
@@ -60,7 +60,7 @@ impl Garbage {
 ///
 /// # Errors
 /// When the store does not answer, or the manifest is of another version: then nobody knows what it names.
-pub async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
+pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
     let finished = output.manifest().await?;
     let there = there(output).await?;
     let mut known = Known::default();
@@ -94,7 +94,7 @@ pub async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
 ///
 /// # Errors
 /// When the store refuses.
-pub async fn remove(output: &Layout, garbage: &Garbage) -> Result<()> {
+pub(crate) async fn remove(output: &Layout, garbage: &Garbage) -> Result<()> {
     let mut objects: Vec<Path> = Vec::new();
     for dead in &garbage.dead {
         match &dead.file {

@@ -14,7 +14,7 @@ pub(super) async fn create(folder: &Path, inside: &str, bytes: &Bytes) -> object
     put(folder, inside, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
 }
 
-/// Writes a file, in place of what is there.
+/// Writes a file, replacing what is there.
 ///
 /// # Errors
 /// What the system says.
@@ -101,7 +101,7 @@ pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     Ok(found)
 }
 
-/// Removes a file. One that is gone already is no error.
+/// Removes a file. One that is gone already is not an error.
 ///
 /// # Errors
 /// What the system says.

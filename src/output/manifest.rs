@@ -130,7 +130,7 @@ pub struct Run {
     pub tables: BTreeMap<String, Table>,
     /// What a reader should know, as sentences.
     pub warnings: Vec<String>,
-    /// On a disk, the machine that wrote the output, since its start: see [`super::process::boot`]. Until it starts anew, what
+    /// On a disk, the machine that wrote the output, since its start: see `process::boot`. Until it is restarted, what
     /// it wrote is there as it wrote it.
     #[serde(default)]
     pub boot: Option<String>,
@@ -156,9 +156,9 @@ impl Run {
             return Ok(());
         }
         Err(Error::input(format!(
-            "{shown} holds tables of format {format_version}, which resemblance {resemblance} wrote, and this is resemblance {}, \
-             which reads and writes format {FORMAT_VERSION}: run the job again with --overwrite, or with another output.url, or \
-             use the version that wrote it",
+            "{shown} holds tables of format {format_version}, which resemblance {resemblance} wrote, but resemblance \
+             {} reads and writes format {FORMAT_VERSION}: run the job again with --overwrite, or with another \
+             output.url, or use the version that wrote it",
             env!("CARGO_PKG_VERSION")
         )))
     }

@@ -10,15 +10,15 @@
 //!        _work/TABLE/part-*       tables that only later steps read
 //! ```
 
-pub mod attempt;
-pub mod check;
-pub mod claim;
-pub mod garbage;
+pub(crate) mod attempt;
+pub(crate) mod check;
+pub(crate) mod claim;
+pub(crate) mod garbage;
 mod local;
 pub mod manifest;
 pub mod names;
 mod paths;
-pub mod process;
+pub(crate) mod process;
 mod published;
 pub mod read;
 mod store;

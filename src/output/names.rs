@@ -28,13 +28,13 @@ impl Attempt {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }
 
-    /// The attempt with this id; none where the text is no id.
+    /// The attempt with this id; `None` if the text is not an id.
     pub fn parse(id: &str) -> Option<Self> {
         is_hex(id, ATTEMPT_DIGITS).then(|| Self(id.to_owned()))
     }
 
     /// Its 32 hexadecimal digits.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
@@ -47,7 +47,7 @@ impl Attempt {
 
     /// The attempt that a file's name carries; none for names that [`Attempt::part`] does not give. A number behind `#`
     /// is passed over: that is how a local store calls a file that is not whole yet.
-    pub fn of_part(name: &str) -> Option<Self> {
+    pub(crate) fn of_part(name: &str) -> Option<Self> {
         let name = whole_name(name);
         let mut parts = name.strip_suffix(ENDING)?.split('-');
         let (prefix, partition, attempt, file) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);

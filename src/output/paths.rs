@@ -44,14 +44,14 @@ impl Layout {
             Some(_) => {
                 let parsed = address::url(url)?;
                 let folder =
-                    parsed.to_file_path().map_err(|()| Error::job(format!("{url} is no local path")))?;
+                    parsed.to_file_path().map_err(|()| Error::job(format!("{url} is not a local path")))?;
                 (parsed, Some(local_path::absolute(folder)?))
             }
             None => {
                 let folder =
                     local_path::absolute(url).context(|| format!("cannot use {url} as an output"))?;
                 let parsed = Url::from_directory_path(&folder)
-                    .map_err(|()| Error::job(format!("{url} is no path")))?;
+                    .map_err(|()| Error::job(format!("{url} is not a path")))?;
                 (parsed, Some(folder))
             }
         };
@@ -68,12 +68,12 @@ impl Layout {
     }
 
     /// The output as the user named it.
-    pub fn shown(&self) -> &str {
+    pub(crate) fn shown(&self) -> &str {
         &self.shown
     }
 
     /// The store's URL, by which plans find it in a session.
-    pub fn store_url(&self) -> &ObjectStoreUrl {
+    pub(crate) fn store_url(&self) -> &ObjectStoreUrl {
         &self.store_url
     }
 
@@ -83,17 +83,17 @@ impl Layout {
     }
 
     /// The path that all others start with.
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// The folder, where the output is on this machine.
-    pub fn folder(&self) -> Option<&FsPath> {
+    pub(crate) fn folder(&self) -> Option<&FsPath> {
         self.folder.as_deref()
     }
 
     /// The path of an entry inside the output.
-    pub fn path(&self, inside: &str) -> Path {
+    pub(crate) fn path(&self, inside: &str) -> Path {
         inside.split('/').fold(self.root.clone(), |path, part| path.join(part))
     }
 
@@ -104,7 +104,7 @@ impl Layout {
     }
 
     /// The folder of a table, inside the output.
-    pub fn table(table: &str) -> String {
+    pub(crate) fn table(table: &str) -> String {
         match Table::named(table) {
             Some(_) => table.to_owned(),
             None => format!("{WORK}/{table}"),
@@ -112,7 +112,7 @@ impl Layout {
     }
 
     /// The manifest of a step, inside the output. `key` tells the steps of one run from those of others.
-    pub fn step(step: &str, key: &str) -> String {
+    pub(crate) fn step(step: &str, key: &str) -> String {
         format!("{WORK}/{step}.{key}.json")
     }
 
@@ -120,11 +120,11 @@ impl Layout {
     ///
     /// # Errors
     /// When store and path do not make a URL.
-    pub fn url(&self, inside: &str) -> Result<Url> {
+    pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
         // What a URL would read otherwise; the rest is encoded as it is parsed.
         let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
-            .map_err(|e| Error::bug(format!("{path} makes no URL")).because(e))
+            .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))
     }
 }

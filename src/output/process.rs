@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 /// A process of some machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
+pub(crate) struct Process {
     /// The machine's name, for messages alone.
     host: String,
     /// The process's number on that machine.
     pid: u32,
-    /// What tells the machine, since its start, and the process's namespace from others; none where the system does not
+    /// What tells the machine, since its start, and the process's namespace from others; `None` if the system does not
     /// say.
     place: Option<String>,
     /// When the process began, in the system's ticks since its start: numbers of processes are used again.
@@ -31,7 +31,7 @@ impl Process {
         Self { host: "unknown host".into(), pid: 0, place: None, began: None }
     }
 
-    /// Whether the process is still there; none where this process cannot know, as on another machine.
+    /// Whether the process is still there; `None` if this process cannot know, as on another machine.
     pub(super) fn is_alive(&self) -> Option<bool> {
         let began_then = self.began?;
         if place()? != *self.place.as_ref()? {
@@ -53,8 +53,8 @@ fn read(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// What tells this machine, since its start, from every other; none where the system does not say.
-pub fn boot() -> Option<String> {
+/// What tells this machine, since its start, from every other; `None` if the system does not say.
+pub(crate) fn boot() -> Option<String> {
     read("/proc/sys/kernel/random/boot_id")
 }
 

@@ -15,7 +15,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn exists(&self) -> Result<bool> {
+    pub(crate) async fn exists(&self) -> Result<bool> {
         let folders = Table::ALL.map(Table::name).into_iter().chain([WORK]);
         if let Some(root) = self.folder() {
             return Ok(folders.chain([MANIFEST]).any(|name| root.join(name).exists()));
@@ -28,20 +28,20 @@ impl Layout {
         Ok(self.manifest_bytes().await?.is_some())
     }
 
-    /// The bytes of `manifest.json`, and what the store calls this version of it; none where there is none.
+    /// The bytes of `manifest.json`, and what the store calls this version of it; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
+    pub(crate) async fn manifest_bytes(&self) -> Result<Option<(Bytes, UpdateVersion)>> {
         self.read_bytes(MANIFEST).await
     }
 
     /// Reads the manifest of a finished run, whose rows this program may or may not be able to read: see
-    /// [`Run::check_format`]. None where there is none.
+    /// [`Run::check_format`]. `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer, or it is no manifest, or that of a newer program.
-    pub async fn manifest(&self) -> Result<Option<Run>> {
+    pub(crate) async fn manifest(&self) -> Result<Option<Run>> {
         let manifest = self.read::<Run>(MANIFEST).await?;
         // What an older program wrote is known; what a newer one means by its names is not.
         if let Some(newer) = manifest.as_ref().filter(|run| run.format_version > u64::from(FORMAT_VERSION)) {
@@ -54,7 +54,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn steps(&self, key: &str) -> Result<Vec<String>> {
+    pub(crate) async fn steps(&self, key: &str) -> Result<Vec<String>> {
         let listed = self.store().list_with_delimiter(Some(&self.path(WORK))).await;
         let listed = listed.context(|| format!("cannot list {}/{WORK}", self.shown()))?;
         let ending = format!(".{key}.json");
@@ -69,7 +69,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn remove_step(&self, step: &str, key: &str, files: &[File]) -> Result<()> {
+    pub(crate) async fn remove_step(&self, step: &str, key: &str, files: &[File]) -> Result<()> {
         self.discard(&Self::step(step, key)).await?;
         self.remove(files.iter().map(|file| self.path(&file.path)).collect()).await
     }

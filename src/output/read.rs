@@ -28,7 +28,7 @@ use crate::udf::expr_fn::unsigned_bits;
 /// The rows of `files`, which have the columns of `schema`. Reads nothing yet.
 ///
 /// # Errors
-/// When there is no file, or a path makes no URL.
+/// When there is not a file, or a path makes no URL.
 pub fn frame(
     session: &SessionContext,
     layout: &Layout,
@@ -42,10 +42,10 @@ pub fn frame(
 /// The same as a table that SQL can be given.
 ///
 /// # Errors
-/// When there is no file, or a path makes no URL.
-pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ManifestTable> {
+/// When there is not a file, or a path makes no URL.
+pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ManifestTable> {
     if files.is_empty() {
-        return Err(Error::bug("a table without a file is to be read"));
+        return Err(Error::bug("a table without files cannot be read"));
     }
     let mut urls = Vec::with_capacity(files.len());
     for file in files {
@@ -63,7 +63,7 @@ pub fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<Ma
 ///
 /// # Errors
 /// When the frame lacks a column that it should have.
-pub fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
+pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     let contract = contract(table);
     let has_unsigned_bits = |name: &str| {
         contract.columns.iter().any(|column| column.name == name && column.kind.has_unsigned_bits())
@@ -86,7 +86,7 @@ pub fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
 /// A table that is read whole or not at all: a scan is planned only over every file that the manifest names, each with the
 /// size and the rows that it names. The engine's own table passes over files that are gone or empty.
 #[derive(Debug)]
-pub struct ManifestTable {
+pub(crate) struct ManifestTable {
     layout: Layout,
     files: Arc<[File]>,
     listing: ListingTable,
@@ -144,8 +144,8 @@ impl ManifestTable {
                 found.push(Damage { path: file.path.clone(), what });
             } else if let Some(rows) = there.rows.filter(|rows| *rows != file.rows) {
                 return Err(Error::input(format!(
-                    "{}/{} has {rows} rows, and {} by the manifest: bring the file back, or make the result again with `run \
-                     --overwrite`",
+                    "{}/{} has {rows} rows, but {} in the manifest: bring the file back, or make the result again with \
+                     `run --overwrite`",
                     self.layout.shown(),
                     file.path,
                     file.rows

@@ -12,7 +12,7 @@ use super::paths::{Layout, MANIFEST, WORK};
 use crate::error::{Context, Error, Result};
 
 impl Layout {
-    /// Reads a file of the output whole; none where there is none.
+    /// Reads a file of the output whole; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -31,11 +31,11 @@ impl Layout {
         }
     }
 
-    /// Reads a JSON file of the output; none where there is none.
+    /// Reads a JSON file of the output; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer or the file is not what it should be.
-    pub async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
+    pub(crate) async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
         let Some((bytes, _)) = self.read_bytes(inside).await? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|e| {
             Error::input(format!(
@@ -51,7 +51,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
+    pub(crate) async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
         let (path, json) = (self.path(inside), json(value)?);
         let written = match self.folder() {
             Some(folder) if inside == MANIFEST => local::create(folder, inside, &json).await,
@@ -70,12 +70,12 @@ impl Layout {
         Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == json)
     }
 
-    /// Writes a JSON file of the output at once in place of `found`: whether it is there as given. Readers see the one or
+    /// Writes a JSON file of the output at once, replacing `found`: whether it is there as given. Readers see the one or
     /// the other. Where the store can tell that it is no longer `found` that is there, it stays.
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn replace<T: Serialize>(
+    pub(crate) async fn replace<T: Serialize>(
         &self,
         inside: &str,
         value: &T,
@@ -114,7 +114,7 @@ impl Layout {
     ///
     /// # Errors
     /// When the store refuses.
-    pub async fn discard(&self, inside: &str) -> Result<()> {
+    pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
         self.remove(vec![self.path(inside)]).await
     }
 
@@ -126,7 +126,7 @@ impl Layout {
         Ok(listed)
     }
 
-    /// Removes objects. One that is gone already is no error.
+    /// Removes objects. One that is gone already is not an error.
     pub(super) async fn remove(&self, paths: Vec<Path>) -> Result<()> {
         let removed = self.store().delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
         let mut removed = std::pin::pin!(removed);

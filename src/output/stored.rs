@@ -26,7 +26,8 @@ impl Stored {
         let layout = Layout::open(session, url)?;
         let Some(manifest) = layout.manifest().await? else {
             return Err(Error::input(format!(
-                "{url} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job to its end"
+                "{url} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to its \
+                 end"
             )));
         };
         manifest.check_format(url)?;
@@ -38,12 +39,12 @@ impl Stored {
     }
 
     /// Where it is.
-    pub fn layout(&self) -> &Layout {
+    pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// What the run wrote of itself.
-    pub fn manifest(&self) -> &Run {
+    pub(crate) fn manifest(&self) -> &Run {
         &self.manifest
     }
 
@@ -60,7 +61,7 @@ impl Stored {
     ///
     /// # Errors
     /// As [`Self::job`].
-    pub fn origin(&self) -> Result<(Job, &str)> {
+    pub(crate) fn origin(&self) -> Result<(Job, &str)> {
         match &self.manifest.origin {
             Some(Origin { job, fingerprint }) => Ok((self.read_job(job)?, fingerprint)),
             None => Ok((self.job()?, &self.manifest.fingerprint)),
@@ -77,8 +78,10 @@ impl Stored {
             .because(e)
         })?;
         job.check().map_err(|e| {
-            Error::input("the job in the manifest breaks the rules for jobs, so somebody changed it: run the job again with --overwrite")
-                .because(e)
+            Error::input(
+                "the job in the manifest is not valid, so somebody changed it: run the job again with --overwrite",
+            )
+            .because(e)
         })?;
         Ok(job)
     }
@@ -87,7 +90,7 @@ impl Stored {
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where the manifest does not name it.
-    pub fn provider(&self, table: Table) -> Result<Option<ManifestTable>> {
+    pub(crate) fn provider(&self, table: Table) -> Result<Option<ManifestTable>> {
         let Some(written) = self.manifest.tables.get(table.name()) else {
             if table == Table::Dictionary {
                 return Ok(None);
@@ -103,7 +106,7 @@ impl Stored {
     ///
     /// # Errors
     /// When the output has no such table.
-    pub fn table(&self, session: &SessionContext, table: Table) -> Result<DataFrame> {
+    pub(crate) fn table(&self, session: &SessionContext, table: Table) -> Result<DataFrame> {
         let Some(provider) = self.provider(table)? else {
             return Err(Error::input(format!("{} holds no table {table}", self.layout.shown())));
         };

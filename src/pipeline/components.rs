@@ -58,7 +58,7 @@ struct Found {
     _memory: MemoryReservation,
 }
 
-/// The components by union-find; none where it would take more memory than it may.
+/// The components by union-find; `None` if it would take more memory than it may.
 async fn union_find(steps: &Steps<'_>) -> Result<Option<Found>> {
     let pool = &steps.session().runtime_env().memory_pool;
     let bound = match pool.memory_limit() {
@@ -81,7 +81,7 @@ async fn union_find(steps: &Steps<'_>) -> Result<Option<Found>> {
             tracing::info!(
                 nodes = components.len(),
                 megabytes = (components.bytes() as f64 / 1e6) as u64,
-                "connected components do not fit in memory, and are found in rounds"
+                "connected components do not fit in memory, so they are found in rounds"
             );
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Dense groups: rounds in which documents are compared with leaders in place of each other, each a step of its own. What the
+//! Dense groups: rounds in which documents are compared with leaders instead of each other, each a step of its own. What the
 //! rounds do, and what holds of their rows, is told in [`crate::stage::leaders`].
 
 use datafusion::prelude::{DataFrame, col};
@@ -86,7 +86,7 @@ pub(super) struct Summary {
     pub(super) left_out: pair_limit::Estimate,
 }
 
-/// What the rounds and the scores of a run tell of its dense groups; none where there are none.
+/// What the rounds and the scores of a run tell of its dense groups; `None` if there are none.
 pub(super) async fn summary(steps: &Steps<'_>) -> Result<Option<Summary>> {
     let Some((settled, documents)) = settled(steps).await?.filter(|&(_, count)| count > 0) else {
         return Ok(None);
@@ -110,7 +110,7 @@ fn states(steps: &Steps<'_>) -> Result<Option<DataFrame>> {
     stage::leaders::states(rounds.collect::<Result<_>>()?)
 }
 
-/// The documents that are settled, and how many they are; none where there was no round.
+/// The documents that are settled, and how many they are; `None` if there was no round.
 async fn settled(steps: &Steps<'_>) -> Result<Option<(DataFrame, u64)>> {
     let Some(states) = states(steps)? else { return Ok(None) };
     let settled = stage::leaders::settled(states)?;

@@ -83,14 +83,14 @@ pub async fn run(
                 };
                 let ended = run.watched(control, read).await;
                 if let Err(error) = claim.release().await {
-                    tracing::warn!("this run's claim on {} could not be taken back: {error}", output.shown());
+                    tracing::warn!("this run's claim on {} could not be removed: {error}", output.shown());
                 }
                 return ended;
             }
             claim::Asked::Held(holder) => holder,
         };
         if waited_for.as_ref() != Some(&holder) {
-            tracing::warn!("{holder} writes to {}: this run waits for its end", output.shown());
+            tracing::warn!("{holder} is writing to {}: this run waits until it has ended", output.shown());
             waited_for = Some(holder);
         }
         claim::wait(&output, &mut others, &control.stop).await?;
@@ -149,7 +149,7 @@ impl Run<'_> {
         record.put(output).await?;
         if !attempt::keeps_conditions(output, &record).await? {
             tracing::info!(
-                "the store of {} does not keep the condition If-None-Match; claims alone keep other runs away",
+                "the store of {} does not support the condition If-None-Match, so only claims keep other runs away",
                 output.shown()
             );
         }

@@ -25,7 +25,7 @@ pub enum OnExisting {
     Overwrite,
 }
 
-/// The result that an output holds already; none where it holds no finished one.
+/// The result that an output holds already; `None` if it holds no finished one.
 ///
 /// # Errors
 /// Where it is another job's or of another format, or is damaged.

@@ -141,17 +141,18 @@ fn too_many(job: &Job, pairs: &str) -> Error {
             "set shingle.min_words, so that short documents leave, which very many others hold".into()
         }
         (None, _) => {
-            "set output.max_expand to 1000 or so, which pairs each document of a large group with a leader only".into()
+            "set output.max_expand to about 1000, which pairs each document of a large group only with a leader".into()
         }
         (Some(_), Method::All) => {
-            "set candidates.method to \"lsh\" or \"prefix\", which pair each document of a large group with a leader only"
+            "set candidates.method to \"lsh\" or \"prefix\", which pair each document of a large group only with a \
+             leader"
                 .into()
         }
         (Some(limit), _) => format!("lower output.max_expand, which is {limit}"),
     };
     Error::engine(format!(
-        "this run would write {pairs} of {noun} {threshold} or more, and output.max_pairs allows {}: {first}, or raise \
-         score.threshold, or raise output.max_pairs if the pairs are wanted",
+        "this run would write {pairs} of {noun} {threshold} or more, but output.max_pairs allows {}: {first}, or \
+         raise score.threshold, or raise output.max_pairs if the pairs are wanted",
         output.max_pairs
     ))
 }

@@ -11,9 +11,9 @@ use crate::output::manifest::Run as Manifest;
 
 /// What was there.
 pub(super) struct PreviousResult {
-    /// The bytes and version of `manifest.json`; none where there was none.
+    /// The bytes and version of `manifest.json`; `None` if there was none.
     there: Option<(Bytes, UpdateVersion)>,
-    /// What they say; none where that cannot be read.
+    /// What they say; `None` if that cannot be read.
     manifest: Option<Manifest>,
 }
 
@@ -53,7 +53,7 @@ impl PreviousResult {
         }
     }
 
-    /// Puts `manifest` in place of what was there: whether it is there now. It is not where another process put one
+    /// Puts `manifest`, replacing what was there: whether it is there now. It is not where another process put one
     /// meanwhile.
     ///
     /// # Errors

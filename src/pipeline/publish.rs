@@ -68,7 +68,8 @@ pub(super) async fn publish(
     let mut warnings = Vec::new();
     if left_out > 0 {
         warnings.push(format!(
-            "large groups of identical documents are written as stars, which leaves {left_out} pairs out; output.expand and output.max_expand say from which size on"
+            "large groups of identical documents are written as stars, which leaves out {left_out} pairs; \
+             output.expand and output.max_expand set the size from which this is done"
         ));
     }
     if let Some(dense) = leader_rounds::summary(&steps).await? {
@@ -78,9 +79,9 @@ pub(super) async fn publish(
         if left_out > 0 {
             let about = if dense.left_out.exact { "" } else { "about " };
             warnings.push(format!(
-                "{documents} documents share one of their rarest shingles with more than {} others and are paired with leaders in \
-                 place of each other, which leaves {about}{left_out} pairs out; output.max_expand says from which number on, \
-                 and 0 asks for all pairs",
+                "{documents} documents share one of their rarest shingles with more than {} others and are paired with \
+                 leaders instead of each other, which leaves out {about}{left_out} pairs; output.max_expand sets this \
+                 number, and 0 asks for all pairs",
                 job.output.max_expand
             ));
         }
@@ -123,8 +124,8 @@ pub(super) async fn publish(
     if let Some(first) = damage.first() {
         let output = output.shown();
         return Err(Error::input(format!(
-            "what this run wrote to {output} was changed before it was published: {first}; run again, which does again what \
-             is damaged"
+            "what this run wrote to {output} was changed before it was published: {first}; run it again to repeat the \
+             damaged steps"
         )));
     }
     claim.verify().await?;
@@ -177,7 +178,8 @@ async fn tidy(output: &Layout, own: &Attempt) {
         Err(error) => {
             let output = output.shown();
             tracing::warn!(
-                "the result is complete, but leftovers could not be removed ({error}): `resemblance clean {output}` does"
+                "the result is complete, but leftovers could not be removed ({error}): run `resemblance clean \
+                 {output}`"
             );
         }
     }

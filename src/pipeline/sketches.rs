@@ -136,7 +136,7 @@ impl<'a> Sketches<'a> {
         stage::sketches::sketches(documents, self.job)
     }
 
-    /// The positions that `table` holds; none where a bit for each document is too much to hold, or to send.
+    /// The positions that `table` holds; `None` if a bit for each document is too much to hold, or to send.
     async fn selection(&self, table: WorkTable) -> Result<Option<Selection>> {
         let steps = self.steps;
         let most = match self.job.engine.cluster {
@@ -144,9 +144,7 @@ impl<'a> Sketches<'a> {
             None => steps.task_bytes() as u64 / SHARE_OF_SELECTION,
         };
         if (steps.rows(Table::Documents) + steps.rows(Table::Rejects)) / 8 > most {
-            tracing::info!(
-                "there are too many documents to name those whose texts are read again, so all texts are read"
-            );
+            tracing::info!("too many documents need their texts again, so all texts are read");
             return Ok(None);
         }
         Ok(Some(Selection::of_rows(steps.table(table)?).await?))

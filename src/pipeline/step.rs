@@ -69,7 +69,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// The steps of `job`, in their order. A run over hot buckets has those of [`Step::of_hot_buckets`] too, after the
+    /// The steps of `job`, in their order. A run over hot buckets has those of `Step::of_hot_buckets` too, after the
     /// candidates; one over dense buckets has rounds of [`Step::Leaders`] and [`Step::Followers`] between
     /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; and one that may write too many pairs has a [`Step::Sample`].
     pub fn of(job: &Job) -> Vec<Step> {
@@ -96,7 +96,7 @@ impl Step {
     }
 
     /// The steps that find the pairs of hot buckets.
-    pub fn of_hot_buckets(job: &Job) -> Vec<Step> {
+    pub(crate) fn of_hot_buckets(job: &Job) -> Vec<Step> {
         let mut steps = match sketch_table(job) {
             Some(_) => Vec::new(),
             None => vec![Step::HotPositions, Step::HotSketches],
@@ -148,10 +148,10 @@ impl Step {
     }
 
     /// What it does for `job`, in one line.
-    pub fn describe(self, job: &Job) -> String {
+    pub(crate) fn describe(self, job: &Job) -> String {
         let (noun, threshold) = (job.score.measure.noun(), job.score.threshold);
         match self {
-            Step::Duplicates => "find documents whose id an earlier one has".into(),
+            Step::Duplicates => "find documents that have the id of an earlier one".into(),
             Step::Cuts => {
                 format!("read {} from {} and cut the shingles", texts(job), job.source.urls.join(", "))
             }
@@ -160,7 +160,7 @@ impl Step {
                 format!("take the signatures of {output}, {} permutations", job.minhash.permutations)
             }
             Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
-            Step::Groups => "let one document stand for all with its shingle set".into(),
+            Step::Groups => "let one document stand for all that have the same shingle set".into(),
             Step::Candidates if job.score.measure == Measure::Containment => {
                 "pair documents of which one has one of the other's rarest shingles".into()
             }

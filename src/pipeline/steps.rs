@@ -145,7 +145,7 @@ impl<'a> Steps<'a> {
         Ok(self.find(step).await?.is_some())
     }
 
-    /// The step as an earlier attempt finished it; none where it has to be done, also since what it wrote is damaged.
+    /// The step as an earlier attempt finished it; `None` if it has to be done, also since what it wrote is damaged.
     async fn find(&self, step: Step) -> Result<Option<FinishedStep>> {
         let name = step.name();
         if let Some(finished) = self.earlier().get(name.as_ref()) {
@@ -156,7 +156,7 @@ impl<'a> Steps<'a> {
             Ok(None) => return Ok(None),
             // The names of step manifests hold half of the fingerprint: this is another run's.
             Ok(Some(finished)) if finished.fingerprint != self.fingerprint => {
-                "it is another run's".to_owned()
+                "it belongs to another run".to_owned()
             }
             Ok(Some(finished)) => {
                 let damage = check::bytes(self.output, &finished.files.iter().collect::<Vec<_>>()).await?;
@@ -298,7 +298,7 @@ impl<'a> Steps<'a> {
                 Some(more) => more,
                 None if held_sides => partitions,
                 None => {
-                    let said = || format!("{step} runs out of memory with {partitions} partitions too");
+                    let said = || format!("{step} runs out of memory even with {partitions} partitions");
                     return Err(error).context(said);
                 }
             };
@@ -321,7 +321,7 @@ impl<'a> Steps<'a> {
                 made = frames(more)?;
             }
             let why = error.one_line();
-            let message = "a task ran out of memory, and the step is planned anew";
+            let message = "a task ran out of memory, so the step is planned again";
             tracing::warn!(%step, before = partitions, partitions = more, why, "{message}");
             self.control.progress.recovering(&why);
             partitions = more;
@@ -367,7 +367,9 @@ impl<'a> Steps<'a> {
 
     fn removed(&self, step: Step) -> Error {
         let output = self.output.shown();
-        Error::input(format!("another run removed {step} from {output}: let one run at a time write there"))
+        Error::input(format!(
+            "another run removed {step} from {output}: let only one run at a time write there"
+        ))
     }
 
     /// The files of a table that a step wrote.

@@ -221,7 +221,7 @@ impl fmt::Display for AnyTable {
     }
 }
 
-/// The table in which the steps of `job` find the sketches of all documents; none where texts are read again.
+/// The table in which the steps of `job` find the sketches of all documents; `None` if texts are read again.
 pub(super) fn sketch_table(job: &Job) -> Option<AnyTable> {
     let all_are_needed = job.candidates.method != Method::Lsh || job.shingle.hash == ShingleHash::Dictionary;
     match (job.output.keep.shingles(), all_are_needed) {

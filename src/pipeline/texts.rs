@@ -100,6 +100,6 @@ async fn refuse_duplicates(steps: &Steps<'_>, repeated: &[u64]) -> Result<()> {
         "ids must be unique, but {}{}: name a column of unique ids as source.id (or row_number), or set \
          source.duplicate_ids = \"reject\"",
         messages.join("; "),
-        if messages.len() == NAMED_DUPLICATES { "; and perhaps more" } else { "" },
+        if messages.len() == NAMED_DUPLICATES { " (perhaps not the only ones)" } else { "" },
     )))
 }

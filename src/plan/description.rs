@@ -17,7 +17,7 @@ use datafusion::physical_plan::{
 use futures::stream::BoxStream;
 
 /// The batches of one partition.
-pub type Batches = BoxStream<'static, Result<RecordBatch>>;
+pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
 /// What an operator does: rows of its inputs -> rows. Its text says how, in plans; an empty text leaves the name alone.
 pub trait Description: fmt::Debug + fmt::Display + Clone + Send + Sync + 'static {
@@ -66,7 +66,7 @@ impl<S> Task<'_, S> {
     ///
     /// # Errors
     /// When there is no such input, or it cannot start.
-    pub fn rows_of(&self, nth: usize) -> Result<SendableRecordBatchStream> {
+    pub(crate) fn rows_of(&self, nth: usize) -> Result<SendableRecordBatchStream> {
         match self.inputs.get(nth) {
             Some(input) => input.execute(self.partition, Arc::clone(&self.context)),
             None => internal_err!("an operator has no input {nth}"),
@@ -78,7 +78,7 @@ impl<S> Task<'_, S> {
 ///
 /// # Errors
 /// When there are more, or none.
-pub fn only_input<'a>(
+pub(crate) fn only_input<'a>(
     name: &str,
     inputs: &'a [Arc<dyn ExecutionPlan>],
 ) -> Result<&'a Arc<dyn ExecutionPlan>> {
@@ -90,7 +90,7 @@ pub fn only_input<'a>(
 
 /// What an input must be.
 #[derive(Debug, Clone)]
-pub struct Requirement {
+pub(crate) struct Requirement {
     /// How its rows are spread over partitions.
     pub distribution: Distribution,
     /// How they are sorted there.
@@ -99,22 +99,22 @@ pub struct Requirement {
 
 impl Requirement {
     /// Any partitions, in any order.
-    pub fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self { distribution: Distribution::UnspecifiedDistribution, ordering: None }
     }
 
     /// All rows in one partition, in any order.
-    pub fn single_partition() -> Self {
+    pub(crate) fn single_partition() -> Self {
         Self { distribution: Distribution::SinglePartition, ordering: None }
     }
 
     /// Rows of the same `key` in the same partition, in any order.
-    pub fn keyed(key: Arc<dyn PhysicalExpr>) -> Self {
+    pub(crate) fn keyed(key: Arc<dyn PhysicalExpr>) -> Self {
         Self { distribution: Distribution::KeyPartitioned(vec![key]), ordering: None }
     }
 
     /// Rows of the same `key` in the same partition, sorted by it.
-    pub fn sorted_by(key: Arc<dyn PhysicalExpr>) -> Self {
+    pub(crate) fn sorted_by(key: Arc<dyn PhysicalExpr>) -> Self {
         let sorted = PhysicalSortRequirement::new(Arc::clone(&key), None);
         let ordering = LexRequirement::new([sorted]).map(OrderingRequirements::new);
         Self { ordering, ..Self::keyed(key) }
@@ -133,13 +133,13 @@ pub struct Shape {
 
 impl Shape {
     /// What `properties` say, out of inputs that fulfil `requirements`.
-    pub fn new(properties: Arc<PlanProperties>, requirements: Vec<Requirement>) -> Self {
+    pub(crate) fn new(properties: Arc<PlanProperties>, requirements: Vec<Requirement>) -> Self {
         let (co_partitioned, partitions_matter, row_by_row) = (false, false, false);
         Self { properties, requirements, co_partitioned, partitions_matter, row_by_row }
     }
 
     /// The columns of `schema` in `count` partitions, which come as the rows of `input` do.
-    pub fn of_partitions(
+    pub(crate) fn of_partitions(
         count: usize,
         schema: SchemaRef,
         input: &Arc<dyn ExecutionPlan>,
@@ -152,7 +152,7 @@ impl Shape {
     ///
     /// # Errors
     /// When there are no inputs.
-    pub fn over(
+    pub(crate) fn over(
         inputs: &[Arc<dyn ExecutionPlan>],
         schema: SchemaRef,
         requirements: Vec<Requirement>,
@@ -164,19 +164,19 @@ impl Shape {
 
     /// The columns of `schema` in the partitions of `input`. These were made for the operator: spread over more of them,
     /// the rows would be of no use to it.
-    pub fn in_partitions_of(input: &Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
+    pub(crate) fn in_partitions_of(input: &Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
         let properties = properties(schema, input.output_partitioning().clone(), input)
             .with_scheduling_type(input.properties().scheduling_type);
         Self { partitions_matter: true, ..Self::new(Arc::new(properties), vec![Requirement::none()]) }
     }
 
     /// The same, where partitions of the inputs that have the same number belong together.
-    pub fn co_partitioned(self, co_partitioned: bool) -> Self {
+    pub(crate) fn co_partitioned(self, co_partitioned: bool) -> Self {
         Self { co_partitioned, ..self }
     }
 
     /// The same, where each row that comes in comes out as one row, in the same order.
-    pub fn row_by_row(self) -> Self {
+    pub(crate) fn row_by_row(self) -> Self {
         Self { row_by_row: true, ..self }
     }
 }

@@ -32,7 +32,7 @@ impl<D: Description> OperatorExec<D> {
     ///
     /// # Errors
     /// When they are not what the operator takes.
-    pub fn try_new(description: D, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Self> {
+    pub(crate) fn try_new(description: D, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Self> {
         Self::over(Arc::new(description), inputs)
     }
 
@@ -55,12 +55,12 @@ impl<D: Description> OperatorExec<D> {
     }
 
     /// What the operator does.
-    pub fn description(&self) -> &D {
+    pub(crate) fn description(&self) -> &D {
         &self.description
     }
 
     /// What the operator does, where `plan` is a node of this one.
-    pub fn described(plan: &dyn ExecutionPlan) -> Option<&D> {
+    pub(crate) fn described(plan: &dyn ExecutionPlan) -> Option<&D> {
         plan.downcast_ref::<Self>().map(Self::description)
     }
 }

@@ -21,7 +21,7 @@ struct Row {
 ///
 /// # Errors
 /// When the file cannot be read, or a row has no name, or no two numbers over 0: the message names the file and the line.
-pub fn added(path: &Path) -> Result<Vec<Series>> {
+pub(crate) fn added(path: &Path) -> Result<Vec<Series>> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).context(|| format!("cannot read {shown}"))?;
     let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(text.as_bytes());

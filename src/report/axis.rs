@@ -4,7 +4,7 @@ use super::text::decimal;
 
 /// How values are laid along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub(crate) enum Scale {
     /// Evenly, from the least value to the greatest.
     Linear,
     /// Evenly, from 0, so that lengths can be compared.
@@ -15,7 +15,7 @@ pub enum Scale {
 
 /// One of the two axes of a chart.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Axis {
+pub(crate) struct Axis {
     /// What the axis counts, with its unit.
     pub label: String,
     /// How values are laid along it.
@@ -24,7 +24,7 @@ pub struct Axis {
 
 impl Axis {
     /// An axis called `label`.
-    pub fn new(label: impl Into<String>, scale: Scale) -> Self {
+    pub(crate) fn new(label: impl Into<String>, scale: Scale) -> Self {
         Self { label: label.into(), scale }
     }
 }
@@ -33,9 +33,9 @@ impl Axis {
 const MAX_TICKS: usize = 9;
 
 impl Scale {
-    /// Where `value` is along the axis, before it is stretched to the drawing; none where it has no place there.
+    /// Where `value` is along the axis, before it is stretched to the drawing; `None` if it has no place there.
     pub(super) fn place(self, value: f64) -> Option<f64> {
-        // What is larger cannot be told apart on a drawing, and its differences are no numbers.
+        // What is larger cannot be told apart on a drawing, and its differences are not numbers.
         let drawable = value.is_finite() && value.abs() < 1e100;
         match self {
             Scale::Linear | Scale::FromZero => drawable.then_some(value),

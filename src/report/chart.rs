@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 
 /// A chart of lines through points.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Chart {
+pub(crate) struct Chart {
     /// What it is about, in a few words.
     pub title: String,
     /// A sentence that says what it shows.
@@ -32,7 +32,7 @@ pub struct Chart {
 
 /// A line of a chart.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Series {
+pub(crate) struct Series {
     /// What stands at its end.
     pub name: String,
     /// (x, y), in the order in which the line goes through them.
@@ -41,7 +41,7 @@ pub struct Series {
 
 impl Series {
     /// The line called `name` through `points`.
-    pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+    pub(crate) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points }
     }
 }
@@ -62,11 +62,11 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// `chart` as an SVG file. Legible in light and in dark, by the reader's setting; refers to nothing outside.
 ///
-/// A point that is no number, or not over 0 on a logarithmic axis, is left out, and the caption says how many were.
+/// A point that is not a number, or not over 0 on a logarithmic axis, is left out, and the caption says how many were.
 ///
 /// # Errors
 /// Never by what is in `chart`; the error is a bug.
-pub fn svg(chart: &Chart) -> Result<String> {
+pub(crate) fn svg(chart: &Chart) -> Result<String> {
     // Charts on a page share its style sheet; a file brings its own.
     element(chart, &format!("<style>\n{}</style>\n", palette::style()))
 }
@@ -92,12 +92,10 @@ pub(super) fn caption(chart: &Chart) -> String {
     let out = points().count() - points().filter(|point| place(chart, **point).is_some()).count();
     match out {
         0 => chart.caption.clone(),
-        1 => format!("{} One point has no place on these axes and is left out.", chart.caption),
-        n => format!(
-            "{} {} points have no place on these axes and are left out.",
-            chart.caption,
-            count(n as u64)
-        ),
+        1 => format!("{} One point does not fit on these axes and is left out.", chart.caption),
+        n => {
+            format!("{} {} points do not fit on these axes and are left out.", chart.caption, count(n as u64))
+        }
     }
 }
 
@@ -167,7 +165,7 @@ fn draw(chart: &Chart, drawing: &mut String) -> Result<(), DrawingAreaErrorKind<
     root.present()
 }
 
-/// The places along an axis, with our ticks in place of the library's.
+/// The places along an axis, with our ticks instead of the library's.
 struct Places {
     range: (f64, f64),
     ticks: Vec<f64>,

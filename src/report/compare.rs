@@ -7,15 +7,15 @@ use crate::experiment::compare::{Comparison, Measured, Measurement, Method, Verd
 
 /// The charts, each with the name of its file: the whole way from texts to pairs, and the search alone. The `added` lines
 /// are shown beside those of the whole way.
-pub fn charts(comparison: &Comparison, added: &[Series]) -> [(&'static str, Chart); 2] {
+pub(crate) fn charts(comparison: &Comparison, added: &[Series]) -> [(&'static str, Chart); 2] {
     let beside = match added.is_empty() {
         true => "",
-        false => " What other programs took was given, not measured here.",
+        false => " The times of other programs were given, not measured here.",
     };
     let mut whole = chart(
         comparison,
         "Seconds from texts to pairs, by number of documents",
-        &format!("with the building of what it needs.{beside}"),
+        &format!("including the time to build what it needs.{beside}"),
         &comparison.whole,
         |one| one.total_seconds,
     );
@@ -23,7 +23,7 @@ pub fn charts(comparison: &Comparison, added: &[Series]) -> [(&'static str, Char
     let search = chart(
         comparison,
         "Seconds of the search alone, by number of documents",
-        "once the shingles, and the signatures that it needs, are there.",
+        "after the shingles, and the signatures if it needs them, were built.",
         &comparison.search,
         |one| one.seconds,
     );
@@ -61,7 +61,7 @@ fn chart(
 
 /// What is said of the whole way and of the search alone: which method is the fastest from where on, and where else one
 /// overtakes another.
-pub fn verdicts(comparison: &Comparison) -> [(&'static str, Vec<String>); 2] {
+pub(crate) fn verdicts(comparison: &Comparison) -> [(&'static str, Vec<String>); 2] {
     [
         ("From texts to pairs", crossings(comparison, &comparison.whole)),
         ("The search alone", crossings(comparison, &comparison.search)),
@@ -87,7 +87,9 @@ fn fastest(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
         return vec![match from == to {
             true => format!("At {to} documents the fastest is {method} ({} s).", seconds(one.seconds)),
             false => {
-                format!("From {from} to {to} documents the fastest is {method}: no other takes its place.")
+                format!(
+                    "From {from} to {to} documents the fastest is {method}: no other method overtakes it."
+                )
             }
         }];
     }
@@ -102,7 +104,7 @@ fn fastest(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
 }
 
 /// The names of the columns of [`rows`].
-pub const COLUMNS: [&str; 9] = [
+pub(crate) const COLUMNS: [&str; 9] = [
     "documents",
     "method",
     "shingles s",
@@ -115,7 +117,7 @@ pub const COLUMNS: [&str; 9] = [
 ];
 
 /// Every measurement, a row for each sample and method.
-pub fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
+pub(crate) fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
     let share = |share: Option<f64>| share.map_or("-".into(), |share| decimal(share, 4));
     let row = |sample: &Measured, one: &Measurement| {
         let signatures = match one.method {
@@ -142,17 +144,17 @@ pub fn rows(comparison: &Comparison) -> Vec<Vec<String>> {
 }
 
 /// What the columns mean.
-pub const LEGEND: &str = "Shingles: texts to shingle sets, which every method needs. Signatures: shingle sets to \
-    signatures, which exact Jaccard does without. Search: what the method itself does; for LSH buckets, candidates and their \
-    scores. Recall and precision: against the exact pairs.";
+pub(crate) const LEGEND: &str = "Shingles: texts to shingle sets, which every method needs. Signatures: shingle sets \
+    to signatures, which exact Jaccard does not need. Search: what the method itself does; for LSH, these are buckets, \
+    candidates and their scores. Recall and precision are relative to the exact pairs.";
 
 /// The whole page; the `added` lines as in [`charts`].
-pub fn page(comparison: &Comparison, added: &[Series]) -> Page {
+pub(crate) fn page(comparison: &Comparison, added: &[Series]) -> Page {
     let mut intro = vec![
         format!(
-            "The same pairs by three methods, on growing samples: the first documents of the source, in order of file and \
-             position, that can be compared. Each time is the least of {}, planning included, with samples and \
-             sketches in memory.",
+            "Three methods find the same pairs in growing samples: the first documents of the source that can be \
+             compared, in order of file and position. Each time is the shortest of {}. It includes planning, and \
+             samples and sketches are in memory.",
             comparison.repeat
         ),
         LEGEND.to_owned(),

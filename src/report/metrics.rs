@@ -10,7 +10,7 @@ use crate::pipeline::Outcome;
 
 /// A run that ended, well or not.
 #[derive(Debug, Clone)]
-pub struct Measured<'a> {
+pub(crate) struct Measured<'a> {
     /// The job's name: the label `name` of every metric.
     pub name: &'a str,
     /// The run's own id, which only `resemblance_run_info` bears: each of its values is a series of its own.
@@ -25,7 +25,7 @@ pub struct Measured<'a> {
     pub outcome: Option<&'a Outcome>,
     /// The steps that it finished, which say how far a failed run came.
     pub steps: &'a [StepTime],
-    /// Times that a cluster lost finished work of a step, or that a step was submitted anew.
+    /// Times that a cluster lost finished work of a step, or that a step was submitted again.
     pub recoveries: u64,
 }
 
@@ -34,7 +34,7 @@ const COUNTS: [(&str, &str); 11] = [
     ("documents", "Documents that were compared."),
     ("shingle_sets", "Different shingle sets among the compared documents."),
     ("hot_documents", "Documents in buckets larger than lsh.hot_bucket."),
-    ("dense_documents", "Documents of dense groups, which are paired with leaders in place of each other."),
+    ("dense_documents", "Documents of dense groups, which are paired with leaders instead of each other."),
     ("candidates", "Pairs of shingle sets that were candidates."),
     ("scores", "Candidates whose similarity reached the threshold."),
     ("pairs", "Pairs of similar documents."),
@@ -49,20 +49,20 @@ const COUNTS: [(&str, &str); 11] = [
 
 /// The metrics of `run` as a text that node_exporter's textfile collector and the Pushgateway take.
 ///
-/// A failed run has no counts, and its exit code in place of them.
+/// A failed run has no counts, and its exit code instead of them.
 ///
 /// # Errors
 /// None that a run can cause.
-pub fn metrics(run: &Measured<'_>) -> Result<String> {
+pub(crate) fn metrics(run: &Measured<'_>) -> Result<String> {
     let page = Page { registry: Registry::new(), name: run.name };
     let info = [("run_id", run.run_id), ("version", env!("CARGO_PKG_VERSION"))];
     page.one("run_info", "The last run of the job; always 1.", &info, 1.0)?;
     let success = f64::from(u8::from(run.exit_code == 0));
-    page.one("run_success", "Whether the run ended well (1) or not (0).", &[], success)?;
+    page.one("run_success", "Whether the run succeeded (1) or not (0).", &[], success)?;
     page.one("run_exit_code", "The exit code of the run's process.", &[], f64::from(run.exit_code))?;
     page.one("run_seconds", "Wall-clock seconds that the run took.", &[], run.seconds)?;
     page.one("run_timestamp_seconds", "When the run ended, in seconds since 1970.", &[], run.ended)?;
-    let help = "Times that finished work was lost with an executor, or a step was submitted anew.";
+    let help = "How often finished work was lost with an executor, or a step was submitted again.";
     page.one("run_recoveries", help, &[], run.recoveries as f64)?;
     match run.outcome {
         Some(outcome) => page.outcome(outcome)?,

@@ -7,16 +7,16 @@
 mod added;
 mod axis;
 mod chart;
-pub mod compare;
-pub mod metrics;
+pub(crate) mod compare;
+pub(crate) mod metrics;
 mod page;
 mod palette;
 mod settings;
-pub mod sweep;
+pub(crate) mod sweep;
 mod text;
 
-pub use added::added;
-pub use axis::{Axis, Scale};
-pub use chart::{Chart, Series, svg};
-pub use page::{Page, Section, Table, html};
-pub use text::{count, decimal};
+pub(crate) use added::added;
+pub(crate) use axis::{Axis, Scale};
+pub(crate) use chart::{Chart, Series, svg};
+pub(crate) use page::{Page, Section, Table, html};
+pub(crate) use text::count;

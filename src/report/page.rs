@@ -9,7 +9,7 @@ use crate::error::Result;
 
 /// A page.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page {
+pub(crate) struct Page {
     /// Its name.
     pub title: String,
     /// Paragraphs under the title.
@@ -20,7 +20,7 @@ pub struct Page {
 
 /// A part of a page.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Section {
+pub(crate) struct Section {
     /// Its name.
     pub heading: String,
     /// Paragraphs under the heading.
@@ -33,7 +33,7 @@ pub struct Section {
 
 /// A table. Columns of numbers stand to the right.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub(crate) struct Table {
     /// What a row is.
     pub caption: String,
     /// Names of the columns.
@@ -65,7 +65,7 @@ th{font-weight:600}
 ///
 /// # Errors
 /// As [`svg`](super::svg).
-pub fn html(page: &Page) -> Result<String> {
+pub(crate) fn html(page: &Page) -> Result<String> {
     let title = escape(&page.title);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

@@ -7,33 +7,33 @@ use crate::experiment::sweep::{Found, Run, Sweep};
 use crate::job::{Method, Unit};
 
 /// What a time covers.
-pub fn coverage(sweep: &Sweep) -> String {
+pub(crate) fn coverage(sweep: &Sweep) -> String {
     let (search, served) = match sweep.job.candidates.method {
         Method::Lsh => (
-            "over buckets and candidates to scores",
-            "Thresholds with the same bands and rows are served by one search, at the lowest of them, and have its time.",
+            "from there through buckets and candidates to scores",
+            "Thresholds with the same bands and rows share one search, at the lowest of them, and its time.",
         ),
         Method::All => (
-            "to the scores of every two documents",
-            "One search, at the lowest threshold, serves all, and they have its time.",
+            "from there to the scores of every two documents",
+            "All thresholds share one search, at the lowest of them, and its time.",
         ),
         Method::Prefix => (
-            "over the rarest shingles and candidates to scores",
-            "One search, at the lowest threshold, serves all, and they have its time.",
+            "from there through the rarest shingles and candidates to scores",
+            "All thresholds share one search, at the lowest of them, and its time.",
         ),
     };
     format!(
-        "Each time is that of one run from texts in memory over shingles and signatures (sketches), and {search} (search). \
-         {served} Reading the source is not counted. {}",
+        "Each time is that of one run from texts in memory through shingles to signatures (sketches), and {search} \
+         (search). {served} Reading the source is not counted. {}",
         match sweep.repeat {
             1 => "Each was run once.".to_owned(),
-            n => format!("Times are means of {n} runs; the least is beside them."),
+            n => format!("Times are means of {n} runs, with the shortest beside them."),
         }
     )
 }
 
 /// The charts, each with the name of its file. The `added` lines are shown beside those of the seconds.
-pub fn charts(sweep: &Sweep, added: &[Series]) -> [(&'static str, Chart); 3] {
+pub(crate) fn charts(sweep: &Sweep, added: &[Series]) -> [(&'static str, Chart); 3] {
     [
         ("sweep-seconds", seconds_chart(sweep, added)),
         (
@@ -69,7 +69,7 @@ fn seconds_chart(sweep: &Sweep, added: &[Series]) -> Chart {
     };
     let beside = match added.is_empty() {
         true => "",
-        false => " What other programs took was given, not measured here.",
+        false => " The times of other programs were given, not measured here.",
     };
     Chart {
         title: "Seconds by number of documents".into(),
@@ -115,7 +115,7 @@ fn found_chart(sweep: &Sweep, what: &str, label: &str, number: impl Fn(&Found) -
 }
 
 /// The names of the columns of [`rows`].
-pub const COLUMNS: [&str; 11] = [
+pub(crate) const COLUMNS: [&str; 11] = [
     "size",
     "documents",
     "threshold",
@@ -130,7 +130,7 @@ pub const COLUMNS: [&str; 11] = [
 ];
 
 /// Every setting, a row each.
-pub fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
+pub(crate) fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
     let row = |run: &Run, found: &Found| {
         vec![
             run.size.to_string(),
@@ -150,16 +150,16 @@ pub fn rows(sweep: &Sweep) -> Vec<Vec<String>> {
 }
 
 /// The whole page; the `added` lines as in [`charts`].
-pub fn page(sweep: &Sweep, added: &[Series]) -> Page {
+pub(crate) fn page(sweep: &Sweep, added: &[Series]) -> Page {
     let unit = match sweep.job.shingle.unit {
         Unit::Word => "words",
         Unit::Char => "characters",
     };
     let mut intro = vec![
         format!(
-            "The same corpus under shingles of several sizes (in {unit}), at several thresholds, and in samples of several \
-             sizes: the first documents of the source, in order of file and position, that can be compared at the \
-             largest shingle size."
+            "The same corpus with several shingle sizes (in {unit}), thresholds and sample sizes. A sample has the \
+             first documents of the source that can be compared at the largest shingle size, in order of file and \
+             position."
         ),
         coverage(sweep),
     ];

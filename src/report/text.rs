@@ -28,12 +28,12 @@ pub(super) fn is_forbidden(c: char) -> bool {
 }
 
 /// A count with a comma between thousands.
-pub fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
 /// A number with `places` after the point and a comma between thousands; powers of ten where it is very large.
-pub fn decimal(value: f64, places: usize) -> String {
+pub(crate) fn decimal(value: f64, places: usize) -> String {
     if !value.is_finite() || value.abs() >= 1e15 {
         return format!("{value:e}");
     }

@@ -32,7 +32,7 @@ impl Table {
         [Table::Pairs, Table::Clusters, Table::Documents, Table::Rejects, Table::Dictionary];
 
     /// Those that `job` writes.
-    pub fn of(job: &Job) -> &'static [Table] {
+    pub(crate) fn of(job: &Job) -> &'static [Table] {
         match job.shingle.hash {
             ShingleHash::Dictionary => &Table::ALL,
             _ => &Table::ALL[..4],
@@ -40,7 +40,7 @@ impl Table {
     }
 
     /// The table of this name.
-    pub fn named(name: &str) -> Option<Table> {
+    pub(crate) fn named(name: &str) -> Option<Table> {
         Table::ALL.into_iter().find(|table| table.name() == name)
     }
 
@@ -155,7 +155,7 @@ impl Type {
     }
 
     /// Whether steps and queries compute on the unsigned numbers of these bits. What the source brought stays as it is.
-    pub fn has_unsigned_bits(&self) -> bool {
+    pub(crate) fn has_unsigned_bits(&self) -> bool {
         matches!(self, Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64)
     }
 
@@ -218,7 +218,7 @@ impl Contract {
 
     /// The contract of the same table over a source of these types, where the job keeps so much: every id has its type, and
     /// `documents` has the sketches that are kept and the columns that it carries.
-    pub fn over(&self, source: &SourceTypes, keep: Keep) -> Contract {
+    pub(crate) fn over(&self, source: &SourceTypes, keep: Keep) -> Contract {
         let mut contract = self.clone();
         if source.id == IdType::Int64 {
             for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
@@ -281,7 +281,7 @@ impl Contract {
             };
             if !column.kind.accepts(field.data_type()) {
                 return Err(self.broken(&format!(
-                    "has the column `{}` as {}, the contract as {}",
+                    "has the column `{}` as {}, but the contract as {}",
                     column.name,
                     field.data_type(),
                     column.kind.arrow()

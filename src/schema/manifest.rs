@@ -46,7 +46,7 @@ impl Kind {
 ///
 /// # Errors
 /// [`Kind::Bug`](crate::error::Kind::Bug) with the key and what it should be.
-pub fn check_manifest(manifest: &Value) -> Result<()> {
+pub(crate) fn check_manifest(manifest: &Value) -> Result<()> {
     let contract: Manifest = toml::from_str(TEXT)
         .map_err(|e| Error::bug("schemas/manifest.toml cannot be read").because(e.to_string()))?;
     for Field { name, kind } in contract.fields {

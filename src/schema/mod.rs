@@ -9,6 +9,6 @@ mod manifest;
 mod source_types;
 
 pub use self::audit::Depth;
-pub use self::contract::{Column, Contract, Reason, Table, Type, contract};
-pub use self::manifest::check_manifest;
+pub use self::contract::{Column, Contract, Table, Type, contract};
+pub(crate) use self::manifest::check_manifest;
 pub use self::source_types::{IdType, SourceColumn, SourceTypes, carried};

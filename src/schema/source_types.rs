@@ -39,7 +39,7 @@ fn to_text<S: Serializer>(data_type: &DataType, serializer: S) -> Result<S::Ok, 
 
 fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DataType, D::Error> {
     let text = String::deserialize(deserializer)?;
-    text.parse().map_err(|e| D::Error::custom(format!("{text:?} is no type of a column: {e}")))
+    text.parse().map_err(|e| D::Error::custom(format!("{text:?} is not a type of a column: {e}")))
 }
 
 /// The name by which a column of the source travels until it is written: its own could be one of ours.

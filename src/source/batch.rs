@@ -37,7 +37,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// An empty batch of rows with `values` values.
-    pub fn new(schema: SchemaRef, values: usize) -> Self {
+    pub(crate) fn new(schema: SchemaRef, values: usize) -> Self {
         // A batch has few files and many rows: each path is held once.
         let paths = || StringViewBuilder::new().with_deduplicate_strings();
         Self {
@@ -54,12 +54,12 @@ impl Batch {
     }
 
     /// Whether it should be given away before another row comes.
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES
     }
 
     /// The story at `position` of its file.
-    pub fn push_story(&mut self, file: &FileToParse, position: u64, story: &Story) -> Result<()> {
+    pub(crate) fn push_story(&mut self, file: &FileToParse, position: u64, story: &Story) -> Result<()> {
         let defect = match story.truncated {
             true => Some("truncated"),
             false => story.defect,
@@ -68,7 +68,7 @@ impl Batch {
     }
 
     /// The row at `position` of its file.
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         file: &FileToParse,
         position: u64,
@@ -91,7 +91,7 @@ impl Batch {
     }
 
     /// The document that is the whole file.
-    pub fn push_text(&mut self, file: &FileToParse, text: Bytes) -> Result<()> {
+    pub(crate) fn push_text(&mut self, file: &FileToParse, text: Bytes) -> Result<()> {
         let Ok(length) = u32::try_from(text.len()) else {
             return Err(too_long(file, text.len()));
         };
@@ -111,7 +111,7 @@ impl Batch {
     }
 
     /// The document that is the whole file, which was cut while it was read.
-    pub fn push_cut(&mut self, file: &FileToParse, text: CutText) -> Result<()> {
+    pub(crate) fn push_cut(&mut self, file: &FileToParse, text: CutText) -> Result<()> {
         let (Some(cuts), [builder]) = (&mut self.cuts, self.values.as_mut_slice()) else {
             return Err(Error::bug("a text was cut that is wanted whole"));
         };
@@ -132,7 +132,7 @@ impl Batch {
     }
 
     /// The batch, and an empty one in its place.
-    pub fn finish(&mut self) -> Result<RecordBatch> {
+    pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> =
             self.values.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef).collect();
         columns.push(Arc::new(self.sources.finish()));
@@ -162,5 +162,8 @@ fn lists(mut rows: Vec<Option<Vec<u64>>>) -> Result<ListArray> {
 
 fn too_long(file: &FileToParse, bytes: usize) -> Error {
     let source = &file.source;
-    Error::input(format!("{source} has a text of {bytes} bytes, and a text may have {}: split it", u32::MAX))
+    Error::input(format!(
+        "{source} has a text of {bytes} bytes, but a text may have at most {}: split it",
+        u32::MAX
+    ))
 }

@@ -73,7 +73,7 @@ pub(super) async fn stored(store: &dyn ObjectStore, file: &FileToParse) -> Resul
 async fn local(file: &FileToParse) -> Result<Chunks> {
     let failed = || format!("reading {} failed", file.source);
     let Some(path) = local_path(&file.pin.location) else {
-        return Err(Error::bug(format!("{} is no path of this machine", file.source)));
+        return Err(Error::bug(format!("{} is not a path on this machine", file.source)));
     };
     let as_listed = file.clone();
     let (opened, as_listed) = blocking(move || {
@@ -139,7 +139,7 @@ pub(super) fn local_path(location: &str) -> Option<PathBuf> {
     url.to_file_path().ok()
 }
 
-/// The first bytes of a text, without a byte order mark, which may come in pieces; empty where there are none.
+/// The first bytes of a text, without a byte order mark, which may come in pieces; empty if there are none.
 pub(super) async fn start(chunks: &mut Chunks) -> Result<Bytes, DataFusionError> {
     let Some(mut first) = chunks.try_next().await? else { return Ok(Bytes::new()) };
     while first.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(&first) {

@@ -15,9 +15,9 @@ pub(super) struct Piece {
     pub range: Option<FileRange>,
     /// The number of the first row in its file, from 0.
     pub first_row: u64,
-    /// How many rows there are; none where nothing but reading tells.
+    /// How many rows there are; `None` if nothing but reading tells.
     pub rows: Option<u64>,
-    /// Rows of the whole file; none where nothing but reading tells.
+    /// Rows of the whole file; `None` if nothing but reading tells.
     pub file_rows: Option<u64>,
     /// What reading it costs, in bytes.
     pub weight: u64,
@@ -25,13 +25,13 @@ pub(super) struct Piece {
 
 impl Piece {
     /// All of a file whose rows nobody has counted.
-    pub fn whole(file: &Arc<File>) -> Self {
+    pub(crate) fn whole(file: &Arc<File>) -> Self {
         let weight = file.meta.size;
         Self { file: Arc::clone(file), range: None, first_row: 0, rows: None, file_rows: None, weight }
     }
 
-    /// The wanted rows of the piece, and what it costs to read them alone; none where no row is wanted.
-    pub fn only(&self, selection: &Selection) -> Option<(RowSet, Piece)> {
+    /// The wanted rows of the piece, and what it costs to read them alone; `None` if no row is wanted.
+    pub(crate) fn only(&self, selection: &Selection) -> Option<(RowSet, Piece)> {
         let of_file = selection.of(&self.file.path)?;
         let Some(rows) = self.rows else { return Some((of_file.clone(), self.clone())) };
         let wanted = of_file.within(self.first_row..self.first_row + rows);

@@ -61,7 +61,7 @@ pub(super) fn id(source: &Source, values: &Values, several: bool, kind: IdType) 
     let id = match &source.id {
         Id::Columns(names) if kind == IdType::Int64 => {
             let [name] = names.as_slice() else {
-                return Err(Error::bug("an id of several columns is no number"));
+                return Err(Error::bug("an id of several columns is not a number"));
             };
             return Ok(cast(value(values, name)?, DataType::Int64));
         }
@@ -85,7 +85,7 @@ pub(super) fn id(source: &Source, values: &Values, several: bool, kind: IdType) 
     Ok(cast(id, DataType::Utf8View))
 }
 
-/// The text (Utf8View): the parts that are there, a newline between them; null where there is none.
+/// The text (Utf8View): the parts that are there, a newline between them; null if there is none.
 pub(super) fn text(source: &Source, values: &Values) -> Result<Expr> {
     let parts = source.text.iter().map(|name| value(values, name)).collect::<Result<Vec<_>>>()?;
     let none = parts.iter().cloned().map(Expr::is_null).reduce(and);

@@ -19,7 +19,7 @@ use crate::job;
 
 /// Files whose first record is read at the same time.
 const CONCURRENT_HEADS: usize = 32;
-/// Bytes of a header beyond which the file is no CSV.
+/// Bytes of a header beyond which the file is not CSV.
 const HEADER_BYTES: usize = 1024 * 1024;
 
 /// The table of `files`, and the job's columns in it.
@@ -139,7 +139,8 @@ async fn next(chunks: &mut Chunks, chunk: &mut Bytes, records: &mut Records) -> 
         }
         if records.kept() > HEADER_BYTES {
             return Err(Error::input(format!(
-                "the header is longer than {HEADER_BYTES} bytes: is the quote or the delimiter another one, or is there no header?"
+                "the header is longer than {HEADER_BYTES} bytes: are source.quote and source.delimiter right, and is \
+                 there a header?"
             )));
         }
         match chunks.try_next().await? {

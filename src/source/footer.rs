@@ -115,7 +115,7 @@ async fn get(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str, range: Rang
         .context(|| format!("the footer of {path} cannot be read"))?;
     if bytes.len() as u64 != asked {
         return Err(Error::input(format!(
-            "the footer of {path} cannot be read: {} bytes came where {asked} were asked for",
+            "the footer of {path} cannot be read: {} bytes came instead of {asked}",
             bytes.len()
         )));
     }
@@ -163,7 +163,7 @@ fn inside(column: &ColumnChunkMetaData, limit: u64) -> bool {
         && index(column.offset_index_offset(), column.offset_index_length())
 }
 
-/// What `decode` returns, or an error in place of its panic: the library indexes and unwraps what a file says of itself.
+/// What `decode` returns, or an error instead of its panic: the library indexes and unwraps what a file says of itself.
 fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decode)).map_err(|panic| Error::input(panicked(panic.as_ref())))
 }
@@ -184,7 +184,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    pub fn new(store: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>) -> Self {
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>) -> Self {
         let inner = CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&cache));
         Self { store, cache, inner }
     }

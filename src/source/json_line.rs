@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 /// What a value may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ValueKind {
+pub(crate) enum ValueKind {
     /// A string.
     String,
     /// A number without a fraction and without an exponent.
@@ -44,7 +44,7 @@ impl ValueKind {
 
 /// A value that is wanted of each line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct JsonValue {
+pub(crate) struct JsonValue {
     /// The job's name for it.
     pub name: String,
     /// The column, the field in it, and so on.
@@ -63,7 +63,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// The next line of which `chunk` has the end; what is read goes out of `chunk`.
-    pub fn next(&mut self, chunk: &mut Bytes) -> Option<Bytes> {
+    pub(crate) fn next(&mut self, chunk: &mut Bytes) -> Option<Bytes> {
         match chunk.iter().position(|byte| *byte == b'\n') {
             Some(end) => {
                 let line = chunk.split_to(end);
@@ -83,7 +83,7 @@ impl Lines {
     }
 
     /// The last line, where the file does not end in a line's end.
-    pub fn end(&mut self) -> Option<Bytes> {
+    pub(crate) fn end(&mut self) -> Option<Bytes> {
         if self.pending.is_empty() {
             return None;
         }
@@ -92,7 +92,7 @@ impl Lines {
     }
 
     /// The number of the line that was given out last, from 1.
-    pub fn line(&self) -> u64 {
+    pub(crate) fn line(&self) -> u64 {
         self.count
     }
 }
@@ -123,7 +123,7 @@ pub(super) enum Unusable {
 
 impl Wanted {
     /// The tree of `values`.
-    pub fn new(values: &[JsonValue]) -> Self {
+    pub(crate) fn new(values: &[JsonValue]) -> Self {
         let mut wanted = Self::default();
         for (place, value) in values.iter().enumerate() {
             let mut level = &mut wanted.children;
@@ -144,12 +144,12 @@ impl Wanted {
     }
 
     /// How many values are wanted.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
 
     /// The wanted values of a line; none for a line without anything in it.
-    pub fn read<'a>(&self, line: &'a [u8]) -> Result<Option<Vec<Option<Cow<'a, str>>>>, Unusable> {
+    pub(crate) fn read<'a>(&self, line: &'a [u8]) -> Result<Option<Vec<Option<Cow<'a, str>>>>, Unusable> {
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -164,7 +164,7 @@ impl Wanted {
     }
 }
 
-/// The text of a value; none where it is null.
+/// The text of a value; `None` if it is null.
 fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Cow<'a, str>>, Unusable> {
     let (kind, found) = match raw.as_bytes().first() {
         Some(b'n') => return Ok(None),
@@ -186,7 +186,7 @@ fn value_of<'a>(raw: &'a str, name: &str, wanted: ValueKind) -> Result<Option<Co
         _ => match serde_json::from_str::<String>(raw) {
             Ok(text) => Ok(Some(Cow::Owned(text))),
             Err(error) => {
-                Err(Unusable::Malformed(format!("has a string `{name}` that is no text ({error})")))
+                Err(Unusable::Malformed(format!("has a string `{name}` that is not text ({error})")))
             }
         },
     }
@@ -200,7 +200,7 @@ fn wrong(name: &str, found: &str, wanted: ValueKind) -> Unusable {
     if shown.len() < found.len() {
         shown.push_str("...");
     }
-    Unusable::Malformed(format!("has {shown} for `{name}`, where {} is expected", wanted.name()))
+    Unusable::Malformed(format!("has {shown} for `{name}`, but {} is expected", wanted.name()))
 }
 
 /// Puts the wanted fields of the object in `text` into `found`.
@@ -217,7 +217,7 @@ fn fields<'a>(text: &'a str, nodes: &[Node], found: &mut [Option<&'a RawValue>])
             Some(b'n') => {}
             _ => {
                 return Err(Unusable::Malformed(format!(
-                    "has no object for `{}`, of which `{}` is wanted",
+                    "has no object `{}`, so it has no `{}`",
                     node.field,
                     node.children.first().map_or("a field", |child| &child.field)
                 )));
@@ -235,9 +235,9 @@ fn said(text: &str, error: &serde_json::Error) -> String {
         return message.split(" at line ").next().unwrap_or_default().to_owned();
     }
     if error.is_data() {
-        return "is no JSON object: each line must be one".to_owned();
+        return "is not a JSON object: each line must be one".to_owned();
     }
-    format!("is no JSON ({})", error.to_string().replace(" at line 1 column ", " at byte "))
+    format!("is not JSON ({})", error.to_string().replace(" at line 1 column ", " at byte "))
 }
 
 /// Reads an object's fields.
@@ -354,18 +354,18 @@ mod tests {
             ("{\"id\":[1]}", "has an array for `id`"),
             ("{\"id\":{\"x\":1}}", "has an object for `id`"),
             ("{\"id\":1,\"id\":2}", "has `id` twice"),
-            ("{\"id\":007}", "is no JSON (invalid number"),
-            ("{\"id\":1} {\"id\":2}", "is no JSON (trailing characters"),
-            ("{\"id\":1", "is no JSON (EOF while parsing an object at byte 7)"),
-            ("[1]", "is no JSON object: each line must be one"),
-            ("7", "is no JSON object: each line must be one"),
+            ("{\"id\":007}", "is not JSON (invalid number"),
+            ("{\"id\":1} {\"id\":2}", "is not JSON (trailing characters"),
+            ("{\"id\":1", "is not JSON (EOF while parsing an object at byte 7)"),
+            ("[1]", "is not a JSON object: each line must be one"),
+            ("7", "is not a JSON object: each line must be one"),
         ] {
             let said = read(&integer, line).unwrap_err();
             assert!(said.starts_with(says), "{line}: {said}");
         }
         let nested = [value("a.b", ValueKind::String)];
         let said = read(&nested, "{\"a\":\"x\"}").unwrap_err();
-        assert_eq!(said, "has no object for `a`, of which `b` is wanted");
+        assert_eq!(said, "has no object `a`, so it has no `b`");
         let said = read(&[value("t", ValueKind::String)], "{\"t\":\"\\ud800\"}").unwrap_err();
         assert!(said.starts_with("has a string `t` that is no text"), "{said}");
         assert_eq!(Wanted::new(&nested).read(b"{\"x\":\"\xE9\"}"), Err(Unusable::NotUtf8));

@@ -37,7 +37,7 @@ const MAX_DEPTH: usize = 32;
 /// A name `a.b` is the column of that name, or else field `b` of column `a`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) for lines that are no JSON objects;
+/// [`Kind::Input`](crate::error::Kind::Input) for lines that are not JSON objects;
 /// [`Kind::Job`](crate::error::Kind::Job) for a column that no sampled row has or whose kind cannot be used.
 pub(super) async fn table(
     ctx: &SessionContext,
@@ -55,7 +55,7 @@ pub(super) async fn table(
     }
     let first = files.first().map_or("the input", |file| &file.path);
     if shape.fields.is_empty() {
-        return Err(Error::input(format!("{first} and all other files of the input are without a row")));
+        return Err(Error::input(format!("{first} and all other files of the input have no rows")));
     }
 
     let mut wanted = Vec::new();
@@ -137,14 +137,14 @@ impl Rows<'_> {
         let text = std::str::from_utf8(line).map_err(|_| self.source.encoding.complaint());
         let wrong = match text.map(|text| self.shape.see_row(text)) {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) if error.is_data() => "is no JSON object: each line must be one".to_owned(),
+            Ok(Err(error)) if error.is_data() => "is not a JSON object: each line must be one".to_owned(),
             Ok(Err(error)) => {
                 let whole = if number == 1 {
-                    "; one JSON object a line is expected, not one document a file"
+                    "; expected one JSON object per line, not one document per file"
                 } else {
                     ""
                 };
-                format!("is no JSON ({error}){whole}")
+                format!("is not JSON ({error}){whole}")
             }
             Err(wrong) => wrong,
         };
@@ -286,7 +286,7 @@ fn kind(shape: &Shape, path: &[&str], name: &str, is_text: bool) -> Result<Value
         // Nothing but nulls in the sample: the column is there.
         (false, false, false) if !is_text => Ok(ValueKind::Any),
         (_, false, false) => Ok(ValueKind::String),
-        _ if is_text => Err(Error::job(format!("text column `{name}` holds {}, not strings alone", kinds()))),
+        _ if is_text => Err(Error::job(format!("text column `{name}` holds {}, not only strings", kinds()))),
         (false, false, true) => Ok(ValueKind::Boolean),
         (false, true, false) if *float => Ok(ValueKind::Number),
         (false, true, false) => Ok(ValueKind::Integer),

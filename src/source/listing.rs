@@ -36,12 +36,12 @@ pub(super) struct File {
 
 impl File {
     /// The file as it was listed, which whoever reads it must find.
-    pub fn pin(&self) -> Pin {
+    pub(crate) fn pin(&self) -> Pin {
         Pin::new(&self.store, &self.meta)
     }
 
     /// What the fingerprint of a run takes of this file.
-    pub fn input(&self) -> job::InputFile {
+    pub(crate) fn input(&self) -> job::InputFile {
         job::InputFile {
             path: self.path.clone(),
             bytes: self.meta.size,
@@ -51,7 +51,7 @@ impl File {
     }
 
     /// What whoever reads this file must know of it.
-    pub fn to_parse(&self) -> FileToParse {
+    pub(crate) fn to_parse(&self) -> FileToParse {
         FileToParse {
             source: self.path.as_str().into(),
             name: self.name.as_str().into(),
@@ -78,7 +78,7 @@ pub(super) struct Found {
 /// The files of `source`.
 ///
 /// Folders are read to any depth. What is passed over is counted and named in the log: names that start with `.` or
-/// `_`, in folders everything that has not one of the format's extensions, and on disks what is no file. A file that
+/// `_`, in folders everything that has not one of the format's extensions, and on disks what is not a file. A file that
 /// is named outright or matched by a glob to its last letter is taken whatever its extension.
 ///
 /// # Errors
@@ -250,17 +250,17 @@ struct PassedOver {
 
 impl PassedOver {
     fn tell(&self, url: &str, format: job::Format) {
-        self.hidden.tell(url, "files and folders whose names start with . or _ are passed over");
-        self.special.tell(url, "named pipes, sockets and devices are no files and are passed over");
-        self.dangling.tell(url, "symbolic links to nothing are passed over");
-        self.looping.tell(url, "symbolic links that lead back to a folder they are in are passed over");
+        self.hidden.tell(url, "files and folders whose names start with . or _ are skipped");
+        self.special.tell(url, "named pipes, sockets and devices are skipped");
+        self.dangling.tell(url, "broken symbolic links are skipped");
+        self.looping.tell(url, "symbolic links to a folder that they are in are skipped");
         self.unnamable.tell(
             url,
             "files whose names are not UTF-8 or hold control characters go to the table rejects; rename them",
         );
         if self.other_endings > 0 {
             let (ignored, extensions) = (self.other_endings, extensions(format).join(", "));
-            tracing::warn!(url, ignored, "files that do not end in {extensions} are passed over");
+            tracing::warn!(url, ignored, "files that do not end in {extensions} are skipped");
         }
     }
 
@@ -270,7 +270,7 @@ impl PassedOver {
     }
 }
 
-/// The file at `location`; none where there is a folder or nothing.
+/// The file at `location`; `None` if there is a folder or nothing.
 async fn head(store: &dyn ObjectStore, location: &Path, url: &str) -> Result<Option<ObjectMeta>> {
     match store.head(location).await {
         Ok(meta) => Ok(Some(meta)),
@@ -287,14 +287,15 @@ fn nothing_at(url: &str, pattern: &InputPattern, format: job::Format, passed: &P
     }
     if ignored > 0 {
         return Error::input(format!(
-            "no file under `{url}` ends in {extensions}, and {ignored} end otherwise: set [source] format to what they are, \
-             or name them outright or by a pattern such as `{}/*`",
+            "no file under `{url}` ends in {extensions}, but {ignored} have other endings: set [source] format to \
+             their format, or name them one by one or by a pattern such as `{}/*`",
             url.trim_end_matches('/')
         ));
     }
     if passed.not_read() > 0 {
         return Error::input(format!(
-            "there is no file under `{url}` that can be read, and {} are passed over, as the log says: name or rename them",
+            "there is no file under `{url}` that can be read, and {} were skipped, as the log says: name or rename \
+             them",
             passed.not_read()
         ));
     }
@@ -320,8 +321,9 @@ pub(super) struct InputPattern {
 }
 
 impl InputPattern {
-    pub fn parse(url: &str) -> Result<Self> {
-        let wrong = |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is no path and no URL: {e}"));
+    pub(crate) fn parse(url: &str) -> Result<Self> {
+        let wrong =
+            |e: &dyn std::fmt::Display| Error::input(format!("`{url}` is neither a path nor a URL: {e}"));
         address::check(url).map_err(|said| Error::job(format!("a URL in [source] url {said}")))?;
         let remote = address::scheme(url).is_some();
         // A file whose own name holds `[` or `*` is that file and no pattern.
@@ -389,7 +391,7 @@ fn matched(glob: &glob::Pattern, name: &str) -> Matched {
     Matched::Not
 }
 
-/// The part of `location` below `prefix`; none where it is no descendant.
+/// The part of `location` below `prefix`; `None` if it is not a descendant.
 fn below<'a>(prefix: &Path, location: &'a Path) -> Option<&'a str> {
     let rest = location.as_ref().strip_prefix(prefix.as_ref())?;
     let rest = if prefix.as_ref().is_empty() { rest } else { rest.strip_prefix('/')? };

@@ -1,7 +1,7 @@
 //! URLs -> documents, one file per format.
 //!
 //! `listing` finds the files, on disks through `walk`. Parquet is read by the engine's own reader (`parquet`, over `scan`)
-//! under [`NumberRows`], which says of each row where it stood (`numbering`). All other formats are read by [`ParseFiles`],
+//! under `NumberRows`, which says of each row where it stood (`numbering`). All other formats are read by `ParseFiles`,
 //! of whose batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`,
 //! `json_line`, `sgml`, `text`), in UTF-8 (`decode`). All of them read the files as they were listed, or not at all (`pin`).
 //! `columns` makes of every format the same columns.
@@ -23,7 +23,7 @@ mod numbering;
 mod parquet;
 mod parse_files;
 mod pin;
-pub mod reach;
+pub(crate) mod reach;
 mod reading;
 mod records;
 mod scan;
@@ -51,15 +51,14 @@ use crate::kernel::text::long_text::LongText;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 use reading::LONG_TEXT;
 
-pub use json_line::{JsonValue, ValueKind};
-pub use number_rows::NumberRows;
-pub use numbering::{CHUNK_COLUMN, Chunk, Wanted, file_scan};
-pub use parse_files::ParseFiles;
-pub use pin::Pin;
-pub use scan::pinned_scan;
-pub use selection::{RowSet, Selection};
+pub(crate) use number_rows::NumberRows;
+#[cfg(test)]
+pub(crate) use numbering::CHUNK_COLUMN;
+pub(crate) use numbering::{Chunk, file_scan};
+pub(crate) use parse_files::ParseFiles;
+pub(crate) use scan::pinned_scan;
+pub use selection::Selection;
 pub(crate) use to_parse::CUT;
-pub use to_parse::{FileToParse, Parser};
 
 /// The documents of a source, and the files that they are in.
 #[derive(Debug)]
@@ -71,8 +70,8 @@ pub struct Documents {
     /// | `source` | Utf8View | the file's path as the user would write it |
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
     /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
-    /// | `text` | Utf8View, nullable | null where there is none |
-    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` or `invalid_encoding` (a text in another encoding than the job says), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is no text) |
+    /// | `text` | Utf8View, nullable | null if there is none |
+    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` or `invalid_encoding` (a text in another encoding than the job says), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is not a text) |
     /// | [`carried`](crate::schema::carried)`(0)`, .. | those of `types`, nullable | the columns that the job carries |
     pub frame: DataFrame,
     /// The types that the source gives to the tables' columns.
@@ -99,7 +98,7 @@ impl Listed {
     }
 
     /// Where every file is: its store, its path there, and how the user would write it.
-    pub fn places(&self) -> impl Iterator<Item = (&ObjectStoreUrl, &Path, &str)> {
+    pub(crate) fn places(&self) -> impl Iterator<Item = (&ObjectStoreUrl, &Path, &str)> {
         self.files.iter().map(|file| (&file.store, &file.meta.location, file.path.as_str()))
     }
 }
@@ -154,7 +153,7 @@ pub async fn open_wanted(
 ///
 /// # Errors
 /// As [`open_wanted`].
-pub async fn open_cut(
+pub(crate) async fn open_cut(
     ctx: &SessionContext,
     source: &job::Source,
     listed: &Listed,
@@ -180,7 +179,7 @@ async fn documents(
         wanted.sources().find(|source| files.binary_search_by(|file| file.path.as_str().cmp(source)).is_err())
     }) {
         return Err(Error::input(format!(
-            "{gone} is not there any more, and a document of it is to be read again: bring the file back, or run the job again"
+            "{gone} is missing, but one of its documents must be read again: bring the file back, or run the job again"
         )));
     }
     let read = read(source.format, files, all);

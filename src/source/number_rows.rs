@@ -29,7 +29,7 @@ use crate::plan::{Batches, Description, Shape, Task, only_input};
 /// by counting, so nothing below this node may split a chunk, filter it or mix it with others. This node therefore takes no
 /// filter and no limit, and asks for no other partitions.
 #[derive(Debug, Clone)]
-pub struct NumberRows {
+pub(crate) struct NumberRows {
     /// What the chunk column points into.
     pub chunks: Arc<[Chunk]>,
     /// Rows of a full batch of the scan: a shorter one is a chunk's last.
@@ -100,7 +100,7 @@ struct Numbered {
     input: SendableRecordBatchStream,
     numbering: Numbering,
     elapsed: Time,
-    /// The store of the files; none where the input is no file scan.
+    /// The store of the files; `None` if the input is not a file scan.
     store: Option<Arc<dyn ObjectStore>>,
 }
 
@@ -149,7 +149,7 @@ async fn check_files(store: Option<&Arc<dyn ObjectStore>>, numbering: &Numbering
     Ok(())
 }
 
-/// The files of a scan by partition; none where the input is no file scan.
+/// The files of a scan by partition; `None` if the input is not a file scan.
 fn file_groups(input: &Arc<dyn ExecutionPlan>) -> &[FileGroup] {
     file_scan(input).map_or(&[], |scan| &scan.file_groups)
 }

@@ -19,18 +19,18 @@ use super::selection::RowSet;
 use crate::error::{Context, Error};
 
 /// The scan's last column: the index of the [`Chunk`] that a row is from.
-pub const CHUNK_COLUMN: &str = "__resemblance_chunk";
+pub(crate) const CHUNK_COLUMN: &str = "__resemblance_chunk";
 
 /// A run of rows of one file that is read in one go, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// The file's path, as the user would write it.
     pub source: Arc<str>,
     /// The file's path relative to the folder of its URL.
     pub name: Arc<str>,
     /// The number of the first row in its file, from 0.
     pub first_row: u64,
-    /// How many rows there are, of which only some may be `wanted`; none where nothing but reading tells.
+    /// How many rows there are, of which only some may be `wanted`; `None` if nothing but reading tells.
     pub rows: Option<u64>,
     /// The rows that are read, where not all are.
     pub wanted: Option<Wanted>,
@@ -40,7 +40,7 @@ pub struct Chunk {
 
 /// Rows of a chunk that are read, where not all are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// Their numbers in the file, from 0.
     pub rows: RowSet,
     /// Rows of the whole file.
@@ -48,7 +48,7 @@ pub struct Wanted {
 }
 
 impl Chunk {
-    /// How many rows are read of it; none where nothing but reading tells.
+    /// How many rows are read of it; `None` if nothing but reading tells.
     fn expected(&self) -> Option<u64> {
         self.wanted.as_ref().map(|wanted| wanted.rows.count()).or(self.rows)
     }
@@ -63,7 +63,7 @@ pub(super) fn chunk_of(file: &PartitionedFile) -> Option<u32> {
 }
 
 /// The scan of files that a node is, if it is one.
-pub fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+pub(crate) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
     plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()
 }
 
@@ -131,7 +131,7 @@ impl Numbering {
                 Some(wanted) => {
                     for _ in 0..run {
                         let Some(position) = wanted.rows.next(next) else {
-                            let said = format!("{} gave more rows than are wanted of it", chunk.source);
+                            let said = format!("{} gave more rows than expected", chunk.source);
                             return Err(Error::bug(said).into());
                         };
                         positions.append_value(position);
@@ -170,7 +170,7 @@ impl Numbering {
         let chunk = self.chunk(index)?;
         match chunk.expected() {
             Some(rows) if rows != seen => Err(Error::input(format!(
-                "{} gave {seen} rows where {rows} were announced: was it written to while it was read?",
+                "{} gave {seen} rows instead of {rows}: was it written to while it was read?",
                 chunk.source
             ))
             .into()),

@@ -36,7 +36,7 @@ struct Footer {
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for a file that is no Parquet or lacks a column that others have;
-/// [`Kind::Job`](crate::error::Kind::Job) for a column that none has or whose type is no text (id: has no text form; carried:
+/// [`Kind::Job`](crate::error::Kind::Job) for a column that none has or whose type is not a text (id: has no text form; carried:
 /// has no form that every engine reads).
 pub(super) async fn table(
     ctx: &SessionContext,
@@ -106,7 +106,7 @@ fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer], id: Id
         for footer in footers {
             let Some(data_type) = of(footer) else {
                 return Err(Error::input(format!(
-                    "{} has no column `{name}`, and {} has it: all files must have it",
+                    "{} has no column `{name}`, but {} has it: all files must have it",
                     footer.file.path, first.file.path
                 )));
             };
@@ -118,7 +118,7 @@ fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer], id: Id
             }
             if is_id && !can_cast_types(&data_type, &DataType::Utf8View) {
                 return Err(Error::job(format!(
-                    "id column `{name}` of {} is of type {data_type}, which has no form as text",
+                    "id column `{name}` of {} is of type {data_type}, which cannot be written as text",
                     footer.file.path
                 )));
             }
@@ -160,8 +160,8 @@ fn id_type(source: &job::Source, footers: &[Footer]) -> Result<IdType> {
     match found.find(|(_, data_type)| kind(data_type) != kind(&of_first)) {
         None => Ok(kind(&of_first)),
         Some((other, of_other)) => Err(Error::input(format!(
-            "id column `{name}` is of type {of_first} in {}, and of type {of_other} in {}: write it with one type in all files, \
-             whole numbers of at most 64 bits with a sign or text",
+            "id column `{name}` is of type {of_first} in {}, and of type {of_other} in {}: write it with one type in \
+             all files, either text or signed integers of at most 64 bits",
             first.file.path, other.file.path
         ))),
     }

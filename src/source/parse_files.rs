@@ -37,7 +37,7 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 /// cut while they are read: see [`CutText`](crate::kernel::text::long_text::CutText). Partitions stay. The node is no leaf so that whoever distributes the plan knows how
 /// to deal out what it reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ParseFiles {
+pub(crate) struct ParseFiles {
     /// How the files are read.
     pub parser: Parser,
     /// What the input's indices point into.
@@ -97,13 +97,13 @@ pub(super) struct ParsedTable {
 
 impl ParsedTable {
     /// The table of `files`.
-    pub fn new(parser: Parser, files: Vec<Arc<File>>) -> Self {
+    pub(crate) fn new(parser: Parser, files: Vec<Arc<File>>) -> Self {
         let schema = parsed_schema(&parser);
         Self { parser, files, wanted: None, schema }
     }
 
     /// Only the `wanted` documents, where it says which.
-    pub fn only(mut self, wanted: Option<Selection>) -> Self {
+    pub(crate) fn only(mut self, wanted: Option<Selection>) -> Self {
         if let Some(wanted) = &wanted {
             self.files.retain(|file| wanted.of(&file.path).is_some());
         }

@@ -29,7 +29,7 @@ use crate::error::Error;
 
 /// A file as it was when it was listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pin {
+pub(crate) struct Pin {
     /// The file's path in its store.
     pub location: String,
     /// Bytes.
@@ -42,7 +42,7 @@ pub struct Pin {
 
 impl Pin {
     /// What the listing of `store` said of a file.
-    pub fn new(store: &ObjectStoreUrl, meta: &ObjectMeta) -> Self {
+    pub(crate) fn new(store: &ObjectStoreUrl, meta: &ObjectMeta) -> Self {
         // What object_store makes up for a disk's file holds its inode, which is another one on each machine.
         let disk = store.as_str().starts_with("file:");
         Self {
@@ -57,7 +57,7 @@ impl Pin {
     ///
     /// # Errors
     /// Where the text is none.
-    pub fn location(&self) -> Result<Path> {
+    pub(crate) fn location(&self) -> Result<Path> {
         Ok(Path::parse(&self.location)?)
     }
 
@@ -67,7 +67,7 @@ impl Pin {
     ///
     /// # Errors
     /// [`object_store::Error::Precondition`] where the file is another one now.
-    pub async fn get(&self, store: &dyn ObjectStore, options: GetOptions) -> Result<GetResult> {
+    pub(crate) async fn get(&self, store: &dyn ObjectStore, options: GetOptions) -> Result<GetResult> {
         let location = self.location()?;
         // A weak name is never equal to any, by RFC 9110.
         let if_match = self.e_tag.clone().filter(|e_tag| !e_tag.starts_with("W/"));
@@ -85,7 +85,7 @@ impl Pin {
     ///
     /// # Errors
     /// As [`Pin::get`].
-    pub async fn stream(&self, store: &dyn ObjectStore) -> Result<BoxStream<'static, Result<Bytes>>> {
+    pub(crate) async fn stream(&self, store: &dyn ObjectStore) -> Result<BoxStream<'static, Result<Bytes>>> {
         let (got, open) = self.open(store).await?;
         let Some(open) = open else { return Ok(got.into_stream()) };
         let pin = self.clone();
@@ -93,24 +93,11 @@ impl Pin {
         Ok(got.into_stream().chain(end.filter_map(|checked| async { checked.err().map(Err) })).boxed())
     }
 
-    /// All of the file's bytes.
-    ///
-    /// # Errors
-    /// As [`Pin::get`], also where the file changed while it was read.
-    pub async fn bytes(&self, store: &dyn ObjectStore) -> Result<Bytes> {
-        let (got, open) = self.open(store).await?;
-        let bytes = got.bytes().await?;
-        if let Some(open) = open {
-            self.compare_open(&open)?;
-        }
-        Ok(bytes)
-    }
-
     /// Whether the file is still the one that was listed.
     ///
     /// # Errors
     /// As [`Pin::get`].
-    pub async fn check(&self, store: &dyn ObjectStore) -> Result<()> {
+    pub(crate) async fn check(&self, store: &dyn ObjectStore) -> Result<()> {
         let meta = store.head(&self.location()?).await.map_err(|error| self.explain(error))?;
         self.compare(&meta)
     }
@@ -188,21 +175,21 @@ fn nanoseconds(meta: &ObjectMeta) -> i64 {
 
 /// Files that must be read as they were listed, by their paths.
 #[derive(Debug, Default)]
-pub struct Pins(BTreeMap<Path, Pin>);
+pub(crate) struct Pins(BTreeMap<Path, Pin>);
 
 impl Pins {
-    pub fn new<'a>(pins: impl Iterator<Item = &'a Pin>) -> Arc<Self> {
-        // What is no path is asked for by nobody.
+    pub(crate) fn new<'a>(pins: impl Iterator<Item = &'a Pin>) -> Arc<Self> {
+        // What is not a path is asked for by nobody.
         Arc::new(Self(pins.filter_map(|pin| Some((pin.location().ok()?, pin.clone()))).collect()))
     }
 
     /// `store`, where what is read must be as it was listed.
-    pub fn over(self: &Arc<Self>, store: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
+    pub(crate) fn over(self: &Arc<Self>, store: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
         Arc::new(PinnedStore { inner: store, pins: Arc::clone(self) })
     }
 
     /// `context`, whose stores are held to these pins.
-    pub fn context(self: &Arc<Self>, context: &Arc<TaskContext>) -> Arc<TaskContext> {
+    pub(crate) fn context(self: &Arc<Self>, context: &Arc<TaskContext>) -> Arc<TaskContext> {
         let runtime = context.runtime_env();
         let registry =
             PinnedRegistry { inner: Arc::clone(&runtime.object_store_registry), pins: Arc::clone(self) };

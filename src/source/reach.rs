@@ -8,7 +8,7 @@ use crate::error::Result;
 
 /// Everything that a URL of the source may take in: a file, a folder, or what matches a pattern under a folder.
 #[derive(Debug)]
-pub struct Reach {
+pub(crate) struct Reach {
     store: ObjectStoreUrl,
     base: Path,
     pattern: Option<Vec<glob::Pattern>>,
@@ -18,11 +18,11 @@ impl Reach {
     /// What `url` may take in. Paths are made absolute, and links in them are followed.
     ///
     /// # Errors
-    /// When it is no path and no URL.
-    pub fn of(url: &str) -> Result<Self> {
+    /// When it is not a path and no URL.
+    pub(crate) fn of(url: &str) -> Result<Self> {
         let pattern = InputPattern::parse(url)?;
         let parts = |glob: &glob::Pattern| {
-            // A part that is no pattern by itself (`**` beside other letters) may be anything.
+            // A part that is not a pattern by itself (`**` beside other letters) may be anything.
             let any = || glob::Pattern::new("**").unwrap_or_default();
             glob.as_str().split('/').map(|part| glob::Pattern::new(part).unwrap_or_else(|_| any())).collect()
         };
@@ -34,12 +34,12 @@ impl Reach {
     }
 
     /// Whether it lies inside the folder `root`, or is that folder.
-    pub fn lies_in(&self, store: &ObjectStoreUrl, root: &Path) -> bool {
+    pub(crate) fn lies_in(&self, store: &ObjectStoreUrl, root: &Path) -> bool {
         same_store(&self.store, store) && self.base.prefix_matches(root)
     }
 
     /// Whether files under the folder `root` may be among what it takes in.
-    pub fn takes_in(&self, store: &ObjectStoreUrl, root: &Path) -> bool {
+    pub(crate) fn takes_in(&self, store: &ObjectStoreUrl, root: &Path) -> bool {
         if !same_store(&self.store, store) {
             return false;
         }
@@ -64,7 +64,7 @@ impl Reach {
 }
 
 /// Whether two URLs are of one store: `s3a` is another name for `s3`.
-pub fn same_store(a: &ObjectStoreUrl, b: &ObjectStoreUrl) -> bool {
+pub(crate) fn same_store(a: &ObjectStoreUrl, b: &ObjectStoreUrl) -> bool {
     let plain = |url: &ObjectStoreUrl| {
         let url = url.as_str().trim_end_matches('/').to_owned();
         match url.strip_prefix("s3a://") {

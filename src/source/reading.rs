@@ -72,7 +72,7 @@ enum Content {
 
 impl Reading {
     /// The reading of those of `files` that `input` names, into batches of `schema`.
-    pub fn new(
+    pub(crate) fn new(
         parser: &Parser,
         files: Arc<[FileToParse]>,
         schema: SchemaRef,
@@ -84,7 +84,7 @@ impl Reading {
     }
 
     /// The next full batch, or the last one.
-    pub async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         while !self.batch.is_full() {
             if let Some(open) = &mut self.open {
                 if !open.advance(&mut self.batch).await? {
@@ -206,7 +206,7 @@ impl Open {
         }
     }
 
-    /// Reads a row that has come whole; false where there is none.
+    /// Reads a row that has come whole; false if there is none.
     fn row(&mut self, batch: &mut Batch) -> Result<bool> {
         match &mut self.content {
             Content::LongText(..) => Ok(false),
@@ -302,7 +302,7 @@ impl Open {
                     .to_owned(),
             )),
             _ if fields != *columns => {
-                Some(("malformed", line, format!("has {fields} fields, where the others have {columns}")))
+                Some(("malformed", line, format!("has {fields} fields, but the others have {columns}")))
             }
             _ => None,
         };

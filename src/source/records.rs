@@ -63,7 +63,7 @@ pub(super) enum End {
 
 impl Records {
     /// Records of a file that is written as `csv` says.
-    pub fn new(csv: job::Csv, keep: Keep) -> Self {
+    pub(crate) fn new(csv: job::Csv, keep: Keep) -> Self {
         let values = match &keep {
             Keep::All => 0,
             Keep::Columns(places) => places.iter().flatten().count(),
@@ -84,7 +84,7 @@ impl Records {
     }
 
     /// Reads to the end of the record, or of `bytes`; the number of bytes that were read.
-    pub fn read(&mut self, bytes: &[u8]) -> usize {
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> usize {
         let mut at = 0;
         while self.state != State::Done {
             let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) else { break };
@@ -98,37 +98,37 @@ impl Records {
     }
 
     /// Whether a record has ended, whose fields can be had until [`Records::next`].
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
     /// Whether a record has started.
-    pub fn has_started(&self) -> bool {
+    pub(crate) fn has_started(&self) -> bool {
         self.state != State::Before
     }
 
     /// How many fields the record has.
-    pub fn fields(&self) -> usize {
+    pub(crate) fn fields(&self) -> usize {
         self.fields
     }
 
     /// The kept fields, without their quotes.
-    pub fn values(&self) -> &[Vec<u8>] {
+    pub(crate) fn values(&self) -> &[Vec<u8>] {
         &self.values
     }
 
     /// Bytes of the kept fields so far.
-    pub fn kept(&self) -> usize {
+    pub(crate) fn kept(&self) -> usize {
         self.kept
     }
 
     /// The line in which the record started, from 1.
-    pub fn record_line(&self) -> u64 {
+    pub(crate) fn record_line(&self) -> u64 {
         self.record_line
     }
 
     /// Forgets the record that is done.
-    pub fn next(&mut self) {
+    pub(crate) fn next(&mut self) {
         match self.keep {
             Keep::All => self.values.clear(),
             Keep::Columns(_) => self.values.iter_mut().for_each(Vec::clear),
@@ -139,7 +139,7 @@ impl Records {
     }
 
     /// The file has ended; a record that it ended in is done.
-    pub fn end(&mut self) -> End {
+    pub(crate) fn end(&mut self) -> End {
         match self.state {
             State::Before | State::Done => End::Nothing,
             State::Quoted => {

@@ -56,13 +56,13 @@ pub(super) struct Scan {
 }
 
 impl FileTable {
-    pub fn new(file_schema: SchemaRef, columns: Vec<usize>, scans: Vec<Scan>) -> Self {
+    pub(crate) fn new(file_schema: SchemaRef, columns: Vec<usize>, scans: Vec<Scan>) -> Self {
         let schema = numbered_schema(columns.iter().map(|i| file_schema.field(*i).data_type()));
         Self { file_schema, columns, scans, wanted: None, schema }
     }
 
     /// Only the `wanted` rows, where it says which.
-    pub fn only(self, wanted: Option<Selection>) -> Self {
+    pub(crate) fn only(self, wanted: Option<Selection>) -> Self {
         Self { wanted, ..self }
     }
 
@@ -144,7 +144,7 @@ impl FileTable {
 ///
 /// # Errors
 /// Where there is no store for the scan's URL.
-pub fn pinned_scan(
+pub(crate) fn pinned_scan(
     input: Arc<dyn ExecutionPlan>,
     runtime: &RuntimeEnv,
     chunks: &[Chunk],

@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 
 /// Rows of a file, by their numbers from 0: a bit for each, in 64-bit words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RowSet {
+pub(crate) struct RowSet {
     /// The row of the first word's lowest bit: a multiple of 64.
     first: u64,
     words: Arc<Vec<u64>>,
@@ -33,29 +33,29 @@ impl RowSet {
     }
 
     /// Whether the row is wanted.
-    pub fn contains(&self, row: u64) -> bool {
+    pub(crate) fn contains(&self, row: u64) -> bool {
         self.word(row / BITS) >> (row % BITS) & 1 == 1
     }
 
     /// How many rows are wanted.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.words.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
     /// The first wanted row from `row` on.
-    pub fn next(&self, row: u64) -> Option<u64> {
+    pub(crate) fn next(&self, row: u64) -> Option<u64> {
         self.find(row, |word| word)
     }
 
     /// The last wanted row.
-    pub fn last(&self) -> Option<u64> {
+    pub(crate) fn last(&self) -> Option<u64> {
         let word = self.words.iter().rposition(|word| *word != 0)?;
         let bit = BITS - 1 - u64::from(self.words[word].leading_zeros());
         Some(self.first + word as u64 * BITS + bit)
     }
 
     /// The wanted ones of `rows`.
-    pub fn within(&self, rows: Range<u64>) -> RowSet {
+    pub(crate) fn within(&self, rows: Range<u64>) -> RowSet {
         let words = rows.start / BITS..rows.end.div_ceil(BITS).max(rows.start / BITS);
         let first = words.start * BITS;
         let inside = |at: u64| {
@@ -67,7 +67,7 @@ impl RowSet {
     }
 
     /// The wanted rows as runs of neighbours, in order.
-    pub fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let end = self.first + self.words.len() as u64 * BITS;
         let mut from = self.first;
         std::iter::from_fn(move || {
@@ -107,7 +107,7 @@ impl Selection {
     ///
     /// # Errors
     /// When the frame has other columns or cannot be computed.
-    pub async fn of_rows(frame: DataFrame) -> Result<Self> {
+    pub(crate) async fn of_rows(frame: DataFrame) -> Result<Self> {
         let source = cast(col("source"), DataType::Utf8).alias("source");
         let mut rows = frame.select(vec![source, col("position")])?.execute_stream().await?;
         let mut wanted = Selection::default();
@@ -133,8 +133,8 @@ impl Selection {
         self.0.keys().map(String::as_str)
     }
 
-    /// What is wanted of a file; none if nothing is.
-    pub fn of(&self, source: &str) -> Option<&RowSet> {
+    /// What is wanted of a file; `None` if nothing is.
+    pub(crate) fn of(&self, source: &str) -> Option<&RowSet> {
         self.0.get(source)
     }
 }
@@ -142,8 +142,8 @@ impl Selection {
 /// A file of `rows` documents, of which one of number `last` is wanted.
 pub(super) fn too_few(source: &str, rows: u64, last: u64) -> Error {
     Error::input(format!(
-        "{source} has {rows} documents, and number {last} of it, counted from 0, is to be read again: it was changed, so run \
-         the job again"
+        "{source} has {rows} documents, but number {last}, counted from 0, must be read again: the file was changed, \
+         so run the job again"
     ))
 }
 

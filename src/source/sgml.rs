@@ -15,9 +15,9 @@ pub(super) struct Story {
     pub oldid: Option<String>,
     pub newid: Option<String>,
     pub date: Option<String>,
-    /// The `<D>` items, joined by commas; empty where there are none.
+    /// The `<D>` items, joined by commas; empty if there are none.
     pub topics: Option<String>,
-    /// The `<D>` items, joined by commas; empty where there are none.
+    /// The `<D>` items, joined by commas; empty if there are none.
     pub places: Option<String>,
     pub title: Option<String>,
     pub body: Option<String>,
@@ -29,10 +29,11 @@ pub(super) struct Story {
 
 impl Story {
     /// The names of a story's parts, in the order of [`Story::parts`].
-    pub const COLUMNS: [&'static str; 7] = ["oldid", "newid", "date", "topics", "places", "title", "body"];
+    pub(crate) const COLUMNS: [&'static str; 7] =
+        ["oldid", "newid", "date", "topics", "places", "title", "body"];
 
     /// The parts, in the order of [`Story::COLUMNS`].
-    pub fn parts(&self) -> [Option<&str>; 7] {
+    pub(crate) fn parts(&self) -> [Option<&str>; 7] {
         [&self.oldid, &self.newid, &self.date, &self.topics, &self.places, &self.title, &self.body]
             .map(|part| part.as_deref())
     }
@@ -51,20 +52,20 @@ pub(super) struct Stories {
     searched: usize,
     /// Whether `pending` starts with a story.
     inside: bool,
-    /// What a story with an [`INVALID`] byte gets as its defect; none where such bytes are Latin-1.
+    /// What a story with an [`INVALID`] byte gets as its defect; `None` if such bytes are Latin-1.
     defect: Option<&'static str>,
     references: References,
 }
 
 impl Stories {
     /// The stories of files whose bytes were of this encoding and have been decoded.
-    pub fn of(encoding: Encoding, references: References) -> Self {
+    pub(crate) fn of(encoding: Encoding, references: References) -> Self {
         let defect = (encoding != Encoding::Utf8).then(|| encoding.defect());
         Self { defect, references, ..Self::default() }
     }
 
     /// More bytes of the file.
-    pub fn feed(&mut self, bytes: &[u8]) {
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
         if self.taken > 0 {
             self.pending.drain(..self.taken);
             self.searched = self.searched.saturating_sub(self.taken);
@@ -74,7 +75,7 @@ impl Stories {
     }
 
     /// The next story that is whole; none until more bytes come.
-    pub fn next(&mut self) -> Option<Story> {
+    pub(crate) fn next(&mut self) -> Option<Story> {
         loop {
             let from = self.searched.max(self.taken);
             if !self.inside {
@@ -120,7 +121,7 @@ impl Stories {
     }
 
     /// The story that the end of the file cuts off, where there is one.
-    pub fn end(&mut self) -> Option<Story> {
+    pub(crate) fn end(&mut self) -> Option<Story> {
         if !self.inside {
             return None;
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 /// text finds it invalid, as the same text in UTF-8 would be.
 pub(super) const INVALID: u8 = 0xFF;
 
-/// The document in a file's bytes, without a byte order mark; none where they are not UTF-8.
+/// The document in a file's bytes, without a byte order mark; `None` if they are not UTF-8.
 pub(super) fn document(bytes: Bytes) -> Option<Bytes> {
     let text = match bytes.strip_prefix(b"\xEF\xBB\xBF") {
         Some(rest) => bytes.slice_ref(rest),
@@ -33,7 +33,7 @@ impl Default for Utf8Text {
 
 impl Utf8Text {
     /// Gives away the text that `bytes` complete. Nothing more of a text that is not UTF-8.
-    pub fn take(&mut self, bytes: &[u8], mut give: impl FnMut(&str)) {
+    pub(crate) fn take(&mut self, bytes: &[u8], mut give: impl FnMut(&str)) {
         let mut rest = bytes;
         // At most three bytes wait, so that another one at a time is soon a character.
         while !self.waiting.is_empty()
@@ -67,7 +67,7 @@ impl Utf8Text {
     }
 
     /// Whether all of it was UTF-8, once it has all come.
-    pub fn is_valid(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         !self.invalid && self.waiting.is_empty()
     }
 }

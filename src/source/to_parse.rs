@@ -16,7 +16,7 @@ pub(crate) const CUT: &str = "cut";
 
 /// The formats that [`ParseFiles`](super::ParseFiles) reads, and what it must know of the files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Parser {
+pub(crate) enum Parser {
     /// Stories of Reuters-21578; values `oldid`, `newid`, `date`, `topics`, `places`, `title`, `body`.
     Reuters {
         /// How the files are encoded.
@@ -28,7 +28,7 @@ pub enum Parser {
     Text {
         /// How the files are encoded.
         encoding: Encoding,
-        /// How long files are cut into shingles while they are read; none where every text is wanted whole.
+        /// How long files are cut into shingles while they are read; `None` if every text is wanted whole.
         cut: Option<Shingle>,
     },
     /// A document a record.
@@ -88,7 +88,7 @@ impl Parser {
 
 /// Where a file is, for whoever reads it, and what it was when it was listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileToParse {
+pub(crate) struct FileToParse {
     /// The file's path, as the user would write it.
     pub source: Arc<str>,
     /// The file's path relative to the folder of its URL.

@@ -42,7 +42,7 @@ pub(super) enum What {
     LoopingLink,
 }
 
-/// The file at `location` of the local disk; none where there is a folder or nothing.
+/// The file at `location` of the local disk; `None` if there is a folder or nothing.
 ///
 /// # Errors
 /// When it cannot be looked at.
@@ -62,7 +62,7 @@ pub(super) async fn file(location: &Path) -> io::Result<Option<ObjectMeta>> {
 /// [`Kind::Input`](crate::error::Kind::Input) where a folder or file cannot be looked at.
 pub(super) async fn below(prefix: &Path) -> Result<Vec<Entry>> {
     let Some(root) = local_path(prefix.as_ref()) else {
-        return Err(Error::bug(format!("`{prefix}` is no path of this machine")));
+        return Err(Error::bug(format!("`{prefix}` is not a path on this machine")));
     };
     let prefix = prefix.as_ref().to_owned();
     tokio::task::spawn_blocking(move || walk(&root, &prefix))
@@ -86,7 +86,7 @@ fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<Entry>> {
                 } else if kind.is_dir() {
                     continue;
                 } else if kind.is_file() {
-                    let shown = || format!("`{}` cannot be looked at", entry.path().display());
+                    let shown = || format!("`{}` cannot be accessed", entry.path().display());
                     let found = entry.metadata().map_err(io::Error::from).context(shown)?;
                     let modified = found.modified().context(shown)?;
                     match location(prefix, root, entry.path()) {
@@ -108,7 +108,7 @@ fn walk(root: &LocalPath, prefix: &str) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// What stopped the walk, where it is no reason to stop; none where there is nothing any more.
+/// What stopped the walk, where it is no reason to stop; `None` if there is nothing any more.
 fn unfollowed(root: &LocalPath, error: walkdir::Error) -> Result<Option<(PathBuf, What)>> {
     let path = error.path().unwrap_or(root).to_owned();
     if error.loop_ancestor().is_some() {
@@ -126,7 +126,7 @@ fn unfollowed(root: &LocalPath, error: walkdir::Error) -> Result<Option<(PathBuf
     }
 }
 
-/// Where the local disk's store has `path`; none where its name is beyond the store.
+/// Where the local disk's store has `path`; `None` if its name is beyond the store.
 fn location(prefix: &str, root: &LocalPath, path: &LocalPath) -> Option<Path> {
     let name = slashed(path.strip_prefix(root).ok()?.to_str()?);
     let location = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };

@@ -12,6 +12,6 @@ use crate::udf::expr_fn::lsh_bands;
 ///
 /// # Errors
 /// When the frame has no column `signature`.
-pub fn bands(signatures: DataFrame, job: &Lsh) -> Result<DataFrame> {
+pub(crate) fn bands(signatures: DataFrame, job: &Lsh) -> Result<DataFrame> {
     Ok(signatures.with_column("buckets", lsh_bands(col("signature"), job))?)
 }

@@ -22,7 +22,7 @@ use crate::udf::expr_fn::{document_key, shingle_texts};
 ///
 /// # Errors
 /// When the frame has other columns.
-pub fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let carried = carried(&documents);
     let mut columns = vec![
         col("source"),
@@ -58,7 +58,7 @@ pub fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When the frame lacks its columns.
-pub fn numbers(cuts: DataFrame) -> Result<DataFrame> {
+pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
     let rows = cuts
         .filter(col("reason").is_null())?
         .select(vec![col("doc"), col("texts").alias("shingle")])?
@@ -85,7 +85,7 @@ pub fn numbers(cuts: DataFrame) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn numbered(cuts: DataFrame, numbers: DataFrame) -> Result<DataFrame> {
+pub(crate) fn numbered(cuts: DataFrame, numbers: DataFrame) -> Result<DataFrame> {
     let sets = numbers
         .select(vec![col("doc").alias("numbered"), col("number")])?
         .aggregate(vec![col("numbered")], vec![array_agg(col("number")).alias("set")])?;

@@ -53,7 +53,7 @@ pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> 
 ///
 /// # Errors
 /// When the frames have other columns than those of [`crate::stage::documents`] and [`duplicates`].
-pub fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
+pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
     let duplicates = duplicates.select(vec![
         col("source").alias("duplicate_source"),
         col("position").alias("duplicate_position"),
@@ -79,7 +79,7 @@ pub fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> 
 ///
 /// # Errors
 /// When the frame has no column `doc`.
-pub fn repeated(keys: DataFrame, most: usize) -> Result<DataFrame> {
+pub(crate) fn repeated(keys: DataFrame, most: usize) -> Result<DataFrame> {
     Ok(keys
         .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
         .filter(col("times").gt(lit(1)))?
@@ -92,7 +92,7 @@ pub fn repeated(keys: DataFrame, most: usize) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When the frame lacks its columns.
-pub fn named(documents: DataFrame, keys: &[u64]) -> Result<DataFrame> {
+pub(crate) fn named(documents: DataFrame, keys: &[u64]) -> Result<DataFrame> {
     let keys = keys.iter().map(|&key| lit(key)).collect();
     let text = |column: &str| cast(col(column), DataType::Utf8).alias(column);
     Ok(documents

@@ -35,7 +35,7 @@ pub fn groups(keys: DataFrame) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<DataFrame> {
+pub(crate) fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<DataFrame> {
     let copies = groups.filter(col("doc").not_eq(col("rep")))?.select(vec![col("doc").alias("copy")])?;
     Ok(copies.join(frame, JoinType::RightAnti, &["copy"], &["doc"], None)?)
 }

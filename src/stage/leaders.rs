@@ -55,7 +55,7 @@ pub fn states(rounds: Vec<(DataFrame, DataFrame)>) -> Result<Option<DataFrame>> 
 ///
 /// # Errors
 /// When the frame lacks its columns.
-pub fn settled(states: DataFrame) -> Result<DataFrame> {
+pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
     Ok(states.filter(col("state").eq(lit(SETTLED)))?.select(vec![col("known").alias("settled")])?)
 }
 
@@ -89,7 +89,7 @@ pub fn pairs(
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn scored(scores: DataFrame, settled: DataFrame) -> Result<DataFrame> {
+pub(crate) fn scored(scores: DataFrame, settled: DataFrame) -> Result<DataFrame> {
     let of = |column: &str| settled.clone().select(vec![col("settled").alias(format!("settled_{column}"))]);
     let scores = scores.select(vec![col("a"), col("b")])?;
     let scores = of("a")?.join(scores, JoinType::RightSemi, &["settled_a"], &["a"], None)?;

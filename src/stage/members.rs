@@ -12,7 +12,7 @@ use crate::error::Result;
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn members(documents: DataFrame, groups: DataFrame, scores: DataFrame) -> Result<DataFrame> {
+pub(crate) fn members(documents: DataFrame, groups: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let groups = groups.select(vec![col("rep"), col("doc").alias("grouped"), col("size")])?;
     let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
     let documents = documents.select(vec![col("id"), col("doc"), col("shingle_count")])?;

@@ -2,23 +2,23 @@
 //! without a session; its parameters are its section of the job. [`crate::pipeline`] runs them and keeps what they
 //! make.
 
-pub mod bands;
+pub(crate) mod bands;
 pub mod candidates;
 pub mod clusters;
 pub mod components;
-pub mod dictionary;
+pub(crate) mod dictionary;
 pub mod documents;
 pub mod duplicates;
 mod empty_text;
 pub mod groups;
 pub mod leaders;
-pub mod members;
-pub mod pairs;
+pub(crate) mod members;
+pub(crate) mod pairs;
 pub mod prefix;
-pub mod reused;
-pub mod scores;
-pub mod shingles;
-pub mod signatures;
+pub(crate) mod reused;
+pub(crate) mod scores;
+pub(crate) mod shingles;
+pub(crate) mod signatures;
 pub mod sketches;
 
 use datafusion::functions::expr_fn::coalesce;

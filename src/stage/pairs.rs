@@ -22,7 +22,7 @@ fn is_star(size: Expr, output: &Output) -> Expr {
 ///
 /// # Errors
 /// When the frame lacks its columns.
-pub fn of_copies(groups: DataFrame, output: &Output) -> Result<DataFrame> {
+pub(crate) fn of_copies(groups: DataFrame, output: &Output) -> Result<DataFrame> {
     let size = || col("size");
     let star = size() - lit(1_u64);
     let all = size() * star.clone() / lit(2_u64);
@@ -40,7 +40,12 @@ pub fn of_copies(groups: DataFrame, output: &Output) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn pairs(members: DataFrame, scores: DataFrame, output: &Output, bands: usize) -> Result<DataFrame> {
+pub(crate) fn pairs(
+    members: DataFrame,
+    scores: DataFrame,
+    output: &Output,
+    bands: usize,
+) -> Result<DataFrame> {
     let star = is_star(col("size"), output);
     let full = members.clone().filter(star.clone().is_not_true())?;
     let starred = members.filter(star)?;
@@ -138,7 +143,7 @@ fn identical(within: DataFrame, bands: usize) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn left_out(members: DataFrame, scores: DataFrame, output: &Output) -> Result<DataFrame> {
+pub(crate) fn left_out(members: DataFrame, scores: DataFrame, output: &Output) -> Result<DataFrame> {
     let groups = members
         .select(vec![col("rep"), col("size")])?
         .distinct()?

@@ -51,12 +51,12 @@ impl Join {
     }
 
     /// From which similarity of the joined sets on pairs are found.
-    pub fn threshold(&self) -> f64 {
+    pub(crate) fn threshold(&self) -> f64 {
         self.threshold
     }
 
     /// Rows that meet each other, at most: the elements of all prefixes, or where prefixes meet whole sets, of these.
-    pub fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         match self.measure {
             // A prefix has all but a set's share of elements that a similar one must have.
             Measure::Jaccard => (self.elements as f64 * (1.0 - self.threshold)) as u64,
@@ -88,7 +88,7 @@ const MAX_BITS: u32 = 24;
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame> {
+pub(crate) fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame> {
     among(documents, members.select(vec![col("a").alias("needed")])?)
 }
 
@@ -96,7 +96,7 @@ pub fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When the frame lacks its columns.
-pub fn elements(documents: DataFrame, score: &Score, permutations: usize) -> Result<DataFrame> {
+pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize) -> Result<DataFrame> {
     let elements = match score.by {
         ScoreBy::Shingles => col("shingle_count"),
         ScoreBy::Signature => lit(permutations as u64),
@@ -105,7 +105,7 @@ pub fn elements(documents: DataFrame, score: &Score, permutations: usize) -> Res
 }
 
 /// How often each shingle occurs: (doc, shingles, signature, ..) -> the columns of
-/// [`crate::operator::token_counts::schema`].
+/// `operator::token_counts::schema`.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -118,7 +118,7 @@ pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
+pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     apply(join.prefixes(Tokens::OfPrefix), vec![frequencies, join.sets(documents)?])
 }
 
@@ -126,7 +126,7 @@ pub fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Re
 /// that reaches the threshold.
 ///
 /// Where `dense` is given, a shingle that is in the prefixes of more documents than that makes no pair. For each of these
-/// documents there is one row (doc, null) instead, and [`super::dense_pairs`] finds pairs for them.
+/// documents there is one row (doc, null) instead, and [`super::leaders`] finds pairs for them.
 ///
 /// # Errors
 /// When a frame lacks its columns.

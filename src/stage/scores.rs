@@ -12,7 +12,7 @@ use crate::operator::{Operator, apply};
 /// One of the shares that the work is cut into so that the sketches of a share fit in memory: pairs of a document
 /// in key segment `left` and one in key segment `right`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
+pub(crate) struct Block {
     /// A key segment, at most `right`.
     pub left: u64,
     /// A key segment.
@@ -23,7 +23,7 @@ pub struct Block {
 
 impl Block {
     /// The blocks that together hold every pair, when keys are divided into `segments`.
-    pub fn all(segments: u64) -> Vec<Block> {
+    pub(crate) fn all(segments: u64) -> Vec<Block> {
         let segments = segments.max(1);
         (0..segments)
             .flat_map(|left| (left..segments).map(move |right| Block { left, right, segments }))
@@ -51,7 +51,7 @@ const HOMES_PER_PARTITION: u64 = 8;
 ///
 /// # Errors
 /// When the frame has other columns.
-pub fn needed(candidates: DataFrame) -> Result<DataFrame> {
+pub(crate) fn needed(candidates: DataFrame) -> Result<DataFrame> {
     let a = candidates.clone().select(vec![col("a").alias("needed")])?;
     let b = candidates.select(vec![col("b").alias("needed")])?;
     Ok(a.union(b)?.distinct()?)
@@ -65,7 +65,7 @@ pub fn needed(candidates: DataFrame) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn scores(
+pub(crate) fn scores(
     documents: DataFrame,
     candidates: DataFrame,
     partitions: usize,
@@ -88,7 +88,7 @@ pub fn scores(
 ///
 /// # Errors
 /// When the frame lacks its columns.
-pub fn held_bytes(documents: DataFrame, permutations: usize) -> Result<DataFrame> {
+pub(crate) fn held_bytes(documents: DataFrame, permutations: usize) -> Result<DataFrame> {
     let per_document = 8 + 48 + 4 * permutations as u64;
     let bytes = col("shingle_count") * lit(8_u64) + lit(per_document);
     Ok(documents.aggregate(vec![], vec![sum(bytes).alias("bytes")])?)
@@ -100,7 +100,7 @@ pub fn held_bytes(documents: DataFrame, permutations: usize) -> Result<DataFrame
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn scores_of_all(
+pub(crate) fn scores_of_all(
     documents: DataFrame,
     slices: DataFrame,
     block: Block,

@@ -1,4 +1,4 @@
-//! shingles: one row per document, with the sorted distinct hashes of its shingles in place of its text.
+//! shingles: one row per document, with the sorted distinct hashes of its shingles instead of its text.
 
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_nested::expr_fn::array_length;
@@ -17,7 +17,7 @@ use crate::udf::expr_fn::set_hash;
 ///
 /// # Errors
 /// When the frame has other columns.
-pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     if shingle.hash == ShingleHash::Dictionary {
         let cuts = dictionary::cuts(documents, shingle)?;
         return measured(dictionary::numbered(cuts.clone(), dictionary::numbers(cuts)?)?, shingle);
@@ -55,7 +55,7 @@ pub fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When the frame has other columns.
-pub fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+pub(crate) fn measured(cut: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let count = coalesce(vec![array_length(col("shingles")), lit(0_u64)]);
     let too_long = count.clone().gt(lit(MAX_SHINGLES as u64));
     let wrong_length = match shingle.short {

@@ -14,7 +14,7 @@ use crate::udf::expr_fn::{minhash, minhash_by, one_permutation};
 /// # Errors
 /// When the frame has no column `shingles`, or when the job's modulus is the first prime above a dictionary that has
 /// fewer entries than there are permutations, or too many.
-pub fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
+pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>) -> Result<DataFrame> {
     let set = col("shingles");
     let by = &job.minhash;
     let signature = match (by.family, by.linear(dictionary)?, &by.coefficients) {

@@ -37,12 +37,12 @@ pub fn at(documents: DataFrame, positions: DataFrame) -> Result<DataFrame> {
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
+pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(needed.join(documents, JoinType::RightSemi, &["needed"], &["doc"], None)?)
 }
 
 /// (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`), of documents
-/// that can be compared: the columns that [`super::scores`] and [`super::prefix`] take.
+/// that can be compared: the columns that `scores` and [`super::prefix`] take.
 ///
 /// Nothing is looked at twice: that these texts have shingles is known, and a filter would have them cut once more.
 ///

@@ -11,18 +11,18 @@ use datafusion::common::{Result, ScalarValue, exec_datafusion_err, internal_data
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
 /// A list of `item`, as the functions return it.
-pub fn list_of(item: DataType) -> DataType {
+pub(crate) fn list_of(item: DataType) -> DataType {
     DataType::List(Arc::new(Field::new_list_field(item, true)))
 }
 
 /// The field that a function returns; any of them may return NULL.
-pub fn field(function: &str, data_type: DataType) -> Result<FieldRef> {
+pub(crate) fn field(function: &str, data_type: DataType) -> Result<FieldRef> {
     Ok(Arc::new(Field::new(function, data_type, true)))
 }
 
 /// The type that a list argument is read as: a list of `item`, or of the signed numbers of its width, which stand for the
 /// unsigned ones of the same bits. Every other kind of list of integers can be cast to a list of `item`.
-pub fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
+pub(crate) fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
     let is_bits = |of: &DataType| {
         matches!((of, item), (DataType::Int64, DataType::UInt64) | (DataType::Int32, DataType::UInt32))
     };
@@ -44,10 +44,10 @@ pub fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<Da
 }
 
 /// An argument as it came: not given, given and not a literal, or a literal.
-pub type Literal<'a> = Option<Option<&'a ScalarValue>>;
+pub(crate) type Literal<'a> = Option<Option<&'a ScalarValue>>;
 
 /// The literals among the arguments of a call.
-pub fn scalars(args: &[ColumnarValue]) -> Vec<Option<&ScalarValue>> {
+pub(crate) fn scalars(args: &[ColumnarValue]) -> Vec<Option<&ScalarValue>> {
     args.iter()
         .map(|arg| match arg {
             ColumnarValue::Scalar(scalar) => Some(scalar),
@@ -57,7 +57,12 @@ pub fn scalars(args: &[ColumnarValue]) -> Vec<Option<&ScalarValue>> {
 }
 
 /// A setting that is a string.
-pub fn string<'a>(function: &str, name: &str, literal: Literal<'a>, default: &'a str) -> Result<&'a str> {
+pub(crate) fn string<'a>(
+    function: &str,
+    name: &str,
+    literal: Literal<'a>,
+    default: &'a str,
+) -> Result<&'a str> {
     match literal {
         None => Ok(default),
         Some(Some(scalar)) => match scalar.try_as_str() {
@@ -69,7 +74,7 @@ pub fn string<'a>(function: &str, name: &str, literal: Literal<'a>, default: &'a
 }
 
 /// A setting that is a whole number in `allowed`: what follows from it takes room or time, so that it has a bound.
-pub fn number(
+pub(crate) fn number(
     function: &str,
     name: &str,
     literal: Literal,
@@ -84,7 +89,7 @@ pub fn number(
 }
 
 /// A setting that is a whole number in `least..2^64`.
-pub fn integer(
+pub(crate) fn integer(
     function: &str,
     name: &str,
     literal: Literal,
@@ -119,7 +124,7 @@ fn whole(scalar: &ScalarValue) -> Option<i128> {
 }
 
 /// The array as the type that it was coerced to.
-pub fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
+pub(crate) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
     array
         .as_any()
         .downcast_ref()
@@ -127,7 +132,7 @@ pub fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
 }
 
 /// Applies `f` to the first argument, all others being settings. A literal gives a literal.
-pub fn map_first(
+pub(crate) fn map_first(
     args: &ScalarFunctionArgs,
     f: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
 ) -> Result<ColumnarValue> {
@@ -142,7 +147,7 @@ pub fn map_first(
 }
 
 /// A number for each row of two list arguments; NULL where a list is NULL or `f` gives none.
-pub fn map_two<T: ArrowPrimitiveType>(
+pub(crate) fn map_two<T: ArrowPrimitiveType>(
     function: &str,
     args: &ScalarFunctionArgs,
     mut f: impl FnMut(&[T::Native], &[T::Native]) -> Result<Option<f64>>,
@@ -177,7 +182,7 @@ fn as_array(arg: &ColumnarValue) -> Result<(ArrayRef, bool)> {
 }
 
 /// The rows of a list array, as slices.
-pub struct Rows<'a, T: ArrowPrimitiveType> {
+pub(crate) struct Rows<'a, T: ArrowPrimitiveType> {
     list: &'a ListArray,
     values: &'a [T::Native],
     repeated: bool,
@@ -189,7 +194,7 @@ impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
     ///
     /// # Errors
     /// If a list has a null among its elements.
-    pub fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self> {
+    pub(crate) fn new(function: &str, array: &'a ArrayRef, repeated: bool) -> Result<Self> {
         let list: &ListArray = downcast(array)?;
         let values = list.values();
         if values.null_count() > 0 {
@@ -214,12 +219,12 @@ impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
     }
 
     /// Rows in the array.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
 
     /// The elements of a row's list, or `None` if it is null.
-    pub fn row(&self, row: usize) -> Option<&'a [T::Native]> {
+    pub(crate) fn row(&self, row: usize) -> Option<&'a [T::Native]> {
         let row = if self.repeated { 0 } else { row };
         self.list.is_valid(row).then(|| {
             let (start, end) = bounds(self.list, row);
@@ -246,7 +251,7 @@ fn bounds(list: &ListArray, row: usize) -> (usize, usize) {
 const MAX_ROOM: usize = 1 << 20;
 
 /// Lists being built, one a row; the elements of the row at hand are appended to `values`.
-pub struct Lists<T: ArrowPrimitiveType> {
+pub(crate) struct Lists<T: ArrowPrimitiveType> {
     /// The elements of all lists so far.
     pub values: Vec<T::Native>,
     function: &'static str,
@@ -256,7 +261,7 @@ pub struct Lists<T: ArrowPrimitiveType> {
 
 impl<T: ArrowPrimitiveType> Lists<T> {
     /// No lists yet, and room for `rows` of them, and for `values` elements unless those are very many.
-    pub fn with_capacity(function: &'static str, rows: usize, values: usize) -> Self {
+    pub(crate) fn with_capacity(function: &'static str, rows: usize, values: usize) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
         Self {
@@ -271,7 +276,7 @@ impl<T: ArrowPrimitiveType> Lists<T> {
     ///
     /// # Errors
     /// If the lists have 2^31 elements or more together, more than Arrow's 32-bit offsets reach.
-    pub fn end_row(&mut self) -> Result<()> {
+    pub(crate) fn end_row(&mut self) -> Result<()> {
         let end = i32::try_from(self.values.len()).map_err(|_| {
             exec_datafusion_err!(
                 "{}: the lists of one batch have 2^31 elements or more; lower datafusion.execution.batch_size",
@@ -284,13 +289,13 @@ impl<T: ArrowPrimitiveType> Lists<T> {
     }
 
     /// A row without a list.
-    pub fn push_null(&mut self) {
+    pub(crate) fn push_null(&mut self) {
         self.offsets.push(self.offsets.last().copied().unwrap_or(0));
         self.nulls.append_null();
     }
 
     /// The lists, as an array.
-    pub fn finish(mut self) -> Result<ArrayRef> {
+    pub(crate) fn finish(mut self) -> Result<ArrayRef> {
         let values = PrimitiveArray::<T>::new(self.values.into(), None);
         let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
         let item = Arc::new(Field::new_list_field(T::DATA_TYPE, true));

@@ -15,7 +15,7 @@ use crate::kernel::jaccard::{as_set, shared};
 
 /// The SQL function `containment`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Containment {
+pub(crate) struct Containment {
     signature: Signature,
 }
 

@@ -14,7 +14,7 @@ use crate::kernel::document_key::document_key;
 
 /// The function that the pipeline calls; SQL sessions do not have it. NULL for a NULL id.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct DocumentKey {
+pub(crate) struct DocumentKey {
     signature: Signature,
 }
 

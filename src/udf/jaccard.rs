@@ -14,7 +14,7 @@ use crate::kernel::jaccard::{as_set, jaccard_of, shared};
 
 /// The SQL function `jaccard`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Jaccard {
+pub(crate) struct Jaccard {
     signature: Signature,
 }
 

@@ -16,7 +16,7 @@ use crate::kernel::minhash::PERMUTATIONS;
 
 /// The SQL function `lsh_bands`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct LshBands {
+pub(crate) struct LshBands {
     signature: Signature,
 }
 

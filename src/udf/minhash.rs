@@ -15,7 +15,7 @@ use crate::kernel::minhash::{PERMUTATIONS, Permutations, minhash};
 
 /// The SQL function `minhash`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Minhash {
+pub(crate) struct Minhash {
     signature: Signature,
 }
 
@@ -87,8 +87,8 @@ impl ScalarUDFImpl for Minhash {
             )
             .with_argument(
                 "coefficients",
-                "For the family linear, in place of those that are drawn: a_0, b_0, a_1, b_1, ... as a literal string of \
-                 numbers with spaces between them, two for each of `permutations`.",
+                "For the family linear, instead of those that are drawn: a_0, b_0, a_1, b_1, ... as a literal string \
+                 of numbers with spaces between them, two for each of `permutations`.",
             )
             .with_related_udf("minhash_similarity")
             .with_related_udf("lsh_bands")
@@ -104,7 +104,7 @@ struct Call {
     seed: u64,
     /// Modulus and draws of the linear family.
     linear: Option<(u64, u64)>,
-    /// What stands in place of the functions that would be drawn.
+    /// What stands in for the functions that would be drawn.
     given: Option<Vec<(u64, u64)>>,
 }
 
@@ -125,8 +125,8 @@ impl Call {
                 Ok(Self { count, seed, linear: Some((modulus, draws)), given: given(literal(4), count)? })
             }
             false => plan_err!(
-                "minhash: modulus must be under 2^32 and draws under modulus and at least the {count} permutations, and \
-                 they are {modulus} and {draws}"
+                "minhash: modulus must be under 2^32 and draws under modulus and at least {count}, the number of \
+                 permutations; got {modulus} and {draws}"
             ),
         }
     }

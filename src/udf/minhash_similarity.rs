@@ -14,7 +14,7 @@ use crate::kernel::minhash_similarity::minhash_similarity;
 
 /// The SQL function `minhash_similarity`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct MinhashSimilarity {
+pub(crate) struct MinhashSimilarity {
     signature: Signature,
 }
 
@@ -59,10 +59,10 @@ impl ScalarUDFImpl for MinhashSimilarity {
         static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
             Documentation::builder(
                 super::section::DOC_SECTION,
-                "Returns the estimated Jaccard similarity of two sets, from their MinHash signatures: the share of equal \
-                 values at equal index. Returns NULL if either signature is NULL or both are empty. Signatures of \
-                 different lengths are an error. Signatures of different seeds are not, though they mean nothing \
-                 together.",
+                "Returns the estimated Jaccard similarity of two sets, from their MinHash signatures: the share of \
+                 equal values at equal index. Returns NULL if either signature is NULL or both are empty. Signatures \
+                 of different lengths are an error. Signatures made with different seeds are not an error, but their \
+                 similarity means nothing.",
                 "minhash_similarity(a, b)",
             )
             .with_sql_example(

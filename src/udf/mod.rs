@@ -2,32 +2,32 @@
 //!
 //! | function | from | to |
 //! |---|---|---|
-//! | [`shingles`](mod@shingles) | text | the sorted distinct hashes of its shingles |
-//! | [`minhash`](mod@minhash) | shingle set | its signature: the least hash under each permutation |
-//! | [`one_permutation`](mod@one_permutation) | shingle set | a signature in which each shingle is hashed once, or a few times |
-//! | [`minhash_similarity`](mod@minhash_similarity) | two signatures | an estimate of the sets' Jaccard similarity |
-//! | [`lsh_bands`](mod@lsh_bands) | signature | its bucket in each band |
-//! | [`jaccard`] | two shingle sets | their Jaccard similarity, exact |
-//! | [`containment`] | two shingle sets | the share of the first that is in the second |
+//! | `shingles` | text | the sorted distinct hashes of its shingles |
+//! | `minhash` | shingle set | its signature: the least hash under each permutation |
+//! | `one_permutation` | shingle set | a signature in which each shingle is hashed once, or a few times |
+//! | `minhash_similarity` | two signatures | an estimate of the sets' Jaccard similarity |
+//! | `lsh_bands` | signature | its bucket in each band |
+//! | `jaccard` | two shingle sets | their Jaccard similarity, exact |
+//! | `containment` | two shingle sets | the share of the first that is in the second |
 //!
 //! The functions hold no settings: sizes and seeds are literal arguments, so that a plan names them in full wherever it
 //! is executed. Sets are sorted lists of `UInt64` without repeats, signatures lists of `UInt32`; both may also come as lists of
 //! the signed type of the same width, whose bits they then are, as the public tables have them.
 
 mod arguments;
-pub mod containment;
-pub mod document_key;
-pub mod jaccard;
-pub mod lsh_bands;
-pub mod minhash;
-pub mod minhash_similarity;
-pub mod one_permutation;
+mod containment;
+mod document_key;
+mod jaccard;
+mod lsh_bands;
+mod minhash;
+mod minhash_similarity;
+mod one_permutation;
 mod section;
-pub mod set_hash;
-pub mod shingle_texts;
-pub mod shingles;
-pub mod signature_set;
-pub mod unsigned_bits;
+mod set_hash;
+mod shingle_texts;
+mod shingles;
+mod signature_set;
+pub(crate) mod unsigned_bits;
 
 use std::sync::Arc;
 
@@ -50,8 +50,8 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
     ]
 }
 
-/// The functions that only stages use. They are no part of SQL; where plans arrive as bytes they must be known by name.
-pub fn of_stages() -> Vec<Arc<ScalarUDF>> {
+/// The functions that only stages use. They are not a part of SQL; where plans arrive as bytes they must be known by name.
+pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::from(document_key::DocumentKey::default())),
         Arc::new(ScalarUDF::from(shingle_texts::ShingleTexts::default())),
@@ -74,7 +74,7 @@ pub fn register_all(ctx: &SessionContext) -> Result<()> {
 ///
 /// # Errors
 /// If the registry refuses a function, as those do that are read-only.
-pub fn register_in(registry: &mut dyn FunctionRegistry) -> Result<()> {
+pub(crate) fn register_in(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for udf in all() {
         registry.register_udf(udf)?;
     }
@@ -96,7 +96,7 @@ pub mod expr_fn {
         ScalarUDF::from(function).call(args)
     }
 
-    /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says. A dictionary's numbers are not to be had
+    /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says. A dictionary's numbers are not available
     /// from a text alone: see [`shingle_texts()`].
     pub fn shingles(text: Expr, by: &Shingle) -> Expr {
         call(shingles::Shingles::default(), cut_arguments(text, by))

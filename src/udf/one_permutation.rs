@@ -16,7 +16,7 @@ use crate::kernel::one_permutation::{Rounds, one_permutation};
 
 /// The SQL function `one_permutation`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct OnePermutation {
+pub(crate) struct OnePermutation {
     signature: Signature,
 }
 
@@ -61,11 +61,11 @@ impl ScalarUDFImpl for OnePermutation {
         static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
             Documentation::builder(
                 super::section::DOC_SECTION,
-                "Returns a MinHash signature of a shingle set, as `minhash` does, in a time that is nearly independent of \
-                 its length: every shingle falls into one of `permutations` bins, each of which keeps its least 32-bit \
-                 value, and as long as there are empty bins all shingles fall again, by another hash drawn from `seed`. \
-                 Returns NULL for a NULL list and for an empty one. Signatures can be compared with those of the same \
-                 length and seed, and not with those of `minhash`.",
+                "Returns a MinHash signature of a shingle set, as `minhash` does, in a time that is nearly independent \
+                 of its length: every shingle falls into one of `permutations` bins, and each bin keeps its smallest \
+                 32-bit value. While there are empty bins, all shingles are hashed again by another function drawn \
+                 from `seed`. Returns NULL for a NULL list and for an empty one. Signatures can be compared with those \
+                 of the same length and seed, and not with those of `minhash`.",
                 "one_permutation(shingles, permutations, seed)",
             )
             .with_sql_example(

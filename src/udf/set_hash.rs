@@ -13,7 +13,7 @@ use crate::kernel::set_hash::set_hash;
 
 /// The function that the pipeline calls; SQL sessions do not have it. NULL for a NULL list.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct SetHash {
+pub(crate) struct SetHash {
     signature: Signature,
 }
 

@@ -22,7 +22,7 @@ use crate::kernel::text::shingle_texts::shingle_texts;
 
 /// The function that the pipeline calls, with the arguments of `shingles`; SQL sessions do not have it.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct ShingleTexts {
+pub(crate) struct ShingleTexts {
     signature: Signature,
 }
 

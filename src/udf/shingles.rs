@@ -16,7 +16,7 @@ use crate::kernel::text::shingles::{MAX_MIN_WORDS, Scratch, shingles};
 
 /// The SQL function `shingles`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct Shingles {
+pub(crate) struct Shingles {
     signature: Signature,
 }
 

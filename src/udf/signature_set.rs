@@ -10,7 +10,7 @@ use crate::kernel::signature_set::signature_set;
 
 /// The function that the pipeline calls; SQL sessions do not have it. NULL for a NULL list.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct SignatureSet {
+pub(crate) struct SignatureSet {
     signature: Signature,
 }
 

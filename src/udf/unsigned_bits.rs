@@ -18,7 +18,7 @@ use super::arguments;
 
 /// `array` as numbers of the type `to`, or lists of them, which have the same width and the other sign: its bits, shared.
 /// None where the types are not such a pair.
-pub fn reinterpret(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
+pub(crate) fn reinterpret(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Int32, DataType::UInt32) => same_bits::<Int32Type, UInt32Type>(array),
         (DataType::UInt32, DataType::Int32) => same_bits::<UInt32Type, Int32Type>(array),
@@ -40,7 +40,7 @@ fn same_bits<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(array: &ArrayRef) -> 
     Some(Arc::new(PrimitiveArray::<B>::try_new(values, array.nulls().cloned()).ok()?))
 }
 
-/// The unsigned type of the same width; none for what is no signed number of 32 or 64 bits and no list of them.
+/// The unsigned type of the same width; none for what is not a signed number of 32 or 64 bits and no list of them.
 fn unsigned(given: &DataType) -> Option<DataType> {
     match given {
         DataType::Int32 => Some(DataType::UInt32),
@@ -55,7 +55,7 @@ fn unsigned(given: &DataType) -> Option<DataType> {
 
 /// The function that stands above a public table whose rows are computed on; SQL sessions do not have it.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub struct UnsignedBits {
+pub(crate) struct UnsignedBits {
     signature: Signature,
 }
 

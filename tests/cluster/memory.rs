@@ -19,13 +19,13 @@ fn a_step_whose_tasks_run_out_of_memory_is_planned_anew_with_more_partitions() {
     assert_eq!(ended.code, Some(0), "{}", ended.said);
     assert_rows(&output, &expected, "more partitions");
 
-    let again = |line: &&str| line.contains("a task ran out of memory, and the step is planned anew");
+    let again = |line: &&str| line.contains("a task ran out of memory, so the step is planned again");
     let warning = ended.said.lines().find(again).unwrap_or_else(|| panic!("{}", ended.said));
     for said in ["step=pairs before=8 partitions=32", "executor 127.0.0.1:", "Resources exhausted"] {
         assert!(warning.contains(said), "{said}: {warning}");
     }
     // Nothing was lost: no plan was submitted twice.
-    assert!(!ended.said.contains("submitted anew"), "{}", ended.said);
+    assert!(!ended.said.contains("submitted again"), "{}", ended.said);
     let record: serde_json::Value = serde_json::from_str(&ended.printed).unwrap();
     let failed = ended.said.lines().filter(again).count();
     assert_eq!(record["recoveries"], failed, "{record:#}");

@@ -110,7 +110,7 @@ fn cut_for_good(scene: &Scene) {
 }
 
 /// What a run says of a step that it lost.
-const ANEW: &str = "the step is submitted anew";
+const ANEW: &str = "the step is submitted again";
 
 /// Tries until the cut cost a run something. It costs nothing where one executor happened to do all that was left, which
 /// nobody but the scheduler decides.

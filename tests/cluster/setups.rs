@@ -146,10 +146,10 @@ fn an_executor_that_is_sent_to_something_else_than_a_scheduler_ends_and_says_so(
     let folder = tempdir().unwrap();
     let work = folder.path().display().to_string();
     for (answer, named) in [
-        ("", "gave no answer"),
+        ("", "did not answer"),
         ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", "404"),
-        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello", "no scheduler gives"),
-        ("SSH-2.0-OpenSSH_9.6\r\n", "no scheduler answers"),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello", "as a scheduler does"),
+        ("SSH-2.0-OpenSSH_9.6\r\n", "no scheduler answered"),
     ] {
         let server = Answering::with(answer);
         let bind = format!("127.0.0.1:{}", free_ports(3));

@@ -86,7 +86,7 @@ fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(
         // It lasts until it has outlasted the patience of a step.
         wait_for("a step to be submitted anew", Duration::from_secs(60), || {
             assert!(driver.0.ended().is_none(), "the run ended though its storage was away");
-            (driver.0.said().matches("the step is submitted anew").count() > outage).then_some(())
+            (driver.0.said().matches("the step is submitted again").count() > outage).then_some(())
         });
         s3.faults.clear();
     }

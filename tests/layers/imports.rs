@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::tokens::{Token, tokens};
+
 /// A module's path inside the crate: `["output", "paths"]`.
 type Module = Vec<String>;
 
@@ -61,7 +63,9 @@ impl Crate {
                 found.modules.insert(module.clone(), path.clone());
             }
             let mut file = File::default();
-            let mut reader = Reader { tokens: tokens(text), at: 0, file: &mut file, inline: Vec::new() };
+            let code = tokens(text).into_iter().map(|(token, _)| token);
+            let code = code.filter(|token| !matches!(token, Token::Text(_) | Token::Doc(_))).collect();
+            let mut reader = Reader { tokens: code, at: 0, file: &mut file, inline: Vec::new() };
             reader.module(&module, false);
             for inline in std::mem::take(&mut reader.inline) {
                 found.modules.insert(inline, path.clone());
@@ -236,14 +240,6 @@ struct Reader<'a> {
     inline: Vec<Module>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Token {
-    Name(String),
-    /// `::`
-    Path,
-    Sign(char),
-}
-
 impl Reader<'_> {
     fn name(&self, ahead: usize) -> Option<&str> {
         match self.tokens.get(self.at + ahead)? {
@@ -413,100 +409,4 @@ impl Reader<'_> {
             self.file.paths.push((module.clone(), path, in_tests));
         }
     }
-}
-
-/// The names and signs of a source, without comments and literals.
-fn tokens(text: &str) -> Vec<Token> {
-    let chars: Vec<char> = text.chars().collect();
-    let mut tokens = Vec::new();
-    let mut at = 0;
-    let is_word = |c: &char| c.is_alphanumeric() || *c == '_';
-    while let Some(&c) = chars.get(at) {
-        let next = chars.get(at + 1).copied();
-        match (c, next) {
-            ('/', Some('/')) => at = position(&chars, at, |c| c == '\n'),
-            ('/', Some('*')) => at = after_comment(&chars, at),
-            ('"', _) => at = after_string(&chars, at),
-            // A lifetime has no quote behind its first letter; a character has, or starts with a backslash.
-            ('\'', Some('\\')) => at = position(&chars, at + 3, |c| c == '\'') + 1,
-            ('\'', Some(_)) if chars.get(at + 2) == Some(&'\'') => at += 3,
-            ('\'', _) => at += 1,
-            (':', Some(':')) => {
-                tokens.push(Token::Path);
-                at += 2;
-            }
-            (c, _) if is_word(&c) => {
-                let end = position(&chars, at, |c| !is_word(&c));
-                let word: String = chars[at..end].iter().collect();
-                let raw = ["r", "br", "cr"].contains(&word.as_str());
-                match chars.get(end) {
-                    Some('"') if raw => at = after_raw_string(&chars, end),
-                    Some('#') if raw && matches!(chars.get(end + 1), Some('"' | '#')) => {
-                        at = after_raw_string(&chars, end);
-                    }
-                    Some('\'') if word == "b" => at = end,
-                    // `r#name`, which is never a path's root.
-                    Some('#') if word == "r" => {
-                        let end_of_name = position(&chars, end + 1, |c| !is_word(&c));
-                        tokens.push(Token::Name(chars[at..end_of_name].iter().collect()));
-                        at = end_of_name;
-                    }
-                    _ => {
-                        tokens.push(Token::Name(word));
-                        at = end;
-                    }
-                }
-            }
-            (c, _) => {
-                if !c.is_whitespace() {
-                    tokens.push(Token::Sign(c));
-                }
-                at += 1;
-            }
-        }
-    }
-    tokens
-}
-
-fn position(chars: &[char], from: usize, wanted: impl Fn(char) -> bool) -> usize {
-    (from..chars.len()).find(|&at| wanted(chars[at])).unwrap_or(chars.len())
-}
-
-fn after_comment(chars: &[char], mut at: usize) -> usize {
-    let mut depth = 0_usize;
-    while at < chars.len() {
-        match (chars[at], chars.get(at + 1)) {
-            ('/', Some('*')) => {
-                depth += 1;
-                at += 2;
-            }
-            ('*', Some('/')) => {
-                depth -= 1;
-                at += 2;
-                if depth == 0 {
-                    return at;
-                }
-            }
-            _ => at += 1,
-        }
-    }
-    at
-}
-
-fn after_string(chars: &[char], mut at: usize) -> usize {
-    at += 1;
-    while at < chars.len() && chars[at] != '"' {
-        at += if chars[at] == '\\' { 2 } else { 1 };
-    }
-    at + 1
-}
-
-/// `at` is behind the letters.
-fn after_raw_string(chars: &[char], at: usize) -> usize {
-    let quote = position(chars, at, |c| c != '#');
-    let hashes = quote - at;
-    let closes = |end: usize| {
-        chars[end] == '"' && chars[end + 1..].iter().take_while(|c| **c == '#').count() >= hashes
-    };
-    (quote + 1..chars.len()).find(|&end| closes(end)).map_or(chars.len(), |end| end + 1 + hashes)
 }

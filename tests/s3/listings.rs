@@ -58,8 +58,8 @@ async fn a_listing_that_cannot_be_whole_is_an_error() {
     for (second, says) in [
         (page(&["in/c"], true, ""), "more objects follow"),
         (html.to_owned(), "an HTML page"),
-        (page(&["in/c"], true, "here"), "never ends"),
-        (page(&["in/c"], false, "")[..90].to_owned(), "in its middle"),
+        (page(&["in/c"], true, "here"), "never end"),
+        (page(&["in/c"], false, "")[..90].to_owned(), "cut off"),
         (String::new(), "something else"),
     ] {
         s3.faults.add("list-type=2", 1, Fault::Answer(200, page(&["in/a", "in/b"], true, "here")));
@@ -83,7 +83,7 @@ async fn a_listing_that_goes_round_in_a_circle_is_an_error() {
     );
     s3.faults.add("list-type=2", usize::MAX, Fault::Answer(200, page(&["in/a", "in/b"], true, "one")));
     let text = refused(&s3).await;
-    assert!(text.contains("never ends"), "{text}");
+    assert!(text.contains("never end"), "{text}");
     assert!(s3.faults.requests("continuation-token=two").len() < 10);
 }
 

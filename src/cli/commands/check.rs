@@ -74,12 +74,12 @@ fn as_text(job: &Job) -> String {
         let _ = writeln!(text, "  {step}");
     }
     let choice = match lsh.choice {
-        Choice::Given => "as the job says".to_owned(),
-        Choice::Nearest => "whose curve turns nearest the threshold".to_owned(),
-        Choice::Balanced => "with the least area of false positives and negatives".to_owned(),
+        Choice::Given => "as the job sets them".to_owned(),
+        Choice::Nearest => "whose curve turns nearest to the threshold".to_owned(),
+        Choice::Balanced => "with the smallest area of false positives and false negatives".to_owned(),
         Choice::Recall => "whose curve turns at or just under the threshold".to_owned(),
         Choice::Precision => "whose curve turns at or just over the threshold".to_owned(),
-        Choice::TargetRecall(target) => format!("the tightest with a recall of {target} at the threshold"),
+        Choice::TargetRecall(target) => format!("the strictest with a recall of {target} at the threshold"),
     };
     let _ = writeln!(
         text,
@@ -92,7 +92,7 @@ fn as_text(job: &Job) -> String {
     );
     let _ = writeln!(
         text,
-        "expected recall of pairs at similarity {}: {:.4}; of more similar ones, higher\n",
+        "expected recall of pairs at similarity {}: {:.4}; higher for pairs that are more similar\n",
         job.score.threshold,
         recall(job)
     );

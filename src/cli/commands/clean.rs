@@ -13,16 +13,16 @@ use crate::output::names::Attempt;
 /// Bytes for operators, of which none runs.
 const MEMORY: u64 = 64 << 20;
 
-/// Remove from an output what dead runs left
+/// Remove files that interrupted runs left in an output
 ///
-/// Of a finished output that is everything between its steps, of an unfinished one what attempts that died wrote: the
-/// finished steps stay, and the next run goes on from them. Only files go that this program provably wrote; all others stay,
-/// and are counted. An output to which a run writes is left alone.
+/// In a finished output, these are all files that only its steps needed. In an unfinished one, they are what the
+/// interrupted attempts wrote: finished steps stay, and the next run continues from them. Only files that this program
+/// provably wrote are removed; all others stay and are counted. Nothing is removed while a run writes to the output.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Clean {
-    /// The output: what a job names as output.url
+    /// The output: the folder or URL that a job names as output.url
     output: String,
-    /// Print what would be removed, and remove nothing
+    /// Print what would be removed without removing it
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object
@@ -72,7 +72,7 @@ impl Clean {
             Asked::Granted(claim) => claim,
             Asked::Held(holder) => {
                 return Err(Error::input(format!(
-                    "{holder} writes to {}: clean it when that has ended",
+                    "{holder} is writing to {}: run clean again when it has ended",
                     output.shown()
                 )));
             }

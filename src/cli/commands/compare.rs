@@ -12,17 +12,17 @@ use crate::error::{Error, Result};
 use crate::experiment::compare::{Comparison, compare};
 use crate::report;
 
-/// Time three methods for the same pairs on growing samples
+/// Time three methods that find the same pairs, on growing samples
 ///
-/// Exact Jaccard of all pairs, signature agreement of all pairs, and LSH (scored as the job says), each on the first
-/// documents of the job's source. Samples and what is made of them are held in memory. A total is the time from texts to
-/// pairs: shingle sets, signatures where the method needs them, and the search. Reading the source is not counted. Nothing
-/// is written to the job's output.
+/// The methods are exact Jaccard of all pairs, signature agreement of all pairs, and LSH (scored as the job says). Each
+/// runs on the first documents of the job's source. Samples and everything computed from them stay in memory. A total
+/// is the time from texts to pairs: shingle sets, signatures if the method needs them, and the search. Reading the
+/// source is not counted. Nothing is written to the job's output.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Compare {
     #[command(flatten)]
     job: JobArguments,
-    /// Sizes of the samples: the first so many documents, by file and position, that can be compared
+    /// Sizes of the samples: each has the first N documents that can be compared, by file and position
     #[arg(
         long,
         value_name = "N,..",
@@ -31,7 +31,7 @@ pub(in crate::cli) struct Compare {
         value_parser = arguments::one_to(arguments::MAX_SAMPLE)
     )]
     documents: Vec<NonZeroUsize>,
-    /// Measure so many times; each time told is the least
+    /// Measure this many times, and report the shortest time
     #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     /// Print everything that was measured as one JSON object
@@ -40,7 +40,7 @@ pub(in crate::cli) struct Compare {
     /// Write compare.svg, compare-search.svg and compare.html into this folder
     #[arg(long, value_name = "FOLDER")]
     plots: Option<PathBuf>,
-    /// Add lines of other programs to the chart of the whole way: a CSV file with the columns name, documents and seconds
+    /// Add lines of other programs to the chart of totals: a CSV file with the columns name, documents and seconds
     #[arg(long, value_name = "FILE", requires = "plots")]
     add_series: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ fn as_text(comparison: &Comparison) -> String {
     let mut text = print::table(&report::compare::COLUMNS, &report::compare::rows(comparison));
     let _ = writeln!(
         text,
-        "\npairs of similarity {} or more; each time is the least of {}",
+        "\npairs of similarity {} or more; each time is the shortest of {}",
         comparison.job.score.threshold, comparison.repeat
     );
     if let Some(note) = &comparison.note {

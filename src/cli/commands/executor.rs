@@ -10,28 +10,28 @@ use crate::error::{Error, Result};
 /// Bytes for each task at least: with less, a sort has no room for the buffers that it cannot do without.
 const MIN_MEMORY: u64 = 64 << 20;
 
-/// Run an executor of a cluster: it asks a scheduler for tasks; SIGTERM lets it end those that it has
+/// Run an executor of a cluster: it asks a scheduler for tasks; on SIGTERM it finishes those that it has
 #[derive(clap::Args)]
 pub(in crate::cli) struct Executor {
-    /// The scheduler
+    /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::place)]
     scheduler: (String, u16),
-    /// Where other executors and drivers fetch what its tasks wrote
+    /// Address where other executors and drivers fetch what its tasks wrote
     #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:50051", value_parser = roles::address)]
     bind: SocketAddr,
-    /// The host name that they are told; without it, the address from which the scheduler is asked
+    /// Host name that others use to reach it; without it, the address from which it reaches the scheduler
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
-    /// Where to serve /healthz and /readyz; without it, two ports above that of --bind
+    /// Address of /healthz and /readyz; without it, the port of --bind plus 2
     #[arg(long, value_name = "HOST:PORT", value_parser = roles::address)]
     health: Option<SocketAddr>,
-    /// Tasks at once; 0 is one for each core
+    /// Tasks that run at the same time; 0 means one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     vcores: usize,
-    /// What all tasks may hold in memory together, as 4GiB or 500MB; past it they spill
+    /// Memory for all tasks together, such as 4GiB or 500MB; tasks that need more spill to disk
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = arguments::memory)]
     memory: u64,
-    /// Folder for spills and for what tasks write for one another
+    /// Folder for spills and for the files that tasks write for each other
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir().join("resemblance-executor"))]
     work_dir: PathBuf,
     /// Seconds to wait for the scheduler at the start
@@ -44,7 +44,12 @@ impl Executor {
         let health = match (self.health, self.bind.port().checked_add(2)) {
             (Some(health), _) => health,
             (None, Some(port)) => SocketAddr::new(self.bind.ip(), port),
-            (None, None) => return Err(Error::job("--bind has so high a port that --health must be given")),
+            (None, None) => {
+                return Err(Error::job(
+                    "--bind has so high a port that none is left for health checks: set \
+                --health",
+                ));
+            }
         };
         let vcores = match self.vcores {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -52,7 +57,7 @@ impl Executor {
         };
         if self.memory / (vcores as u64) < MIN_MEMORY {
             return Err(Error::job(format!(
-                "--memory is {} bytes for --vcores {vcores}: expected 64MiB or more for each",
+                "--memory is {} bytes for --vcores {vcores}: expected 64MiB or more for each of them",
                 self.memory
             )));
         }

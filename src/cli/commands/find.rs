@@ -21,13 +21,13 @@ use crate::pipeline::OnExisting;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Find {
-    /// Files and folders; folders are walked
+    /// Files to compare, and folders whose files to compare, with those of their subfolders
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<String>,
-    /// The least similarity to print, over 0 and at most 1
+    /// The lowest similarity to print, over 0 and at most 1
     #[arg(short, long, default_value = "0.8", value_parser = arguments::similarity)]
     threshold: f64,
-    /// Characters (or words) in a shingle
+    /// Number of characters (or words) in a shingle
     #[arg(short = 'k', long, default_value = "9", value_parser = shingle_size)]
     size: NonZeroUsize,
     /// What shingles are made of
@@ -36,13 +36,13 @@ pub(in crate::cli) struct Find {
     /// How the files are encoded: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: utf-8]
     #[arg(long, value_name = "NAME", value_parser = encoding)]
     encoding: Option<Encoding>,
-    /// Compare every two files: exact, and quadratic
+    /// Compare every file with every other one: exact, but slow for many files
     #[arg(long)]
     all: bool,
-    /// Print one JSON object a pair
+    /// Print one JSON object per pair
     #[arg(long, conflicts_with = "show")]
     json: bool,
-    /// Print the texts of the N most similar pairs side by side, common passages marked; 1 pair without N
+    /// Print the texts of the N most similar pairs side by side, with common passages marked; without N, 1 pair
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = pairs_to_show)]
     show: Option<NonZeroUsize>,
 }
@@ -90,8 +90,7 @@ fn apart(paths: &[String], folders: Vec<PathBuf>) -> Result<SpillFolder> {
         }
     }
     let error = Error::input(
-        "there is no folder for temporary files apart from those that are searched: name one as TMPDIR that is beneath none \
-         of them",
+        "every folder for temporary files lies inside the folders to search: set TMPDIR to a folder outside of them",
     );
     Err(match failed {
         Some(e) => error.because(e),

@@ -12,12 +12,13 @@ use crate::corpus::write::{self, Written};
 use crate::corpus::{Corpus, Settings, settings};
 use crate::error::{Context, Error, Result};
 
-/// Make up a corpus with planted copies, near-duplicates, passages and boilerplate
+/// Generate a corpus with planted copies, near-duplicates, passages and boilerplate
 ///
-/// Documents are made-up words, as frequent as words are, in Parquet with the columns id and text. The planted ones and
-/// those that they are made of lie all over the corpus, no two of them made of the same one, so that --truth knows all
-/// similar pairs but those of the identical documents among themselves (it names the first of them with each other one)
-/// and those that boilerplate makes. The same settings give the same documents, however many files there are.
+/// Documents are Parquet rows with the columns id and text. A text consists of made-up words, which are as frequent as
+/// the words of a language are. Planted documents and their originals are spread over the whole corpus, and every
+/// planted document has an original of its own. So --truth lists all similar pairs, with two exceptions: of the
+/// identical documents it lists only the first one with each other one, and it does not list pairs that are similar
+/// because of boilerplate. The same settings give the same documents, however many files there are.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Generate {
     /// A file that ends in .parquet, or a folder for part-00000.parquet and so on
@@ -26,25 +27,25 @@ pub(in crate::cli) struct Generate {
     /// Documents
     #[arg(long, value_name = "N", value_parser = arguments::one_to(settings::MAX_DOCUMENTS as usize))]
     documents: NonZeroUsize,
-    /// Words in a document, on average: lengths lie evenly between half of this and one and a half times this
+    /// Average number of words in a document; lengths are spread evenly from half of it to one and a half times it
     #[arg(long, value_name = "N", default_value = "100", value_parser = arguments::one_to(settings::MAX_WORDS))]
     words: NonZeroUsize,
-    /// What everything is drawn from
+    /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 42)]
     seed: u64,
-    /// Words in a shingle, for which Jaccard similarities are reached and stated
+    /// Number of words in a shingle, to which the Jaccard similarities of planted pairs refer
     #[arg(short = 'k', long, value_name = "K", default_value = "5", value_parser = arguments::one_to(settings::MAX_SHINGLE))]
     shingle: NonZeroUsize,
-    /// Different words
+    /// Number of different words
     #[arg(long, value_name = "N", default_value = "20000", value_parser = arguments::one_to(settings::MAX_VOCABULARY))]
     vocabulary: NonZeroUsize,
-    /// Share of documents that are another one, word for word
+    /// Share of documents that are exact copies of another one
     #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
     copies: f64,
     /// Share of documents that are another one with some words replaced
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     near: f64,
-    /// Jaccard similarities that those get, in turn, each over 0 and at most 1
+    /// Jaccard similarities that those get one after the other, each over 0 and at most 1
     #[arg(
         long,
         value_name = "J,..",
@@ -53,19 +54,19 @@ pub(in crate::cli) struct Generate {
         value_parser = arguments::similarity
     )]
     jaccards: Vec<f64>,
-    /// Share of documents that are half of another one
+    /// Share of documents that consist of half of another one
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     contained: f64,
     /// Share of the other documents that begin with the same passage
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     boilerplate: f64,
-    /// Words of that passage; half of --words unless given
+    /// Number of words in that passage; half of --words by default
     #[arg(long, value_name = "N", value_parser = arguments::zero_to(settings::MAX_WORDS))]
     boilerplate_words: Option<usize>,
-    /// Documents that are all the same
+    /// Number of documents that are all identical
     #[arg(long, value_name = "N", default_value_t = 0)]
     identical: u64,
-    /// Files to write into the folder, each by one thread
+    /// Number of files to write into the folder, each by a thread of its own
     #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(usize::MAX))]
     files: NonZeroUsize,
     /// Write the planted pairs into this Parquet file: id_a, id_b, kind, jaccard, size (words in a shingle)

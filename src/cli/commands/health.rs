@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Health {
-    /// Where the role answers: a scheduler's port, or an executor's plus 2
+    /// Address of the role: a scheduler's port, or an executor's port plus 2
     #[arg(value_name = "HOST:PORT", value_parser = arguments::host_and_port)]
     address: String,
-    /// Ask whether it takes work (/readyz), not only whether it lives (/healthz)
+    /// Ask whether it accepts work (/readyz), not only whether it runs (/healthz)
     #[arg(long)]
     ready: bool,
     /// Seconds to wait for the answer

@@ -30,13 +30,13 @@ pub(in crate::cli) enum Command {
     Check(check::Check),
     /// Find similar files, without a job file
     Find(find::Find),
-    /// The documents nearest to one document, from a finished output
+    /// Find the documents of a finished output that are most similar to one document
     Neighbors(neighbors::Neighbors),
     Show(show::Show),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
-    /// Ask a role of a cluster whether it is well
+    /// Ask a scheduler or an executor whether it is healthy
     Health(health::Health),
     #[cfg(feature = "cluster")]
     Scheduler(scheduler::Scheduler),

@@ -19,23 +19,23 @@ use crate::visible::visible;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Neighbors {
-    /// The finished output: what a job names as output.url
+    /// The finished output: the folder or URL that a job names as output.url
     output: String,
     #[command(flatten)]
     of: Of,
-    /// Most neighbors to print
+    /// Maximum number of neighbors to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
-    /// What neighbors are sorted by; equal ones by the other, then by id
+    /// What to sort neighbors by; equal ones are sorted by the other value, then by id
     #[arg(long, value_enum, default_value_t = SortBy::Estimate)]
     by: SortBy,
-    /// Print one JSON object a neighbor
+    /// Print one JSON object per neighbor
     #[arg(long, conflicts_with = "show")]
     json: bool,
-    /// Print the texts of the first N neighbors beside that of the document, common passages marked; 1 without N
+    /// Print the texts of the first N neighbors beside that of the document, with common passages marked; without N, 1
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
     show: Option<NonZeroUsize>,
-    /// Bytes that may be held at once
+    /// Maximum amount of memory to use
     #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
     memory: u64,
 }
@@ -43,10 +43,10 @@ pub(in crate::cli) struct Neighbors {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 struct Of {
-    /// A document of the output
+    /// Id of a document in the output
     #[arg(long, allow_negative_numbers = true)]
     id: Option<String>,
-    /// A text file that need not be in the output; - is standard input
+    /// A text file, which need not be in the output; - means standard input
     #[arg(long, value_name = "FILE")]
     text: Option<String>,
 }
@@ -144,7 +144,7 @@ impl Neighbors {
                 let asked = match (&asked, &own) {
                     (Some(text), _) => text,
                     (None, Some(own)) => texts.of(own)?,
-                    (None, None) => return Err(Error::bug("nothing was asked about")),
+                    (None, None) => return Err(Error::bug("neither a document nor a text was given")),
                 };
                 self.beside(asked, nearest, &texts, &job)?
             }
@@ -158,7 +158,9 @@ impl Neighbors {
         let mut shown = String::new();
         for neighbor in nearest {
             let names = [self.asked(), neighbor.id.to_string()];
-            let jaccard = neighbor.jaccard.ok_or_else(|| Error::bug("a neighbor was shown unmeasured"))?;
+            let jaccard = neighbor
+                .jaccard
+                .ok_or_else(|| Error::bug("a neighbor without its similarities was shown"))?;
             let texts = [text, texts.of(&neighbor.id)?];
             shown += &side_by_side::two(jaccard, names.each_ref().map(String::as_str), texts, &job.shingle);
         }
@@ -231,10 +233,10 @@ fn too_short(path: &str, job: &Job) -> Error {
     };
     let at_least = match job.shingle.min_words {
         0 => String::new(),
-        words => format!(", and no text of fewer than {words} words is compared"),
+        words => format!(", and texts of fewer than {words} words are not compared"),
     };
     Error::input(format!(
-        "{} is too short: once normalised it has no shingle of {} {unit}{at_least}",
+        "{} is too short: after normalisation it has no shingle of {} {unit}{at_least}",
         named(path),
         job.shingle.size
     ))

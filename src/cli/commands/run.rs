@@ -21,23 +21,23 @@ use crate::pipeline::{OnExisting, Outcome};
 pub(in crate::cli) struct Run {
     #[command(flatten)]
     job: JobArguments,
-    /// Replace the result that the output holds, once the new one is whole
+    /// Replace the result that the output holds as soon as the new one is complete
     #[arg(long)]
     overwrite: bool,
-    /// What the run is called in logs, record and metrics; it changes no row [default: a new UUID]
+    /// Name of the run in logs, record and metrics; it changes no rows [default: a new UUID]
     #[arg(long, value_name = "ID", value_parser = arguments::run_id, default_value_t = new_id(), hide_default_value = true)]
     run_id: String,
     /// Print the run's record as one JSON object
     #[arg(long)]
     json: bool,
-    /// Write the run's record to a file, also when the run fails: then with `error`, `kind` and `exit_code`
+    /// Write the run's record to a file; if the run fails, the record has `error`, `kind` and `exit_code`
     #[arg(long, value_name = "FILE")]
     record: Option<String>,
-    /// Write the run's metrics, well or not, in Prometheus' text format to a file (for node_exporter), or push them to a
-    /// Pushgateway's group, as http://host:9091/metrics/job/NAME
+    /// Write the run's metrics in Prometheus' text format, also if the run fails: to a file (for node_exporter), or to
+    /// a Pushgateway's group, such as http://host:9091/metrics/job/NAME
     #[arg(long, value_name = "FILE|URL")]
     metrics: Option<String>,
-    /// Most similar pairs to print
+    /// Number of the most similar pairs to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::zero_to(arguments::MAX_TOP))]
     top: usize,
 }
@@ -148,7 +148,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     if counted("dense_documents") > 0 {
         let _ = writeln!(
             text,
-            "{:>12} {} in dense groups: paired with leaders in place of each other, which leaves about {} {} out",
+            "{:>12} {} in dense groups: paired with leaders instead of each other, which leaves out about {} {}",
             number("dense_documents"),
             noun("dense_documents", "document"),
             number("dense_pairs_left_out"),

@@ -9,13 +9,13 @@ use crate::error::Result;
 /// Run the scheduler of a cluster: jobs with `engine.mode = "cluster"` are sent to it, and executors ask it for tasks
 #[derive(clap::Args)]
 pub(in crate::cli) struct Scheduler {
-    /// Where to listen: gRPC, and HTTP with /healthz, /readyz and /api
+    /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api
     #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:50050", value_parser = roles::address)]
     bind: SocketAddr,
-    /// Seconds without a sign of life after which an executor is lost; executors give one every five seconds
+    /// Seconds without a sign of life after which an executor counts as lost; executors send one every five seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(6..))]
     executor_timeout: u64,
-    /// Seconds that jobs wait while there is no executor at all
+    /// Seconds that jobs wait while there is no executor
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     grace: u64,
 }

@@ -17,31 +17,31 @@ use crate::visible::visible;
 
 /// Show pairs of a finished output with their texts side by side
 ///
-/// Common passages as long as a shingle are marked: in colour, or in a pipe by [brackets]. The texts come from the job's
-/// source, which must be what it was when the job ran.
+/// Common passages of a shingle or more are marked: in colour on a terminal, and with [brackets] in a pipe. The texts
+/// come from the job's source, which must not have changed since the job ran.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Show {
-    /// The finished output: what a job names as output.url
+    /// The finished output: the folder or URL that a job names as output.url
     output: String,
     /// Which pairs come first
     #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::MostSimilar, conflicts_with = "cluster")]
     pairs: Which,
-    /// Only pairs of this document
+    /// Show only pairs of this document
     #[arg(long, allow_negative_numbers = true, conflicts_with = "cluster")]
     id: Option<String>,
-    /// The cluster of this document: what represents it, beside each of the others
+    /// Show the cluster of this document: the document that represents it, beside each of the others
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     cluster: Option<String>,
-    /// Most pairs to show, or documents of the cluster beside the one that represents it
+    /// Maximum number of pairs to show, or of documents beside the one that represents the cluster
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_TOP))]
     top: NonZeroUsize,
-    /// Another seed shows other random pairs [default: the job's]
+    /// Seed for random pairs; another seed shows other pairs [default: the job's]
     #[arg(long, value_name = "N", conflicts_with = "cluster")]
     seed: Option<u64>,
-    /// Print one JSON object a pair, with both texts and the places of their common passages
+    /// Print one JSON object per pair, with both texts and the positions of their common passages
     #[arg(long)]
     json: bool,
-    /// Bytes that may be held at once
+    /// Maximum amount of memory to use
     #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
     memory: u64,
 }
@@ -152,7 +152,7 @@ impl Show {
                 let size = print::counted(cluster.size, "document");
                 let (id, representative) = (cluster.id.to_string(), cluster.representative.to_string());
                 let (id, representative) = (visible(&id), visible(&representative));
-                let head = format!("cluster {id}: {size}, of which {representative} represents the others\n");
+                let head = format!("cluster {id}: {size}, represented by {representative}\n");
                 (head, "document")
             }
             None => (String::new(), "pair"),

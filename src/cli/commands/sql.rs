@@ -13,22 +13,22 @@ use crate::lookup::{Finished, rows};
 
 /// Query the tables of a finished output in SQL
 ///
-/// The tables are documents, rejects, pairs and clusters. Without --allow-writes a query only reads them. With no query a
-/// prompt opens, at which a query that fails is told and the next one can be typed. Where standard input is no terminal,
-/// its queries are run one after the other, and the first that fails ends the command with its exit code.
+/// The tables are documents, rejects, pairs and clusters. Without --allow-writes, queries can only read them. Without a
+/// query, a prompt opens; it stays open when a query fails. If standard input is not a terminal, its queries are run
+/// one after the other, and the first one that fails ends the command with its exit code.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Sql {
-    /// The finished output: what a job names as output.url
+    /// The finished output: the folder or URL that a job names as output.url
     output: String,
-    /// A query; without it queries are read from standard input, each up to a semicolon at the end of a line
+    /// A query; without it, queries are read from standard input, each up to a semicolon at the end of a line
     query: Option<String>,
     /// Let queries write files, read other ones and change settings (COPY, CREATE, INSERT, SET)
     #[arg(long)]
     allow_writes: bool,
-    /// Print one JSON object a row
+    /// Print one JSON object per row
     #[arg(long)]
     json: bool,
-    /// Bytes that a query may hold at once, past which it spills
+    /// Memory that a query may use before it spills to disk
     #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
     memory: u64,
 }
@@ -86,7 +86,7 @@ enum Asked {
 struct Lines(String);
 
 impl Lines {
-    /// What there is to do after this line; none where the query goes on.
+    /// What there is to do after this line; `None` if the query goes on.
     fn add(&mut self, line: &str) -> Option<Asked> {
         match line.trim() {
             "" => None,

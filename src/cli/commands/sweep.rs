@@ -15,15 +15,15 @@ use crate::report;
 
 /// Try shingle sizes, thresholds and numbers of documents
 ///
-/// Every shingle size is run on every sample, and at each threshold found what a run at that threshold finds: where the job
-/// has a rule for its bands, they are chosen for each. A time is that of the run: from texts in memory to signatures
-/// (sketches), and from there to scored pairs (search). Reading the source is not counted. Nothing is written to the job's
-/// output.
+/// Runs every shingle size on every sample, and finds for each threshold the pairs that a run with this threshold
+/// finds. If the job has a rule for its bands, they are chosen for each threshold. A time has two parts: from texts in
+/// memory to signatures (sketches), and from there to scored pairs (search). Reading the source is not counted. Nothing
+/// is written to the job's output.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Sweep {
     #[command(flatten)]
     job: JobArguments,
-    /// Least similarities of a pair, each over 0 and at most 1
+    /// Thresholds: the lowest similarities of a pair, each over 0 and at most 1
     #[arg(
         long,
         value_name = "T,..",
@@ -32,7 +32,7 @@ pub(in crate::cli) struct Sweep {
         value_parser = arguments::similarity
     )]
     thresholds: Vec<f64>,
-    /// Words (or characters, as the job has it) in a shingle
+    /// Shingle sizes, in words or characters as the job says
     #[arg(
         long,
         value_name = "K,..",
@@ -41,7 +41,8 @@ pub(in crate::cli) struct Sweep {
         value_parser = arguments::one_to(MAX_SHINGLE_SIZE)
     )]
     sizes: Vec<NonZeroUsize>,
-    /// Sizes of the samples: the first so many documents, by file and position, that can be compared at every size
+    /// Sizes of the samples: each has the first N documents that can be compared at every shingle size, by file and
+    /// position
     #[arg(
         long,
         value_name = "N,..",
@@ -50,7 +51,7 @@ pub(in crate::cli) struct Sweep {
         value_parser = arguments::one_to(arguments::MAX_SAMPLE)
     )]
     documents: Vec<NonZeroUsize>,
-    /// Run each shingle size on each sample so many times
+    /// Run each shingle size on each sample this many times
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     /// Print everything that was measured as one JSON object

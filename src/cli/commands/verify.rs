@@ -13,11 +13,11 @@ const MEMORY: u64 = 64 << 20;
 
 /// Read every file of a finished output and compare its bytes with the manifest
 ///
-/// Ends with exit code 3 and names every file that is gone, has another size, or whose CRC-32 is another one. Changes
-/// nothing.
+/// If a file is missing, or has another size or another CRC-32, the command names it and ends with exit code 3. It
+/// changes nothing.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Verify {
-    /// The finished output: what a job names as output.url
+    /// The finished output: the folder or URL that a job names as output.url
     output: String,
     /// Print one JSON object
     #[arg(long)]
@@ -40,7 +40,7 @@ impl Verify {
             let mut text: String = damage.iter().map(|damage| format!("{damage}\n")).collect();
             if damage.is_empty() {
                 text = format!(
-                    "{}, {}, all as the manifest names them\n",
+                    "{}, {}, all as in the manifest\n",
                     print::counted(files, "file"),
                     print::counted(bytes, "byte")
                 );
@@ -57,8 +57,8 @@ impl Verify {
 async fn verified(output: &Layout) -> Result<(Manifest, Vec<check::Damage>)> {
     let Some(manifest) = output.manifest().await? else {
         return Err(Error::input(format!(
-            "{} holds no finished output (no manifest.json): name the folder that a job's output.url names, and run that job \
-             to its end",
+            "{} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to \
+             its end",
             output.shown()
         )));
     };

@@ -44,7 +44,7 @@ pub(in crate::cli) fn run_id(text: &str) -> Read<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     match (1..=128).contains(&text.len()) && text.bytes().all(allowed) {
         true => Ok(text.to_owned()),
-        false => Err("expected 1 to 128 of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned()),
+        false => Err("expected 1 to 128 characters out of A-Z, a-z, 0-9, `.`, `_` and `-`".to_owned()),
     }
 }
 

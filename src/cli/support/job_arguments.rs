@@ -15,7 +15,7 @@ pub(in crate::cli) struct JobArguments {
     /// The job file (TOML)
     #[arg(value_name = "JOB.toml")]
     job: std::path::PathBuf,
-    /// Set a key of the job, as in `--set score.threshold=0.9`; the value is TOML, or else a plain string
+    /// Set a key of the job, such as `--set score.threshold=0.9`; a value that is not TOML is taken as a string
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
 }

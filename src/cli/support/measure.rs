@@ -43,7 +43,7 @@ pub(in crate::cli) fn added(file: Option<&Path>) -> Result<Vec<Series>> {
 pub(in crate::cli) fn make_folder(folder: Option<&Path>) -> Result<()> {
     match folder {
         Some(folder) => std::fs::create_dir_all(folder)
-            .context(|| format!("--plots: cannot make the folder {}", folder.display())),
+            .context(|| format!("--plots: cannot create the folder {}", folder.display())),
         None => Ok(()),
     }
 }

@@ -36,7 +36,7 @@ impl Destination {
         }
     }
 
-    /// Writes the metrics there, in place of those of the run before.
+    /// Writes the metrics there, replacing those of the run before.
     pub(in crate::cli) fn put(&self, text: String) -> Result<()> {
         match self {
             Destination::File(path) => record::write(path, &text),
@@ -51,10 +51,12 @@ fn push(url: &Url, text: String) -> Result<()> {
         client.put(url.clone()).header(CONTENT_TYPE, prometheus::TEXT_FORMAT).body(text)
     };
     let (status, said) = http::exchange(PUSH_LIMIT, http::Proxies::OfTheEnvironment, put)
-        .map_err(|e| Error::input(format!("{shown} takes no metrics")).because(e))?;
+        .map_err(|e| Error::input(format!("{shown} does not accept the metrics")).because(e))?;
     match status.is_success() {
         true => Ok(()),
-        false => Err(Error::input(format!("{shown} takes no metrics: it answers {status}: {said}"))),
+        false => {
+            Err(Error::input(format!("{shown} does not accept the metrics: it answers {status}: {said}")))
+        }
     }
 }
 

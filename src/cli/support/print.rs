@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 pub(in crate::cli) use crate::report::count;
 use crate::visible::visible;
 
-/// Writes a result to standard output. A reader that went away, as `head` does, is no error.
+/// Writes a result to standard output. A reader that went away, as `head` does, is not an error.
 pub(in crate::cli) fn result(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -87,7 +87,7 @@ pub(in crate::cli) struct Ended<'a> {
     /// Seconds since 1970.
     at: f64,
     steps: Vec<StepTime>,
-    /// Times that a cluster lost finished work, or that a step was submitted anew.
+    /// Times that a cluster lost finished work, or that a step was submitted again.
     recoveries: u64,
 }
 
@@ -102,12 +102,12 @@ impl Ended<'_> {
                 "already_finished": outcome.already_finished,
                 "steps_reused": outcome.steps_reused,
                 "manifest": outcome.manifest,
-                "top_pairs": top.map_err(|e| Error::bug("a row is no JSON").because(e))?,
+                "top_pairs": top.map_err(|e| Error::bug("a row is not JSON").because(e))?,
             }),
         ))
     }
 
-    /// The record of a run that `error` ended, as JSON: how far it came, in place of a manifest.
+    /// The record of a run that `error` ended, as JSON: how far it came, instead of a manifest.
     pub(in crate::cli) fn failure(&self, error: &Error) -> String {
         self.record(
             error.kind().exit_code(),
@@ -150,7 +150,7 @@ impl Ended<'_> {
     }
 }
 
-/// The file that `argument` names, which a run can write when it ends: its folder is there, and it is none itself.
+/// The file that `argument` names, which a run can write when it ends: its folder is there, and it is not a folder itself.
 pub(in crate::cli) fn writable(argument: &str, file: &str) -> Result<PathBuf> {
     let path = PathBuf::from(file);
     match path.file_name() {
@@ -158,7 +158,7 @@ pub(in crate::cli) fn writable(argument: &str, file: &str) -> Result<PathBuf> {
             Err(Error::job(format!("{argument}: {file} is a folder: expected a file")))
         }
         Some(_) if !folder(&path).is_dir() => Err(Error::job(format!(
-            "{argument}: there is no folder {}: make it first",
+            "{argument}: there is no folder {}: create it first",
             folder(&path).display()
         ))),
         Some(_) => Ok(path),

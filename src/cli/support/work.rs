@@ -80,7 +80,7 @@ pub(in crate::cli) fn end(runtime: Runtime) {
     // Tasks of what was dropped end when they are looked at next, and only then are their uploads dropped.
     if runtime.block_on(async { tokio::time::timeout(UPLOADS_END, uploads::ended()).await }).is_err() {
         tracing::warn!(
-            "uploads that were under way could not be given up in {} seconds: the bucket's rule for incomplete uploads \
+            "uploads in progress could not be cancelled within {} seconds: the bucket's rule for incomplete uploads \
              removes them, if it has one",
             UPLOADS_END.as_secs()
         );
@@ -110,8 +110,8 @@ fn check_threads(threads: usize) -> Result<()> {
             let wait = || drop(gate.read());
             if let Err(e) = std::thread::Builder::new().spawn_scoped(scope, wait) {
                 return Err(Error::engine(format!(
-                    "the system lets this process start {started} of the {needed} threads that engine.threads = {threads} \
-                     takes: lower it, or raise the limit (ulimit -u, or the container's limit of processes)"
+                    "the system lets this process start only {started} of the {needed} threads that engine.threads = \
+                     {threads} needs: lower it, or raise the limit (ulimit -u, or the container's limit of processes)"
                 ))
                 .because(e));
             }

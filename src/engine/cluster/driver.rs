@@ -1,4 +1,4 @@
-//! The engine itself: a step's plan is submitted, watched, and submitted anew where a part of the cluster was lost.
+//! The engine itself: a step's plan is submitted, watched, and submitted again where a part of the cluster was lost.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,7 +35,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Tasks that run give no sign until they end, so where some do, a standstill may last so many times longer.
 const RUNNING_STALL_FACTOR: u32 = 20;
 
-/// Each pause before a step is submitted anew is twice the one before it, so many times.
+/// Each pause before a step is submitted again is twice the one before it, so many times.
 const MAX_DOUBLINGS: u32 = 4;
 
 /// Runs plans on the executors of a scheduler.
@@ -132,7 +132,7 @@ impl Cluster {
             return false;
         }
         if now.query_stages_done < last.query_stages_done || now.lost > last.lost {
-            control.progress.recovering("what an executor had done is lost, and is done again");
+            control.progress.recovering("the work of an executor was lost and is done again");
         }
         control.progress.tasks(now.done, now.tasks, now.query_stages_done, now.query_stages);
         control.progress.step_advances(now.rows_in, now.rows_out);
@@ -155,7 +155,7 @@ impl Cluster {
                 if since.elapsed().as_secs() >= self.settings.wait_seconds {
                     let waited = self.settings.wait_seconds;
                     return format!(
-                        "the scheduler has had no executor for engine.wait_seconds, which is {waited}"
+                        "the scheduler has had no executor for {waited} seconds (engine.wait_seconds)"
                     );
                 }
             } else {
@@ -168,7 +168,7 @@ impl Cluster {
             }
             let deadline = self.settings.deadline_seconds;
             if deadline > 0 && began.elapsed().as_secs() >= deadline {
-                return format!("it took longer than engine.deadline_seconds, which is {deadline}");
+                return format!("it took longer than {deadline} seconds (engine.deadline_seconds)");
             }
         }
     }
@@ -299,13 +299,13 @@ impl Engine for Cluster {
             attempts += 1;
             if attempts >= self.settings.attempts {
                 let said = format!(
-                    "step {step} was submitted {attempts} times and never came to its end; run the same command again to \
-                     go on from the last finished step"
+                    "step {step} was submitted {attempts} times and never finished; run the same command again to \
+                     continue from the last finished step"
                 );
                 return Err(Error::engine(said).because(why));
             }
             let told = why.one_line();
-            tracing::warn!(step, attempts, why = told, "the step is submitted anew");
+            tracing::warn!(step, attempts, why = told, "the step is submitted again");
             control.progress.recovering(&told);
             let pause = POLL_INTERVAL.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
             tokio::select! {
@@ -347,7 +347,7 @@ async fn executors(
         };
         if began.elapsed().as_secs() >= cluster.wait_seconds {
             let said = format!(
-                "no executor was to be had of the scheduler {} for engine.wait_seconds, which is {}",
+                "the scheduler {} had no executor for {} seconds (engine.wait_seconds)",
                 cluster.scheduler, cluster.wait_seconds
             );
             let missing = Error::engine(missing);

@@ -31,7 +31,7 @@ use crate::error::{Context, Error, Result};
 
 /// What an executor is started with.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// The scheduler's host and port.
     pub scheduler: (String, u16),
     /// Where other executors and drivers fetch what tasks wrote.
@@ -59,14 +59,16 @@ const CLEAN_UP_SECONDS: u64 = 600;
 ///
 /// # Errors
 /// When an address cannot be listened on, the work folder cannot be written, or no scheduler answers.
-pub async fn run(
+pub(crate) async fn run(
     settings: &Settings,
     listening: impl FnOnce(SocketAddr),
     leaving: impl Future<Output = bool> + Send + 'static,
 ) -> Result<()> {
     let shuffles = shuffles(&settings.work_dir, settings.bind.port())?;
     let free = TcpListener::bind(settings.bind).await;
-    drop(free.context(|| format!("cannot listen on {}: is another process there?", settings.bind))?);
+    drop(
+        free.context(|| format!("cannot listen on {}: is another process listening there?", settings.bind))?,
+    );
     let health = ExecutorHealth::new();
     let probes = TcpListener::bind(settings.health).await.context(|| {
         format!("cannot listen on {} for health checks: choose another with --health", settings.health)
@@ -133,7 +135,7 @@ pub async fn run(
                 tracing::warn!(%why, folder = shuffles, "what tasks wrote could not be removed");
             }
             Err(Error::engine(format!(
-                "no space is left on the disk of {}, so this executor ends and leaves its tasks to others: free some \
+                "no space is left on the disk of {}, so this executor stops and leaves its tasks to others: free some \
                  space or choose another folder with --work-dir, then start it again",
                 settings.work_dir.display()
             )))
@@ -141,7 +143,7 @@ pub async fn run(
     };
     probes.abort();
     if tokio::time::timeout(FAREWELL, farewell(&config)).await.is_err() {
-        tracing::debug!("the scheduler does not hear that this executor ends");
+        tracing::debug!("the scheduler could not be told that this executor stops");
     }
     ended
 }
@@ -161,7 +163,7 @@ async fn farewell(config: &Arc<ExecutorProcessConfig>) {
     let told =
         async { Ok(SchedulerGrpcClient::connect(scheduler).await?.heart_beat_from_executor(last).await?) };
     if let Err::<_, BallistaError>(why) = told.await {
-        tracing::debug!(%why, "the scheduler does not hear that this executor ends");
+        tracing::debug!(%why, "the scheduler could not be told that this executor stops");
     }
 }
 
@@ -203,10 +205,10 @@ async fn drained_for_a_full_disk(state: &State) {
 async fn await_scheduler(settings: &Settings) -> Result<()> {
     let (host, port) = &settings.scheduler;
     let rest = Rest::new(&format!("{host}:{port}"));
-    let mut last = "it gave no answer".to_owned();
+    let mut last = "it did not answer".to_owned();
     let tries = async {
         while let Err(why) = rest.is_scheduler().await {
-            tracing::debug!(why, "the scheduler is not there yet");
+            tracing::debug!(why, "the scheduler does not answer yet");
             last = why;
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
@@ -215,7 +217,7 @@ async fn await_scheduler(settings: &Settings) -> Result<()> {
     let answered = tokio::time::timeout(Duration::from_secs(wait.into()), tries).await;
     answered.map_err(|_| {
         Error::engine(format!(
-            "no scheduler answers on {host}:{port}, also after {wait} seconds: start it, correct --scheduler or raise \
+            "no scheduler answered on {host}:{port} within {wait} seconds: start it, correct --scheduler or raise \
              --wait"
         ))
         .because(last)
@@ -231,7 +233,7 @@ fn shuffles(folder: &Path, port: u16) -> Result<String> {
     tempfile::tempfile_in(&shuffles).context(unusable)?;
     match shuffles.to_str() {
         Some(shuffles) => Ok(shuffles.to_owned()),
-        None => Err(Error::job(format!("--work-dir {} is no UTF-8: choose another", folder.display()))),
+        None => Err(Error::job(format!("--work-dir {} is not UTF-8: choose another", folder.display()))),
     }
 }
 

@@ -33,7 +33,7 @@ impl ExecutorRegistry {
                 tracing::warn!(
                     gone = old.id,
                     new = new.id,
-                    "an executor was started in the place of another"
+                    "an executor was started at the address of another one"
                 );
                 let lost = ExecutorHeartbeat { timestamp: LONG_AGO, ..heartbeat };
                 self.executors.save_executor_heartbeat(lost).await?;

@@ -2,12 +2,12 @@
 //! fit, so the executor's id says them: `executor-<uuid>-<cores>x<bytes>`.
 
 /// An executor's id, unique for each start of it.
-pub fn id(cores: usize, task_bytes: usize) -> String {
+pub(crate) fn id(cores: usize, task_bytes: usize) -> String {
     format!("executor-{}-{cores}x{task_bytes}", uuid::Uuid::new_v4().simple())
 }
 
-/// (cores, bytes that the operators of a task may reserve) of the executor with this id; none where it is none of ours.
-pub fn read(id: &str) -> Option<(usize, usize)> {
+/// (cores, bytes that the operators of a task may reserve) of the executor with this id; `None` if it is not one of ours.
+pub(crate) fn read(id: &str) -> Option<(usize, usize)> {
     let (cores, bytes) = id.strip_prefix("executor-")?.rsplit_once('-')?.1.split_once('x')?;
     Some((cores.parse().ok()?, bytes.parse().ok()?))
 }

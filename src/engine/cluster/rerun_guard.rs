@@ -1,9 +1,9 @@
 //! Query stages that the scheduler took back, which must not run again.
 //!
-//! When an executor is lost, the scheduler takes query stages back whose inputs went with it, and begins them anew. What
+//! When an executor is lost, the scheduler takes query stages back whose inputs went with it, and begins them again. What
 //! such a stage had finished on other executors stays among the inputs of those after it, beside what it then writes once
 //! more: rows come twice, and nobody notices. Its new tasks have the numbers, and with them the files, of its old ones, of
-//! which some may still run. So its tasks fail here, the job with them, and the driver submits the step anew as a job with
+//! which some may still run. So its tasks fail here, the job with them, and the driver submits the step again as a job with
 //! files of its own.
 
 use std::fmt;

@@ -99,12 +99,12 @@ impl Rest {
         let text = answer.text().await.map_err(|e| whole(&e))?;
         match status.is_success() {
             true => serde_json::from_str(&text)
-                .map_err(|e| format!("{url} gave an answer that no scheduler gives: {e}")),
+                .map_err(|e| format!("{url} did not answer as a scheduler does: {e}")),
             false => Err(format!("{url} answered {status}")),
         }
     }
 
-    /// Asks whether it is a scheduler at all, or says what it is in place of one.
+    /// Asks whether it is a scheduler at all, or says what it is instead of one.
     pub(super) async fn is_scheduler(&self) -> Result<(), String> {
         self.get::<Version>("/api/version").await.map(|_| ())
     }

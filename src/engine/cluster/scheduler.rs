@@ -25,7 +25,7 @@ use crate::error::{Context, Error, Result};
 
 /// What a scheduler is started with.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub(crate) struct Settings {
     /// Where it listens, for plans, for executors and for HTTP.
     pub bind: SocketAddr,
     /// Seconds without a sign of life after which an executor is lost. Executors give one every five seconds at least.
@@ -38,10 +38,10 @@ pub struct Settings {
 ///
 /// # Errors
 /// When the address cannot be listened on, or serving ends.
-pub async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
+pub(crate) async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
     let listener = TcpListener::bind(settings.bind)
         .await
-        .context(|| format!("cannot listen on {}: is another process there?", settings.bind))?;
+        .context(|| format!("cannot listen on {}: is another process listening there?", settings.bind))?;
     let address = listener.local_addr()?;
     let runtime = session::builder(None)?.build_arc()?;
     let build: SessionBuilder = Arc::new(move |config: SessionConfig| {

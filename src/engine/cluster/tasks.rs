@@ -222,7 +222,7 @@ fn explain(error: DataFusionError, state: &State) -> DataFusionError {
             state.note_full_disk();
             failure::on_executor(executor, "no space is left on its disk", causes(&error)).into()
         }
-        // Ballista would run the query stages anew that wrote what cannot be fetched, and then this one, which would fail
+        // Ballista would run the query stages again that wrote what cannot be fetched, and then this one, which would fail
         // (see `rerun_guard`): the cause is told sooner, and is not lost, where the task fails at once.
         Fault::Fetch(why) => {
             failure::on_executor(executor, "it cannot fetch what another executor wrote", Error::engine(why))
@@ -245,7 +245,7 @@ enum Fault {
     /// A store that may answer later, or another executor.
     Store,
     Cancelled,
-    /// The task's memory pool is too small. The driver plans the step anew.
+    /// The task's memory pool is too small. The driver plans the step again.
     Memory,
     /// The disk of the executor's work folder.
     DiskFull,

@@ -30,7 +30,7 @@ const MAGIC: &[u8] = b"resemblance\x02";
 
 /// Writes and reads our nodes; all others are left to Ballista.
 #[derive(Debug, Default)]
-pub struct Codec {
+pub(crate) struct Codec {
     ballista: BallistaPhysicalExtensionCodec,
 }
 
@@ -141,7 +141,7 @@ fn plan(
             let targets = targets.into_iter().map(target).collect::<Result<_>>()?;
             let root = Path::parse(root).map_err(object_store::Error::from)?;
             let Some(attempt) = Attempt::parse(&attempt) else {
-                return exec_err!("{attempt:?} is no attempt at a run");
+                return exec_err!("{attempt:?} is not the id of an attempt");
             };
             let store_url = ObjectStoreUrl::parse(store)?;
             OperatorExec::plan(Write { store_url, root, attempt, targets }, inputs)

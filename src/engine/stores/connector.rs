@@ -64,7 +64,7 @@ impl Service {
         if let Some(first) = page.unreadable.first() {
             tracing::warn!(
                 "{} keys of {} have an empty segment, `.`, `..` or a control character, and cannot be read: they are \
-                 passed over, the first is `{}`",
+                 skipped; the first one is `{}`",
                 page.unreadable.len(),
                 self.bucket_url,
                 first.escape_debug()

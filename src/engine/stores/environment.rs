@@ -54,9 +54,7 @@ pub(super) fn blame(variables: &Variables) -> Error {
             "the variables {} do not fit together: correct them, or unset those that are not needed",
             names(&|_, _| true).join(", ")
         )),
-        [name, ..] => {
-            Error::job(format!("the variable {name} holds a value that is not known: correct it or unset it"))
-        }
+        [name, ..] => Error::job(format!("the variable {name} has an unknown value: correct it or unset it")),
     }
 }
 

@@ -73,8 +73,7 @@ impl BucketUrl {
         let answer = Answer::of(&error);
         let path = shown.clone();
         if let Some(kind) = answer.passing(&error) {
-            let said =
-                format!("{shown}: {}, also when asked again for a while: {TRANSIENT}", answer.said(&error));
+            let said = format!("{shown}: {}, even after several attempts: {TRANSIENT}", answer.said(&error));
             return passing(io::Error::new(kind, Said(said)));
         }
         let source: Box<dyn StdError + Send + Sync> =
@@ -137,15 +136,15 @@ impl BucketUrl {
             "ExpiredToken" | "InvalidToken" => {
                 ": get new credentials and set AWS_SESSION_TOKEN with them".to_owned()
             }
-            "RequestTimeTooSkewed" => ": set this machine's clock".to_owned(),
+            "RequestTimeTooSkewed" => ": correct this machine's clock".to_owned(),
             "PermanentRedirect" | "AuthorizationHeaderMalformed" | REDIRECT => {
                 format!(": the bucket `{bucket}` is in another region: correct AWS_REGION")
             }
             _ if matches!(answer.status, Some(401 | 403)) => {
-                format!(": the credentials in {variables} may not do this in `{bucket}`")
+                format!(": the credentials in {variables} do not allow this in `{bucket}`")
             }
             _ if answer.status == Some(501) => {
-                ": this storage cannot do what was asked of it, now or later: use another one".to_owned()
+                ": this storage does not support the operation: use another one".to_owned()
             }
             _ => String::new(),
         }
@@ -296,7 +295,7 @@ impl Answer {
         let code = self.code.as_str();
         match (self.status, find::<HttpError>(error)) {
             _ if code == NO_CREDENTIALS => "there are no credentials".to_owned(),
-            _ if code == REDIRECT => "the storage sends elsewhere".to_owned(),
+            _ if code == REDIRECT => "the storage redirects to another place".to_owned(),
             (None, Some(http)) => format!("the connection failed ({})", address::masked(&chain(http))),
             (status, _) if status.is_some() || !code.is_empty() => {
                 let status = status.map(|status| format!(" {status}")).unwrap_or_default();
@@ -379,7 +378,7 @@ mod tests {
             ("status code: 404 Not Found: <Error><Code>NoSuchBucket</Code></Error>", "no bucket `bucket`"),
             (
                 "status code: 403 Forbidden: <Error><Code>AccessDenied</Code></Error>",
-                "may not do this in `bucket`",
+                "do not allow this in `bucket`",
             ),
             (
                 "status code: 403 Forbidden: <Error><Code>SignatureDoesNotMatch</Code></Error>",

@@ -17,7 +17,7 @@ mod page;
 mod remote;
 mod retry_policy;
 mod s3;
-pub mod uploads;
+pub(crate) mod uploads;
 mod variables;
 
 use std::collections::BTreeMap;
@@ -43,14 +43,14 @@ use variables::Variables;
 /// The stores that URLs name, each made once, with credentials from this process's environment.
 ///
 /// Hand the same registry to every runtime of a process, so that they share its connections.
-pub fn registry() -> Arc<dyn ObjectStoreRegistry> {
+pub(crate) fn registry() -> Arc<dyn ObjectStoreRegistry> {
     let variables = std::env::vars_os()
         .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
         .collect();
     registry_of(variables)
 }
 
-/// As [`registry`], with these variables for the environment.
+/// As `registry`, with these variables for the environment.
 pub fn registry_of(variables: BTreeMap<String, String>) -> Arc<dyn ObjectStoreRegistry> {
     Arc::new(Registry { variables: Variables(variables), stores: Mutex::default() })
 }
@@ -107,7 +107,7 @@ fn open(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
         "az" | "abfs" | "abfss" => cloud::azure(url, &bucket_url, variables, &policy)?,
         other => {
             return Err(Error::job(format!(
-                "`{other}://` is no storage that is known here: expected a path, or a URL that starts with s3://, gs://, az:// \
+                "`{other}://` is not a known storage: expected a path, or a URL that starts with s3://, gs://, az:// \
                  or abfss://"
             )));
         }

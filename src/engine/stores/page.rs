@@ -83,16 +83,16 @@ pub(super) fn read<'a>(body: &'a [u8], token: Option<&str>) -> Result<Page<'a>, 
         return Err(not_a_listing(body));
     }
     if !open.is_empty() {
-        return Err("a page of the listing ends in its middle".to_owned());
+        return Err("a page of the listing is cut off".to_owned());
     }
     if truncated && next.is_empty() {
         return Err(
-            "a page of the listing says that more objects follow, and not where they start".to_owned()
+            "a page of the listing says that more objects follow, but not where they start".to_owned()
         );
     }
     if !next.is_empty() && token == Some(next.as_str()) {
         return Err(
-            "a page of the listing says that the next page is itself, so the listing never ends".to_owned()
+            "a page of the listing names itself as the next page, so the listing would never end".to_owned()
         );
     }
     Ok(scan.page())
@@ -121,7 +121,7 @@ fn not_a_listing(body: &[u8]) -> String {
     let html = html.windows(5).any(|part| part == b"<html");
     let what = if html { "an HTML page" } else { "something else" };
     format!(
-        "{what} came where a page of the listing was asked for: is something between here and the storage?"
+        "{what} came instead of a page of the listing: is there a proxy between this machine and the storage?"
     )
 }
 
@@ -233,7 +233,7 @@ mod tests {
         let empty = "<IsTruncated>true</IsTruncated><NextContinuationToken></NextContinuationToken>";
         assert!(wrong(&listing(empty), None).contains("more objects follow"));
         let again = "<IsTruncated>true</IsTruncated><NextContinuationToken>a&amp;b</NextContinuationToken>";
-        assert!(wrong(&listing(again), Some("a&b")).contains("never ends"));
+        assert!(wrong(&listing(again), Some("a&b")).contains("never end"));
         assert!(read(listing(again).as_bytes(), None).is_ok());
     }
 
@@ -252,7 +252,7 @@ mod tests {
             );
         }
         let whole = listing(&object("a", 1));
-        assert!(wrong(&whole[..whole.len() - 19], None).contains("in its middle"));
+        assert!(wrong(&whole[..whole.len() - 19], None).contains("cut off"));
     }
 
     #[test]

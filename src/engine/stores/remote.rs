@@ -107,7 +107,7 @@ impl ObjectStore for Remote {
         let (store, location) = (self.clone(), location.clone());
         let under_way = uploads::begin();
         // In a task of its own, which goes on when nobody waits for it any more: an upload that the store has begun by
-        // then is given up, in place of being forgotten.
+        // then is given up instead of being forgotten.
         let begun = tokio::spawn(async move {
             let begun = store.inner.put_multipart_opts(&location, options).await;
             let inner = begun.map_err(store.explained(&location))?;
@@ -187,8 +187,10 @@ impl Listing {
             match self.stream.try_next().await {
                 Ok(Some(meta)) => {
                     if self.repeats.see(&meta.location) {
-                        let message =
-                            format!("the listing has come to {} again, so it never ends", meta.location);
+                        let message = format!(
+                            "the listing came to {} a second time, so it would never end",
+                            meta.location
+                        );
                         return Err(self.store.bucket_url.refused(self.prefix.as_ref(), &message));
                     }
                     self.after = Some(meta.location.clone());

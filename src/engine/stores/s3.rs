@@ -81,15 +81,15 @@ fn configured(
 fn check_credentials(variables: &Variables) -> Result<()> {
     let has = |name| variables.get(name).is_some();
     match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
-        (true, false) => Err(Error::job(
-            "AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not: set both, or none of them",
-        )),
-        (false, true) => Err(Error::job(
-            "AWS_SECRET_ACCESS_KEY is set and AWS_ACCESS_KEY_ID is not: set both, or none of them",
-        )),
+        (true, false) => {
+            Err(Error::job("AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not: set both or neither"))
+        }
+        (false, true) => {
+            Err(Error::job("AWS_SECRET_ACCESS_KEY is set, but AWS_ACCESS_KEY_ID is not: set both or neither"))
+        }
         (false, false) if has("AWS_PROFILE") && !has("AWS_WEB_IDENTITY_TOKEN_FILE") => Err(Error::job(
-            "AWS_PROFILE names a profile, and profile files are not read: put its keys into the environment with \
-             `eval \"$(aws configure export-credentials --format env)\"`, or unset it",
+            "AWS_PROFILE names a profile, but profile files are not read: put its keys into the environment with `eval \
+             \"$(aws configure export-credentials --format env)\"`, or unset it",
         )),
         _ => Ok(()),
     }

@@ -18,6 +18,6 @@ pub(super) fn begin() -> TaskTrackerToken {
 }
 
 /// Waits until no upload is under way: each was completed or given up.
-pub async fn ended() {
+pub(crate) async fn ended() {
     UNDER_WAY.wait().await;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Environment variables. An empty one is none, as where a compose file passes on what is not set, and the white space
-/// around a value is no part of it: a secret that is mounted as a file ends in a line break.
+/// around a value is not a part of it: a secret that is mounted as a file ends in a line break.
 pub(super) struct Variables(pub(super) BTreeMap<String, String>);
 
 impl Variables {

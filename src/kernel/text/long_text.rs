@@ -12,7 +12,7 @@ use crate::kernel::text::words::next_cut;
 /// The room needed is that of the set, of a piece of text, and of what was given at once. Texts in which no space precedes
 /// an ASCII letter have one piece.
 #[derive(Debug)]
-pub struct LongText {
+pub(crate) struct LongText {
     by: Shingle,
     hash: fn(&[u8]) -> u64,
     scratch: cut::Scratch,
@@ -30,7 +30,7 @@ pub struct LongText {
 
 /// What is left of a long text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CutText {
+pub(crate) struct CutText {
     /// What [`shingles`](super::shingles::shingles) makes of it.
     pub shingles: Vec<u64>,
     /// A piece or two of it. They are nothing but white space, as they are or normalised, only where all of it is.
@@ -40,7 +40,7 @@ pub struct CutText {
 impl LongText {
     /// Whether texts that are cut as `by` says can be cut while they come: not where shingles have the numbers of a
     /// dictionary, nor where a text has to be normalised whole.
-    pub fn can(by: &Shingle) -> bool {
+    pub(crate) fn can(by: &Shingle) -> bool {
         by.hash != ShingleHash::Dictionary && in_pieces(by)
     }
 
@@ -48,7 +48,7 @@ impl LongText {
     ///
     /// # Errors
     /// As [`shingles`](super::shingles::shingles).
-    pub fn begin(by: &Shingle) -> Result<Self> {
+    pub(crate) fn begin(by: &Shingle) -> Result<Self> {
         let mut scratch = cut::Scratch::default();
         let cutting = Cutting::begin(by, &mut scratch)?;
         Ok(Self {
@@ -66,7 +66,7 @@ impl LongText {
     }
 
     /// Takes what comes next of the text.
-    pub fn take(&mut self, text: &str) {
+    pub(crate) fn take(&mut self, text: &str) {
         self.waiting.push_str(text);
         let waiting = std::mem::take(&mut self.waiting);
         let mut rest = waiting.as_str();
@@ -87,7 +87,7 @@ impl LongText {
     ///
     /// # Errors
     /// As [`begin`](Self::begin).
-    pub fn end(&mut self) -> Result<CutText> {
+    pub(crate) fn end(&mut self) -> Result<CutText> {
         let last = std::mem::take(&mut self.waiting);
         self.piece(&last);
         let next = Self::begin(&self.by)?;

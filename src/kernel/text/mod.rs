@@ -2,8 +2,8 @@
 
 pub(crate) mod cut;
 mod dictionary_words;
-pub mod long_text;
+pub(crate) mod long_text;
 pub mod normalize;
-pub mod shingle_texts;
+pub(crate) mod shingle_texts;
 pub mod shingles;
 pub mod words;

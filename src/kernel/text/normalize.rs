@@ -11,7 +11,7 @@ use crate::kernel::text::words::{each_word, is_white};
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) on an unknown step or language; the message lists what is allowed.
-pub fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
+pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
     if names.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -99,7 +99,7 @@ impl Normalizer {
     }
 
     /// Whether this normaliser was made for these steps and words.
-    pub fn is_for(&self, steps: &[Normalize], words: Words) -> bool {
+    pub(crate) fn is_for(&self, steps: &[Normalize], words: Words) -> bool {
         self.names == steps && self.words == words
     }
 

@@ -11,7 +11,7 @@
 //! | `sha256-31` | both | SHA-256 of the bytes that `crc32` takes, as a big-endian number, modulo 2^31 - 1 |
 //!
 //! The first hashes each word once and joins nothing, whatever the size. The numbers of the hash `dictionary` are the
-//! collection's, not the shingle's own: see [`crate::stage::dictionary`].
+//! collection's, not the shingle's own: see `stage::dictionary`.
 
 use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
@@ -22,7 +22,7 @@ use crate::kernel::distinct::{self, sort_distinct};
 use crate::kernel::text::cut::{self, Sink, cut};
 
 /// Distinct shingles of a text, at most: Parquet stores a list whole in a page of less than 2 GiB.
-pub const MAX_SHINGLES: usize = (1 << 27) - 1;
+pub(crate) const MAX_SHINGLES: usize = (1 << 27) - 1;
 
 /// Words that a text can be asked to have, at most: none has more, because strings end at 2^31 bytes.
 pub(crate) const MAX_MIN_WORDS: usize = 1 << 31;
@@ -32,7 +32,7 @@ pub(crate) const UNSORTED: usize = 1 << 16;
 
 /// Appends the sorted distinct numbers of the shingles of `text` to `out`.
 ///
-/// A text of more than [`MAX_SHINGLES`] gives one number more than those and no others, which marks it as too long in
+/// A text of more than `MAX_SHINGLES` gives one number more than those and no others, which marks it as too long in
 /// bounded room.
 ///
 /// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless

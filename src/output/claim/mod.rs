@@ -11,7 +11,7 @@
 //! until the others are gone, then says that it is the owner. Conditional puts are not needed, so a server that ignores
 //! their condition cannot give an output to two.
 //!
-//! An owner puts its claim anew every few seconds. A claim is dead when its process is known to be gone (on the same
+//! An owner renews its claim every few seconds. A claim is dead when its process is known to be gone (on the same
 //! machine since the same start), or when its content has not changed for its `seconds` by the observer's own clock; the
 //! clocks of two machines are never compared.
 
@@ -35,7 +35,7 @@ pub(super) use stored::{CLAIMS, attempt_of};
 use stored::{Content, Found, claims, path, put, read, remove};
 
 /// The variable that says after how many seconds of silence a claim of another machine is dead.
-pub const LEASE_SECONDS: &str = "RESEMBLANCE_LEASE_SECONDS";
+pub(crate) const LEASE_SECONDS: &str = "RESEMBLANCE_LEASE_SECONDS";
 
 /// What it is without the variable.
 const DEFAULT_SECONDS: u64 = 60;
@@ -43,7 +43,7 @@ const DEFAULT_SECONDS: u64 = 60;
 /// The seconds that the variable may say.
 const SECONDS: std::ops::RangeInclusive<u64> = 2..=3_600;
 
-/// Times that a claim is put anew while its seconds pass.
+/// Times that a claim is renewed while its seconds pass.
 const BEATS: u32 = 6;
 
 /// How often a far output that somebody has is looked at again; one on this machine four times as often.
@@ -54,7 +54,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 
 /// Somebody else who has an output.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Holder {
+pub(crate) struct Holder {
     what: String,
     process: Process,
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Holder {
 
 /// The answer to somebody who asks for an output.
 #[derive(Debug)]
-pub enum Asked {
+pub(crate) enum Asked {
     /// The output is the asker's.
     Granted(Claim),
     /// Somebody else has it, or asked first.
@@ -86,7 +86,7 @@ pub enum Asked {
 
 /// What an asker has seen of other claims: when each of them changed last, by its own clock.
 #[derive(Debug, Default)]
-pub struct Others(BTreeMap<Path, (Bytes, Instant)>);
+pub(crate) struct Others(BTreeMap<Path, (Bytes, Instant)>);
 
 impl Others {
     /// Whether a claim is dead.
@@ -98,7 +98,7 @@ impl Others {
         }
         match claim.content.as_ref().and_then(|content| content.process.is_alive()) {
             Some(alive) => !alive,
-            // A claim that cannot be read is one that was not put whole, and will be dead or put anew.
+            // A claim that cannot be read is one that was not put whole, and will be dead or renewed.
             None => {
                 let seconds = claim.content.as_ref().map_or(DEFAULT_SECONDS, |content| content.seconds);
                 now.duration_since(seen.1) >= Duration::from_secs(seconds)
@@ -109,14 +109,14 @@ impl Others {
 
 /// The right to write to an output, until it is released, dropped or lost.
 #[derive(Debug)]
-pub struct Claim {
+pub(crate) struct Claim {
     output: Layout,
     attempt: Attempt,
     /// Cancelled when somebody else took the output.
     lost: CancellationToken,
-    /// Ends the task that puts the claim anew.
+    /// Ends the task that renews the claim.
     stop: CancellationToken,
-    /// That task; none when the claim was given up.
+    /// That task; `None` if the claim was given up.
     beating: Option<JoinHandle<()>>,
 }
 
@@ -125,7 +125,12 @@ pub struct Claim {
 ///
 /// # Errors
 /// When the store does not answer, or the variable [`LEASE_SECONDS`] is wrong.
-pub async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<Asked> {
+pub(crate) async fn ask(
+    output: &Layout,
+    attempt: &Attempt,
+    what: &str,
+    others: &mut Others,
+) -> Result<Asked> {
     let mut content = Content {
         owner: false,
         beat: 0,
@@ -169,7 +174,7 @@ pub async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Ot
 ///
 /// # Errors
 /// When the store does not answer.
-pub async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) -> Result<()> {
+pub(crate) async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) -> Result<()> {
     let pause = if output.folder().is_some() { POLL_INTERVAL / 4 } else { POLL_INTERVAL };
     loop {
         let mut held = false;
@@ -215,7 +220,7 @@ async fn owner_beside(output: &Layout, attempt: &Attempt) -> Result<Option<Holde
     Ok(owners.next().map(|content| Holder::of(Some(content))))
 }
 
-/// Puts a claim anew until it is told to stop, or finds that somebody removed it.
+/// Renews a claim until it is told to stop, or finds that somebody removed it.
 async fn beat(
     output: Layout,
     attempt: Attempt,
@@ -234,7 +239,7 @@ async fn beat(
             Err(object_store::Error::NotFound { .. }) if !stop.is_cancelled() => return lost.cancel(),
             // A store that does not answer is asked again; as long as nobody takes the claim, it holds.
             Err(error) => {
-                tracing::debug!(%error, "the claim could not be looked at");
+                tracing::debug!(%error, "the claim could not be checked");
                 continue;
             }
             Ok(_) => {}
@@ -244,19 +249,19 @@ async fn beat(
             return;
         }
         if let Err(error) = put(&output, &attempt, &content).await {
-            tracing::debug!(%error, "the claim could not be put anew");
+            tracing::debug!(%error, "the claim could not be renewed");
         }
     }
 }
 
 impl Claim {
     /// The attempt that holds the output.
-    pub fn attempt(&self) -> &Attempt {
+    pub(crate) fn attempt(&self) -> &Attempt {
         &self.attempt
     }
 
     /// Cancelled when somebody else took the output, which happens to a process that was silent for too long.
-    pub fn lost(&self) -> &CancellationToken {
+    pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
@@ -264,7 +269,7 @@ impl Claim {
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where it is not, or the store does not answer.
-    pub async fn verify(&self) -> Result<()> {
+    pub(crate) async fn verify(&self) -> Result<()> {
         let there = read(&self.output, &path(&self.output, &self.attempt)).await?;
         if self.lost.is_cancelled() || there.is_none() {
             return Err(self.lost_error());
@@ -276,10 +281,11 @@ impl Claim {
     }
 
     /// What to say when the output was lost.
-    pub fn lost_error(&self) -> Error {
+    pub(crate) fn lost_error(&self) -> Error {
         Error::input(format!(
-            "another process took {} over, since this one gave no sign for a while: nothing was published here; run again \
-             to go on, and raise {LEASE_SECONDS} if this machine or its network stands still at times",
+            "another process took over {}, because this one gave no sign of life for a while: this run published \
+             nothing; run it again to continue, and raise {LEASE_SECONDS} if this machine or its network sometimes \
+             stalls",
             self.output.shown()
         ))
     }
@@ -288,7 +294,7 @@ impl Claim {
     ///
     /// # Errors
     /// When the store does not answer; the claim is then dead as soon as this process has ended.
-    pub async fn release(mut self) -> Result<()> {
+    pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_up() {
             Some(given_up) => given_up.await,
             None => Ok(()),

@@ -32,11 +32,11 @@ pub(super) struct Content {
 pub(super) struct Found {
     pub(super) path: Path,
     pub(super) bytes: Bytes,
-    /// What it says; none where that cannot be read.
+    /// What it says; `None` if that cannot be read.
     pub(super) content: Option<Content>,
 }
 
-/// The claims on `output` but that of `own`, sorted by their names. What else lies in their folder is none.
+/// The claims on `output` but that of `own`, sorted by their names. What else lies in their folder is not a claim.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -62,7 +62,7 @@ pub(super) fn path(output: &Layout, attempt: &Attempt) -> Path {
     output.path(&format!("{CLAIMS}/{attempt}.json"))
 }
 
-/// A claim's bytes, and what they say; none where it is gone.
+/// A claim's bytes, and what they say; `None` if it is gone.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -81,7 +81,7 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
     }
 }
 
-/// Puts the claim of `attempt`, in place of what it said before.
+/// Puts the claim of `attempt`, replacing what it said before.
 ///
 /// # Errors
 /// When the store refuses.
@@ -95,7 +95,7 @@ pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -
     Ok(())
 }
 
-/// Removes a claim. One that is gone already is no error.
+/// Removes a claim. One that is gone already is not an error.
 ///
 /// # Errors
 /// When the store refuses.
