@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
     use crate::job::{Short, Unit, Words};
-    use crate::kernel::text::normalize::tests::{any_steps, any_text, any_words};
+    use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
     use crate::kernel::text::shingles::{Scratch, shingles};
 
     fn by_pieces(text: &str, by: &Shingle, piece: usize, sizes: &[usize]) -> CutText {
