@@ -1,7 +1,8 @@
 //! Rows of an answer, as cells for people and as JSON for programs.
 
 use arrow::array::RecordBatch;
-use arrow::json::LineDelimitedWriter;
+use arrow::json::WriterBuilder;
+use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::error::{Error, Result};
@@ -45,12 +46,13 @@ fn shorten(text: String) -> String {
     }
 }
 
-/// One JSON object a line, with every value whole.
+/// One JSON object per line, with every value whole; NULL is `null`, so that every object has every column.
 ///
 /// # Errors
 /// When a type has no JSON form.
 pub fn json_lines(batches: &[RecordBatch]) -> Result<String> {
-    let mut writer = LineDelimitedWriter::new(Vec::new());
+    let options = WriterBuilder::new().with_explicit_nulls(true);
+    let mut writer = options.build::<_, LineDelimited>(Vec::new());
     for batch in batches {
         writer.write(batch)?;
     }

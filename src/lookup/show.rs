@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::reread::{Reread, comparable};
+use super::reread::{Need, Reread, comparable};
 use super::similarity::Similarity;
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
@@ -199,6 +199,15 @@ pub fn similarity(ids: [&Id; 2], texts: [&str; 2], job: &Job) -> Result<Pair> {
 pub struct Texts(BTreeMap<Id, String>);
 
 impl Texts {
+    /// The texts of the documents `ids` of `finished`: opens its source and reads them.
+    ///
+    /// # Errors
+    /// As [`Reread::open`] and [`Texts::read`].
+    pub async fn open<'a>(finished: &Finished, ids: impl IntoIterator<Item = &'a Id>) -> Result<Self> {
+        let source = Reread::open(finished, Need::Texts).await?;
+        Self::read(finished, &source, ids).await
+    }
+
     /// The texts of the documents `ids`, which are held all at once: of the source their rows alone are read where the format
     /// has rows that can be told apart unread.
     ///

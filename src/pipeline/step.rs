@@ -162,7 +162,7 @@ impl Step {
             Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
             Step::Groups => "let one document stand for all that have the same shingle set".into(),
             Step::Candidates if job.score.measure == Measure::Containment => {
-                "pair documents of which one has one of the other's rarest shingles".into()
+                "pair documents if one of them has one of the other's rarest shingles".into()
             }
             Step::Candidates if job.candidates.method == Method::Prefix => {
                 format!("pair documents that share one of their rarest shingles{}", dense(job))

@@ -53,8 +53,8 @@ struct Open {
 }
 
 enum Content {
-    /// A file that is one document, and is cut while it comes.
-    LongText(Utf8Text, Box<LongText>),
+    /// A file that is one document, and is cut while it comes; `None` after its end.
+    LongText(Utf8Text, Option<Box<LongText>>),
     Stories(Stories),
     Records {
         records: Records,
@@ -124,7 +124,7 @@ impl Reading {
         let encoding = self.parser.encoding();
         let content = match &self.parser {
             Parser::Text { cut: Some(by), .. } if file.pin.size >= LONG_TEXT => {
-                Content::LongText(Utf8Text::default(), Box::new(LongText::begin(by)?))
+                Content::LongText(Utf8Text::default(), Some(Box::new(LongText::begin(by)?)))
             }
             Parser::Text { .. } => {
                 let bytes = whole(decoded(stored(store.as_ref(), &file).await?, encoding))
@@ -193,7 +193,8 @@ impl Open {
         match self.chunks.try_next().await.context(failed)? {
             Some(chunk) => {
                 match &mut self.content {
-                    Content::LongText(text, cut) => text.take(&chunk, |part| cut.take(part)),
+                    Content::LongText(text, Some(cut)) => text.take(&chunk, |part| cut.take(part)),
+                    Content::LongText(_, None) => {}
                     Content::Stories(stories) => stories.feed(&chunk),
                     Content::Records { .. } | Content::Lines { .. } => self.chunk = chunk,
                 }
@@ -243,9 +244,9 @@ impl Open {
     fn end(&mut self, batch: &mut Batch) -> Result<()> {
         match &mut self.content {
             Content::LongText(text, cut) => {
-                match text.is_valid() {
-                    true => batch.push_cut(&self.file, cut.end()?)?,
-                    false => batch.push(&self.file, 0, &[None], Some(self.encoding.defect()))?,
+                match cut.take().filter(|_| text.is_valid()) {
+                    Some(cut) => batch.push_cut(&self.file, cut.end())?,
+                    None => batch.push(&self.file, 0, &[None], Some(self.encoding.defect()))?,
                 }
                 self.count += 1;
             }

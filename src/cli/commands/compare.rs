@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use crate::cli::support::arguments;
 use crate::cli::support::job_arguments::JobArguments;
+use crate::cli::support::measure::{self, Results};
+use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
-use crate::cli::support::{measure, print};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::experiment::compare::{Comparison, compare};
 use crate::report;
 
@@ -34,40 +34,20 @@ pub(in crate::cli) struct Compare {
     /// Measure this many times, and report the shortest time
     #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
-    /// Print everything that was measured as one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Write compare.svg, compare-search.svg and compare.html into this folder
-    #[arg(long, value_name = "FOLDER")]
-    plots: Option<PathBuf>,
-    /// Add lines of other programs to the chart of totals: a CSV file with the columns name, documents and seconds
-    #[arg(long, value_name = "FILE", requires = "plots")]
-    add_series: Option<PathBuf>,
+    #[command(flatten)]
+    results: Results,
 }
 
 impl Compare {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job.load()?;
-        let added = measure::added(self.add_series.as_deref())?;
-        measure::make_folder(self.plots.as_deref())?;
+        let added = self.results.prepare()?;
         let comparison = measure::run(&job, screen, async |session, control| {
             compare(session, &job, &self.documents, self.repeat, control).await
         })?;
-        let written = match &self.plots {
-            Some(folder) => {
-                let page = report::compare::page(&comparison, &added);
-                let charts = report::compare::charts(&comparison, &added);
-                let written = measure::write_plots(folder, ("compare", &page), &charts)?;
-                measure::said(folder, &written)
-            }
-            None => String::new(),
-        };
-        if self.json {
-            let record = serde_json::to_value(&comparison)
-                .map_err(|e| Error::bug("the comparison cannot be written").because(e))?;
-            return print::result(&format!("{record:#}\n"));
-        }
-        print::result(&format!("{}{written}", as_text(&comparison)))
+        let page = report::compare::page(&comparison, &added);
+        let charts = report::compare::charts(&comparison, &added);
+        self.results.publish(&comparison, ("compare", &page), &charts, &as_text(&comparison))
     }
 }
 

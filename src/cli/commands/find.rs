@@ -9,14 +9,12 @@ use crate::cli::support::run_job::run_job;
 use crate::cli::support::side_by_side;
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print};
-use crate::engine::session;
 use crate::engine::spills::{self, SpillFolder};
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, file};
 use crate::local_path;
-use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::{self, First, Texts};
-use crate::lookup::{Finished, rows};
+use crate::lookup::{self, Finished, rows};
 use crate::pipeline::OnExisting;
 
 #[derive(clap::Args)]
@@ -119,15 +117,14 @@ fn searched_folder(path: &str) -> Option<PathBuf> {
 /// The `most` most similar pairs of the finished job with their texts.
 fn shown(job: &Job, most: usize) -> Result<String> {
     Work::begin(&job.engine)?.run(async {
-        let session = session::session(&job.engine)?;
+        let session = lookup::session(&job.engine)?;
         let finished = Finished::open(&session, &job.output.url).await?;
         let found = show::pairs(&finished, First::MostSimilar, None, most).await?;
         if found.first.is_empty() {
             return Ok(String::new());
         }
-        let again = Reread::open(&finished, Need::Texts).await?;
         let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
-        let texts = Texts::read(&finished, &again, ids).await?;
+        let texts = Texts::open(&finished, ids).await?;
         let sides = side_by_side::pairs(&found.first, &texts, &job.shingle)?;
         Ok(format!("{sides}{}", side_by_side::left_out(found.all, found.first.len(), "pair", "--show")))
     })

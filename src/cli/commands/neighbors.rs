@@ -8,13 +8,12 @@ use datafusion::prelude::SessionContext;
 
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print, side_by_side};
-use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, Unit};
 use crate::lookup::neighbors::{self, By, Neighbor};
 use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::Texts;
-use crate::lookup::{Finished, not_found, sketch};
+use crate::lookup::{self, Finished, not_found, sketch};
 use crate::visible::visible;
 
 #[derive(clap::Args)]
@@ -76,9 +75,7 @@ impl Neighbors {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let engine = job::Engine::local(self.memory);
         let work = Work::begin(&engine)?;
-        let context = session::session(&engine)?;
-        // A document is looked up by its id: what else its row holds is read for that row alone.
-        context.state_ref().write().config_mut().options_mut().execution.parquet.pushdown_filters = true;
+        let context = lookup::session(&engine)?;
         let (found, shown) = work.run(self.find(&context))?;
         let sentence = self.sentence(&found);
         if self.json {

@@ -6,13 +6,11 @@ use serde::Serialize;
 
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print, side_by_side};
-use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job::{self, Job};
-use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::{self, Cluster, First, Pair, Texts};
 use crate::lookup::side_by_side::{Common, common};
-use crate::lookup::{Finished, Id, not_found};
+use crate::lookup::{self, Finished, Id, not_found};
 use crate::visible::visible;
 
 /// Show pairs of a finished output with their texts side by side
@@ -83,9 +81,7 @@ impl Show {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let engine = job::Engine::local(self.memory);
         let work = Work::begin(&engine)?;
-        let context = session::session(&engine)?;
-        // Documents are looked up by their keys: what else their rows hold is read for those rows alone.
-        context.state_ref().write().config_mut().options_mut().execution.parquet.pushdown_filters = true;
+        let context = lookup::session(&engine)?;
         let shown = work.run(async {
             let finished = Finished::open(&context, &self.output).await?;
             match &self.cluster {
@@ -114,9 +110,8 @@ impl Show {
         let texts = match found.first.is_empty() {
             true => None,
             false => {
-                let again = Reread::open(finished, Need::Texts).await?;
                 let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
-                Some(Texts::read(finished, &again, ids).await?)
+                Some(Texts::open(finished, ids).await?)
             }
         };
         Ok(Shown { pairs: found.first, texts, cluster: None, all: found.all, job })
@@ -128,10 +123,9 @@ impl Show {
         let Some(cluster) = show::cluster(finished, &of, self.top.get()).await? else {
             return Err(Error::job(format!("`{id}` is in no pair, and so in no cluster")));
         };
-        let again = Reread::open(finished, Need::Texts).await?;
         let representative = &cluster.representative;
         let ids = std::iter::once(representative).chain(&cluster.others);
-        let texts = Texts::read(finished, &again, ids).await?;
+        let texts = Texts::open(finished, ids).await?;
         let beside = |other| {
             show::similarity([representative, other], [texts.of(representative)?, texts.of(other)?], &job)
         };

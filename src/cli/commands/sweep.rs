@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 
 use crate::cli::support::arguments;
 use crate::cli::support::job_arguments::JobArguments;
+use crate::cli::support::measure::{self, Results};
+use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
-use crate::cli::support::{measure, print};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::experiment::sweep::{Grid, sweep};
 use crate::job::MAX_SHINGLE_SIZE;
 use crate::report;
@@ -54,22 +54,14 @@ pub(in crate::cli) struct Sweep {
     /// Run each shingle size on each sample this many times
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
-    /// Print everything that was measured as one JSON object
-    #[arg(long)]
-    json: bool,
-    /// Write sweep-seconds.svg, sweep-documents.svg, sweep-pairs.svg and sweep.html into this folder
-    #[arg(long, value_name = "FOLDER")]
-    plots: Option<PathBuf>,
-    /// Add lines of other programs to the chart of seconds: a CSV file with the columns name, documents and seconds
-    #[arg(long, value_name = "FILE", requires = "plots")]
-    add_series: Option<PathBuf>,
+    #[command(flatten)]
+    results: Results,
 }
 
 impl Sweep {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job.load()?;
-        let added = measure::added(self.add_series.as_deref())?;
-        measure::make_folder(self.plots.as_deref())?;
+        let added = self.results.prepare()?;
         let grid = Grid {
             thresholds: self.thresholds.clone(),
             sizes: self.sizes.clone(),
@@ -78,25 +70,13 @@ impl Sweep {
         };
         let found =
             measure::run(&job, screen, async |session, control| sweep(session, &job, &grid, control).await)?;
-        let written = match &self.plots {
-            Some(folder) => {
-                let page = report::sweep::page(&found, &added);
-                let charts = report::sweep::charts(&found, &added);
-                let written = measure::write_plots(folder, ("sweep", &page), &charts)?;
-                measure::said(folder, &written)
-            }
-            None => String::new(),
-        };
-        if self.json {
-            let record = serde_json::to_value(&found)
-                .map_err(|e| Error::bug("the sweep cannot be written").because(e))?;
-            return print::result(&format!("{record:#}\n"));
-        }
         let mut text = print::table(&report::sweep::COLUMNS, &report::sweep::rows(&found));
         let _ = writeln!(text, "\n{}", report::sweep::coverage(&found));
         if let Some(note) = &found.note {
             let _ = writeln!(text, "{note}");
         }
-        print::result(&format!("{text}{written}"))
+        let page = report::sweep::page(&found, &added);
+        let charts = report::sweep::charts(&found, &added);
+        self.results.publish(&found, ("sweep", &page), &charts, &text)
     }
 }

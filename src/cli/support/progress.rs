@@ -124,6 +124,10 @@ impl Progress for Bar {
         self.bar.set_message("");
         self.set_tasks(String::new());
         self.bar.tick();
+        // A bar shows it by itself.
+        if self.bar.is_hidden() {
+            tracing::info!(step = name, number, steps, "begins");
+        }
     }
 
     fn step_advances(&self, rows_in: u64, rows_out: u64) {

@@ -83,16 +83,11 @@ impl LongText {
         self.waiting = rest.to_owned();
     }
 
-    /// What is left, once all of it has come; the text is empty again then.
-    ///
-    /// # Errors
-    /// As [`begin`](Self::begin).
-    pub(crate) fn end(&mut self) -> Result<CutText> {
+    /// What is left of the text, once all of it has come.
+    pub(crate) fn end(mut self) -> CutText {
         let last = std::mem::take(&mut self.waiting);
         self.piece(&last);
-        let next = Self::begin(&self.by)?;
-        let Self { by, hash, mut scratch, cutting, mut set, limit, mut sort, sample, .. } =
-            std::mem::replace(self, next);
+        let Self { by, hash, mut scratch, cutting, mut set, limit, mut sort, sample, .. } = self;
         let distinct = Distinct { start: 0, limit, most: MAX_SHINGLES, out: &mut set, sort: &mut sort };
         match cutting.end(&by, &mut scratch, &mut Hashed(distinct, hash)) {
             true => {
@@ -101,7 +96,7 @@ impl LongText {
             }
             false => set.clear(),
         }
-        Ok(CutText { shingles: set, sample })
+        CutText { shingles: set, sample }
     }
 
     fn piece(&mut self, piece: &str) {
@@ -127,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::job::{Short, Unit, Words};
-    use crate::kernel::text::normalize::tests::{any_steps, any_text, any_words};
+    use crate::kernel::text::normalize::definition::{any_steps, any_text, any_words};
     use crate::kernel::text::shingles::{Scratch, shingles};
 
     fn by_pieces(text: &str, by: &Shingle, piece: usize, sizes: &[usize]) -> CutText {
@@ -141,7 +136,7 @@ mod tests {
             long.take(head);
             rest = tail;
         }
-        long.end().unwrap()
+        long.end()
     }
 
     fn whole(text: &str, by: &Shingle) -> Vec<u64> {
@@ -208,7 +203,7 @@ mod tests {
             assert!(long.waiting.len() < 2 * cut::PIECE && long.waiting.capacity() < 8 * cut::PIECE);
             assert!(long.set.capacity() <= 4 * UNSORTED);
         }
-        assert_eq!(long.end().unwrap().shingles.len(), 11);
+        assert_eq!(long.end().shingles.len(), 11);
         let dictionary = Shingle { hash: ShingleHash::Dictionary, ..by };
         assert!(!LongText::can(&dictionary) && LongText::begin(&dictionary).is_err());
     }

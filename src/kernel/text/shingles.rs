@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::job::{Normalize, Short, Unit, Words};
     use crate::kernel::text::cut::{BLOCK, PIECE};
-    use crate::kernel::text::normalize::tests::{
+    use crate::kernel::text::normalize::definition::{
         any_steps, any_text, any_words, by_definition, words_by_definition,
     };
 
