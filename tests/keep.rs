@@ -176,7 +176,7 @@ async fn a_document_that_is_not_there_any_more_is_an_error() {
         let mut gone = Selection::default();
         gone.insert("elsewhere.csv", 0);
         let error = source::open_wanted(&context, &job.source, &listed, gone).await.unwrap_err();
-        assert!(error.to_string().contains("elsewhere.csv is not there any more"), "{error}");
+        assert!(error.to_string().contains("elsewhere.csv is missing"), "{error}");
     }
 }
 

@@ -58,11 +58,11 @@ fn one_sort_has_the_memory_alone_where_several_do_not_fit() {
     let output = folder.path().join("narrow");
     let mut command = resemblance();
     command.arg("run").arg(&job).args(["--set", &format!("output.url={}", output.display())]);
-    command.args(["--set", "engine.memory=32MiB", "--set", "engine.threads=4"]);
+    command.args(["--set", "engine.memory=32MiB", "--set", "engine.threads=8"]);
     let assert = command.assert().success();
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert_rows(&output, &expected, "one sort");
-    let again = said.lines().find(|line| line.contains("the step is planned anew step=dictionary"));
+    let again = said.lines().find(|line| line.contains("the step is planned again step=dictionary"));
     assert!(again.is_some_and(|line| line.contains(" partitions=1 ")), "{said}");
 }
 

@@ -324,7 +324,7 @@ fn many() -> Vec<(&'static str, ArrayRef, DataType)> {
             Arc::new(StringArray::from_iter_values(["r0", "r1", "r2", "r3", "r4", "r5"])),
             DataType::Utf8,
         ),
-        ("set_hash_0", Arc::new(Int8Array::from_iter_values(-3..3)), DataType::Int8),
+        ("buckets", Arc::new(Int8Array::from_iter_values(-3..3)), DataType::Int8),
         (
             "stars",
             Arc::new(Float32Array::from_iter_values([0.5, 1.5, 2.5, 3.5, 4.5, 5.5])),

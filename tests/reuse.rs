@@ -189,7 +189,7 @@ fn what_cannot_be_reused_is_refused_before_anything_is_written() {
         ("minhash.seed = 3", 2, "`minhash`"),
         ("candidates.method = \"prefix\"", 2, "\"prefix\""),
         ("output.keep = \"shingles\"", 2, "\"shingles\""),
-        ("lsh = { bands = 50, rows = 2 }", 2, "expected at most the 96"),
+        ("lsh = { bands = 50, rows = 2 }", 2, "expected at most 96"),
     ] {
         let refused = first.refused(lines, code);
         assert!(refused.contains(said), "{lines}: {refused}");

@@ -191,7 +191,7 @@ fn a_claim_of_another_machine_holds_until_it_is_silent() {
     put(0);
     let mut waiting = scene.start("waiting", What::Run, &output);
     wait_for("a word about the claim", DEADLINE, || {
-        waiting.said().contains("(process 1 on far) writes to").then_some(())
+        waiting.said().contains("(process 1 on far) is writing to").then_some(())
     });
     // Four seconds in which it beats: twice as long as it needs to be silent.
     for beat in 1..=8 {

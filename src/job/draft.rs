@@ -8,6 +8,19 @@ use super::file::File;
 use super::resolve::{self, Wrong};
 use crate::error::{Error, Result};
 
+impl Job {
+    /// Reads the job file at `path`, puts `sets` (each `KEY=VALUE`) over it and resolves it. Reads no data but the small
+    /// files that the job names for its settings, such as a list of stop words. A job over a finished output is refused: it is
+    /// resolved as a [`Draft`].
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed
+    /// there.
+    pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Job> {
+        Draft::read(path, sets)?.resolve(None)
+    }
+}
+
 /// A job file as it was read, with what was set over it.
 #[derive(Debug)]
 pub struct Draft {

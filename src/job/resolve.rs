@@ -1,7 +1,5 @@
 //! A job file becomes a job that cannot be invalid.
 
-use std::path::Path;
-
 use super::file::{self, Choose, File, Names};
 use super::{
     Candidates, Choice, Cluster, Coefficients, Csv, Encoding, Engine, Family, Format, Id, Job, Lsh, Measure,
@@ -19,19 +17,6 @@ pub(crate) const MAX_SHINGLE_SIZE: usize = 1_000_000;
 pub(crate) const MAX_THREADS: usize = 1_024;
 /// The longest that a cluster can be waited for: a year.
 const MAX_SECONDS: u64 = 365 * 24 * 3600;
-
-impl Job {
-    /// Reads the job file at `path`, puts `sets` (each `KEY=VALUE`) over it and resolves it. Reads no data but the small
-    /// files that the job names for its settings, such as a list of stop words. A job over a finished output is none for this:
-    /// see [`Draft`](super::Draft).
-    ///
-    /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed
-    /// there.
-    pub fn load(path: impl AsRef<Path>, sets: &[String]) -> Result<Job> {
-        super::Draft::read(path, sets)?.resolve(None)
-    }
-}
 
 impl Job {
     /// Holds a job that was read back, as from the manifest of an output, against the rules for job files: anybody may have

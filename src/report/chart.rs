@@ -335,7 +335,7 @@ mod tests {
     fn points_that_have_no_place_are_told() {
         let zero = Series::new("a", vec![(1.0, 0.0), (10.0, 0.0), (100.0, 5.0)]);
         let said = svg(&chart(Scale::Log, vec![zero.clone()])).unwrap();
-        assert!(said.contains("<desc>How long it takes. 2 points have no place"), "{said}");
+        assert!(said.contains("<desc>How long it takes. 2 points do not fit"), "{said}");
         assert!(!svg(&chart(Scale::Linear, vec![zero])).unwrap().contains("left out"));
     }
 

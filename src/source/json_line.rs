@@ -347,7 +347,7 @@ mod tests {
     fn other_kinds_are_told_and_never_turned_into_another_value() {
         let integer = [value("id", ValueKind::Integer)];
         for (line, says) in [
-            ("{\"id\":5.7}", "has 5.7 for `id`, where an integer is expected"),
+            ("{\"id\":5.7}", "has 5.7 for `id`, but an integer is expected"),
             ("{\"id\":1e2}", "has 1e2 for `id`"),
             ("{\"id\":\"007\"}", "has a string for `id`"),
             ("{\"id\":true}", "has true for `id`"),
