@@ -178,7 +178,13 @@ fn check_says_what_is_reused() {
     let said = String::from_utf8(said.get_output().stdout.clone()).unwrap();
     assert!(said.contains("take the signatures of"), "{said}");
     assert!(said.contains("96 permutations") && !said.contains("duplicates:"), "{said}");
+    assert!(said.contains("positions:"), "the texts of candidates are read again");
     assert!(!first.path("second").exists());
+
+    let full = First::run(&["output.keep=shingles"]);
+    let said = resemblance().arg("check").arg(full.over_output("first", "second", "")).assert().success();
+    let said = String::from_utf8(said.get_output().stdout.clone()).unwrap();
+    assert!(said.contains("take the signatures and shingles of") && !said.contains("positions:"), "{said}");
 }
 
 #[test]

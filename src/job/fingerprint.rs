@@ -110,7 +110,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::job::{DuplicateIds, Expand, Id, Method, Modulus, Normalize, file, resolve};
+    use crate::job::{DuplicateIds, Expand, Id, Method, Modulus, Normalize, Reuse, file, resolve};
 
     #[test]
     fn the_dictionaries_are_those_that_are_compiled_in() {
@@ -161,7 +161,7 @@ mod tests {
             ("hot_bucket", |j| j.lsh.hot_bucket = 7),
             ("max_expand", |j| j.output.max_expand += 1),
             ("keep", |j| j.output.keep = Keep::Shingles),
-            ("reuse", |j| j.reuse = Some("out/before/".into())),
+            ("reuse", |j| j.reuse = Some(Reuse { output: "out/before/".into(), keeps_shingles: false })),
         ];
         for (what, change) in changes {
             let mut job = job();

@@ -45,7 +45,7 @@ pub struct Job {
     /// The finished output whose sketches are used again: its job read `source`, cut and hashed as this one says. None where
     /// the texts are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reuse: Option<String>,
+    pub reuse: Option<Reuse>,
     /// How a text becomes a set of shingles.
     pub shingle: Shingle,
     /// How a set of shingles becomes a signature.
@@ -60,6 +60,15 @@ pub struct Job {
     pub output: Output,
     /// What runs it. Nothing here changes a row of the result.
     pub engine: Engine,
+}
+
+/// A finished output whose sketches are used again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reuse {
+    /// Its folder or URL prefix.
+    pub output: String,
+    /// Whether it keeps shingles, so that no text is read again.
+    pub keeps_shingles: bool,
 }
 
 /// `[source]`: where the documents are and which columns are theirs.

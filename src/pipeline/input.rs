@@ -5,9 +5,9 @@ use std::time::UNIX_EPOCH;
 use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::overlap;
-use super::tables::sketch_table;
+use super::tables::AllSketches;
 use crate::error::{Context, Error, Result};
-use crate::job::{InputFile, Job, ShingleHash, fingerprint};
+use crate::job::{InputFile, Job, Reuse, ShingleHash, fingerprint};
 use crate::output::manifest::Origin;
 use crate::output::{Layout, Stored};
 use crate::schema::{SourceTypes, Table};
@@ -51,7 +51,9 @@ impl Input {
     pub(super) async fn find(session: &SessionContext, job: &Job) -> Result<Self> {
         match &job.reuse {
             None => Ok(Input::Texts(source::list(session, &job.source).await?)),
-            Some(url) => Ok(Input::Reused(Box::new(Reused::open(session, job, url).await?))),
+            Some(Reuse { output, .. }) => {
+                Ok(Input::Reused(Box::new(Reused::open(session, job, output).await?)))
+            }
         }
     }
 
@@ -147,7 +149,11 @@ impl Reused {
     async fn open(session: &SessionContext, job: &Job, url: &str) -> Result<Self> {
         let stored = Stored::open(session, url).await?;
         let made = stored.job()?;
-        if (&made.shingle, &made.minhash, &made.source) != (&job.shingle, &job.minhash, &job.source) {
+        let same_kept =
+            job.reuse.as_ref().is_some_and(|reuse| reuse.keeps_shingles == made.output.keep.shingles());
+        if !same_kept
+            || (&made.shingle, &made.minhash, &made.source) != (&job.shingle, &job.minhash, &job.source)
+        {
             return Err(Error::input(format!(
                 "{url} holds another result than it did when the job file was read: run again"
             )));
@@ -164,7 +170,7 @@ impl Reused {
                 "{url} was made with shingle.hash = \"dictionary\", whose numbers are those of one run: read its source instead"
             )));
         }
-        if sketch_table(job).is_some() && !keep.shingles() {
+        if AllSketches::of(job) != AllSketches::Nowhere && !keep.shingles() {
             return Err(Error::job(format!(
                 "{url} keeps no shingles, and this job needs those of all documents, since candidates.method is {} and \
                  output.keep is {}: use \"lsh\" and \"signatures\", or read the source instead",

@@ -9,7 +9,7 @@ use super::pair_limit::{self, Population};
 use super::sketches::Sketches;
 use super::step::Step;
 use super::steps::Steps;
-use super::tables::{WorkTable, sketch_table};
+use super::tables::WorkTable;
 use super::verify::{BYTES_OF_PREFIX, every_two, verify};
 use crate::error::Result;
 use crate::job::{Job, Measure, Method};
@@ -91,8 +91,8 @@ impl<'a> PairSearch<'a> {
             Method::All => self.scores_of_all().await?,
             Method::Lsh | Method::Prefix => {
                 let table = self.found();
-                let documents = match sketch_table(self.job()) {
-                    Some(stored) => self.steps.table(stored)?,
+                let documents = match self.sketches.stored()? {
+                    Some(stored) => stored,
                     None => self.sketches.cut(self.sketches.wanted_of_candidates(table)?).await?,
                 };
                 verify(&self.sketches, Step::Scores, documents, table).await?;

@@ -11,7 +11,7 @@ use super::input::Input;
 use super::numbers::one_number;
 use super::step::Step;
 use super::steps::Steps;
-use super::tables::{WorkTable, sketch_table};
+use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::schema::Table;
@@ -53,31 +53,44 @@ impl<'a> Sketches<'a> {
         Self { steps, job, input, bytes_of_one: OnceCell::new() }
     }
 
+    /// Sketches of all documents, where they are stored.
+    pub(super) fn stored(&self) -> Result<Option<DataFrame>> {
+        match AllSketches::of(self.job) {
+            AllSketches::Written(table) => self.steps.table(table).map(Some),
+            AllSketches::Kept => {
+                let Some(kept) = self.input.sketches(self.steps.session())? else {
+                    return Err(Error::bug("the output that is used again keeps no shingles"));
+                };
+                let columns = ["doc", "shingle_count", "shingles", "signature"];
+                Ok(Some(kept.select(columns.map(col).to_vec())?))
+            }
+            AllSketches::Nowhere => Ok(None),
+        }
+    }
+
     /// Sketches of all documents, for jobs that need them.
     pub(super) fn of_all(&self) -> Result<DataFrame> {
-        match sketch_table(self.job) {
-            Some(stored) => self.steps.table(stored),
-            None => Err(Error::bug("the sketches of all documents were not stored")),
-        }
+        self.stored()?.ok_or_else(|| Error::bug("the sketches of all documents were not stored"))
     }
 
     /// Sketches of the documents `needed` (needed), of which there are few.
     pub(super) async fn of_sample(&self, needed: DataFrame) -> Result<DataFrame> {
-        match sketch_table(self.job) {
-            Some(stored) => stage::sketches::among(self.steps.table(stored)?, needed),
-            None => {
-                let (step, table) = (Step::SamplePositions, WorkTable::SamplePositions);
-                let wanted = TextsToCut { step, table, needed, bytes: 0 };
-                self.steps.expect(1);
-                self.find(&wanted).await?;
-                self.cut(wanted).await
-            }
+        if let Some(stored) = self.stored()? {
+            return stage::sketches::among(stored, needed);
         }
+        let (step, table) = (Step::SamplePositions, WorkTable::SamplePositions);
+        let wanted = TextsToCut { step, table, needed, bytes: 0 };
+        self.steps.expect(1);
+        self.find(&wanted).await?;
+        self.cut(wanted).await
     }
 
     /// Sketches of the documents that were joined by their prefixes, and perhaps of others.
     pub(super) fn of_joined(&self) -> Result<DataFrame> {
-        self.steps.table(sketch_table(self.job).unwrap_or(WorkTable::HotSketches.into()))
+        match self.stored()? {
+            Some(stored) => Ok(stored),
+            None => self.steps.table(WorkTable::HotSketches),
+        }
     }
 
     /// The documents that the candidates of a table name.
@@ -112,15 +125,11 @@ impl<'a> Sketches<'a> {
         self.steps.run(wanted.step, bytes, vec![positions]).await
     }
 
-    /// Reads those texts again, once it was found where they are, or takes the shingles that somebody kept.
+    /// Reads those texts again, once it was found where they are.
     pub(super) async fn cut(&self, wanted: TextsToCut) -> Result<DataFrame> {
         let (session, Job { source, shingle, .. }) = (self.steps.session(), self.job);
-        if let Some(kept) = self.input.sketches(session)? {
-            let kept = kept.select(["doc", "shingle_count", "shingles", "signature"].map(col).to_vec())?;
-            return stage::sketches::among(kept, wanted.needed);
-        }
         let Some(listed) = self.input.listed() else {
-            return Err(Error::bug("there are neither texts nor shingles"));
+            return Err(Error::bug("texts are read again, and no file was listed"));
         };
         let documents = match self.selection(wanted.table).await? {
             Some(selection) => {

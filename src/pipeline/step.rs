@@ -10,8 +10,8 @@ use super::tables::WorkTable::{
     Frequencies, Groups, Hot, HotPositions, HotSketches, Keys, LargeStar, Leaders, Members, Numbers,
     Positions, Prefixes, Proposed, Sample, SamplePositions, Scores, SmallStar,
 };
-use super::tables::{AnyTable, sketch_table, target};
-use crate::job::{DuplicateIds, Job, Measure, Method, ShingleHash};
+use super::tables::{AllSketches, AnyTable, target};
+use crate::job::{DuplicateIds, Job, Measure, Method, Reuse, ShingleHash};
 use crate::output::write::{Rows, Target};
 use crate::schema::{SourceTypes, Table};
 
@@ -88,7 +88,7 @@ impl Step {
             Method::Lsh => steps.push(Step::Candidates),
             Method::Prefix => steps.extend([Step::Frequencies, Step::Candidates]),
         }
-        if sketch_table(job).is_none() {
+        if AllSketches::of(job) == AllSketches::Nowhere {
             steps.push(Step::Positions);
         }
         steps.extend([Step::Scores, Step::Members, Step::Pairs, Step::Components, Step::Clusters]);
@@ -97,9 +97,9 @@ impl Step {
 
     /// The steps that find the pairs of hot buckets.
     pub(crate) fn of_hot_buckets(job: &Job) -> Vec<Step> {
-        let mut steps = match sketch_table(job) {
-            Some(_) => Vec::new(),
-            None => vec![Step::HotPositions, Step::HotSketches],
+        let mut steps = match AllSketches::of(job) {
+            AllSketches::Written(_) | AllSketches::Kept => Vec::new(),
+            AllSketches::Nowhere => vec![Step::HotPositions, Step::HotSketches],
         };
         steps.extend([Step::Frequencies, Step::AllCandidates]);
         steps
@@ -156,8 +156,9 @@ impl Step {
                 format!("read {} from {} and cut the shingles", texts(job), job.source.urls.join(", "))
             }
             Step::Dictionary => "number the distinct shingles of the collection".into(),
-            Step::Sketches if let Some(output) = &job.reuse => {
-                format!("take the signatures of {output}, {} permutations", job.minhash.permutations)
+            Step::Sketches if let Some(Reuse { output, keeps_shingles }) = &job.reuse => {
+                let kept = if *keeps_shingles { "signatures and shingles" } else { "signatures" };
+                format!("take the {kept} of {output}, {} permutations", job.minhash.permutations)
             }
             Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
             Step::Groups => "let one document stand for all that have the same shingle set".into(),
@@ -194,7 +195,7 @@ impl Step {
                 format!("keep every two documents of {noun} {threshold} or more")
             }
             Step::Scores => {
-                let cut = if sketch_table(job).is_none() {
+                let cut = if AllSketches::of(job) == AllSketches::Nowhere {
                     "cut the shingles of candidates again, and "
                 } else {
                     ""
@@ -227,7 +228,7 @@ impl Step {
                     (Table::Rejects.into(), not_null("reason")),
                     (Keys.into(), null("reason")),
                 ];
-                if let Some(table @ AnyTable::Work(_)) = sketch_table(job) {
+                if let AllSketches::Written(table @ AnyTable::Work(_)) = AllSketches::of(job) {
                     tables.push((table, null("reason")));
                 }
                 tables

@@ -221,13 +221,30 @@ impl fmt::Display for AnyTable {
     }
 }
 
-/// The table in which the steps of `job` find the sketches of all documents; `None` if texts are read again.
-pub(super) fn sketch_table(job: &Job) -> Option<AnyTable> {
-    let all_are_needed = job.candidates.method != Method::Lsh || job.shingle.hash == ShingleHash::Dictionary;
-    match (job.output.keep.shingles(), all_are_needed) {
-        (true, _) => Some(Table::Documents.into()),
-        (false, true) => Some(WorkTable::Sketches.into()),
-        (false, false) => None,
+/// Where the steps of a job find the sketches of all documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AllSketches {
+    /// In a table that the step `sketches` writes.
+    Written(AnyTable),
+    /// In the output that is used again.
+    Kept,
+    /// Nowhere: the texts of those that are needed are read again.
+    Nowhere,
+}
+
+impl AllSketches {
+    pub(super) fn of(job: &Job) -> Self {
+        let all_are_needed =
+            job.candidates.method != Method::Lsh || job.shingle.hash == ShingleHash::Dictionary;
+        if job.output.keep.shingles() {
+            AllSketches::Written(Table::Documents.into())
+        } else if job.reuse.as_ref().is_some_and(|reuse| reuse.keeps_shingles) {
+            AllSketches::Kept
+        } else if all_are_needed {
+            AllSketches::Written(WorkTable::Sketches.into())
+        } else {
+            AllSketches::Nowhere
+        }
     }
 }
 

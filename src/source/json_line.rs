@@ -367,7 +367,7 @@ mod tests {
         let said = read(&nested, "{\"a\":\"x\"}").unwrap_err();
         assert_eq!(said, "has no object `a`, so it has no `b`");
         let said = read(&[value("t", ValueKind::String)], "{\"t\":\"\\ud800\"}").unwrap_err();
-        assert!(said.starts_with("has a string `t` that is no text"), "{said}");
+        assert!(said.starts_with("has a string `t` that is not text"), "{said}");
         assert_eq!(Wanted::new(&nested).read(b"{\"x\":\"\xE9\"}"), Err(Unusable::NotUtf8));
     }
 

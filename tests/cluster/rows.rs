@@ -108,8 +108,10 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
     for (name, sets) in [
         ("all", &["candidates.method=all"][..]),
         ("prefix", &["candidates.method=prefix"]),
+        ("containment", &["candidates.method=prefix", "score.measure=containment"]),
         ("hot", &["lsh.hot_bucket=2", "shingle.hash=dictionary"]),
         ("dense", &["lsh.hot_bucket=3", "output.max_expand=3"]),
+        ("kept", &["output.keep=shingles"]),
         ("signature", &["score.by=signature", "minhash.family=linear", "output.expand=star"]),
         (
             "tables",
@@ -123,6 +125,15 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         ),
     ] {
         assert_same(cluster, &job, name, sets);
+    }
+    // Other settings over what the cluster wrote: shingles that are kept, and texts that are read again.
+    for from in ["kept", "dense"] {
+        let (job, from) = (folder.join(format!("over-{from}.toml")), folder.join(from));
+        let source = format!("source = {{ format = \"output\", url = {from:?} }}\n");
+        let rest = format!("output.url = {SET_BY_THE_TEST:?}\nscore.threshold = 0.7\n");
+        std::fs::write(&job, source + &rest).unwrap();
+        let name = job.file_stem().unwrap().to_string_lossy().into_owned();
+        assert_same(cluster, &job, &name, &["lsh.hot_bucket=4"]);
     }
     documents.extend_from_within(100..130);
     std::fs::remove_dir_all(folder.join("in")).unwrap();

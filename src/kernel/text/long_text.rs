@@ -26,6 +26,8 @@ pub(crate) struct LongText {
     limit: usize,
     sort: distinct::Scratch,
     sample: String,
+    /// Whether the sample is more than white space.
+    sampled: bool,
 }
 
 /// What is left of a long text.
@@ -62,6 +64,7 @@ impl LongText {
             limit: UNSORTED,
             sort: distinct::Scratch::default(),
             sample: String::new(),
+            sampled: false,
         })
     }
 
@@ -103,7 +106,8 @@ impl LongText {
         if piece.is_empty() {
             return;
         }
-        let first = self.sample.is_empty() && !is_blank(piece);
+        let is_sample = !is_blank(piece);
+        let first = is_sample && !self.sampled;
         let said_nothing = !self.cutting.says_something;
         let Self { by, hash, scratch, cutting, set, limit, sort, .. } = self;
         let distinct = Distinct { start: 0, limit: *limit, most: MAX_SHINGLES, out: set, sort };
@@ -112,6 +116,7 @@ impl LongText {
         *limit = sink.0.limit;
         if first || (said_nothing && self.cutting.says_something) {
             self.sample.push_str(piece);
+            self.sampled |= is_sample;
         }
     }
 }
@@ -185,9 +190,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_text_is_held_by_pieces() {
-        let by = Shingle {
+    fn three_words() -> Shingle {
+        Shingle {
             normalize: Vec::new(),
             unit: Unit::Word,
             words: Words::Unicode,
@@ -196,7 +200,20 @@ mod tests {
             hash: ShingleHash::Xxh3,
             min_words: 0,
             short: Short::Reject,
-        };
+        }
+    }
+
+    /// White space that normalisation makes something of is not yet what tells that the text is more than white space.
+    #[test]
+    fn a_text_that_begins_with_white_space_is_not_blank() {
+        let normalize = vec![crate::job::Normalize::SpacesToUnderscores];
+        let cut = by_pieces("  the", &Shingle { normalize, unit: Unit::Char, ..three_words() }, 1, &[1]);
+        assert!(!is_blank(&cut.sample), "{cut:?}");
+    }
+
+    #[test]
+    fn a_text_is_held_by_pieces() {
+        let by = three_words();
         let mut long = LongText::begin(&by).unwrap();
         for _ in 0..100_000 {
             long.take("the same ten words again and again and then once more ");

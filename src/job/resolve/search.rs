@@ -1,0 +1,116 @@
+//! `[score]` and `[lsh]`: which pairs are kept, and by which bands they are found.
+
+use super::super::file::{self, Choose};
+use super::super::{Choice, Lsh, Measure, Method, Score, ScoreBy, choose};
+use super::wrong::{Checked, wrong};
+
+pub(super) fn score_of(score: &file::Score, method: Method) -> Checked<Score> {
+    let threshold = score.threshold;
+    // Written so that NaN fails too.
+    if !(threshold > 0.0 && threshold <= 1.0) {
+        return wrong("score.threshold", format!("is {threshold}: expected a number over 0 and at most 1"));
+    }
+    if score.measure == Measure::Containment {
+        let by_signature =
+            "and signatures tell the Jaccard similarity of two sets, not how much of one the other holds";
+        if score.by == ScoreBy::Signature {
+            return wrong(
+                "score.by",
+                format!(
+                    "is \"signature\" beside score.measure = \"containment\", {by_signature}: expected \"shingles\""
+                ),
+            );
+        }
+        if score.prefilter {
+            return wrong(
+                "score.prefilter",
+                format!("is true beside score.measure = \"containment\", {by_signature}: leave the key out"),
+            );
+        }
+        if method == Method::Lsh {
+            return wrong(
+                "candidates.method",
+                "is \"lsh\" beside score.measure = \"containment\", and bands find sets of a high Jaccard similarity, which a \
+                 short document and a long one that holds it do not have: expected \"prefix\", or \"all\"",
+            );
+        }
+    }
+    let file::Score { measure, by, prefilter, .. } = *score;
+    Ok(Score { threshold, measure, by, prefilter })
+}
+
+pub(super) fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) -> Checked<Lsh> {
+    const EITHER: &str = "expected bands and rows, or choose, or target_recall, or none of them";
+    let choice = match (lsh.bands, lsh.rows, lsh.choose, lsh.target_recall) {
+        (Some(_), Some(_), None, None) => Choice::Given,
+        (Some(_), None, _, _) => return wrong("lsh.bands", format!("is set without `lsh.rows`: {EITHER}")),
+        (None, Some(_), _, _) => return wrong("lsh.rows", format!("is set without `lsh.bands`: {EITHER}")),
+        (Some(_), Some(_), Some(_), _) => {
+            return wrong("lsh.choose", format!("is set together with `lsh.bands` and `lsh.rows`: {EITHER}"));
+        }
+        (Some(_), Some(_), None, Some(_)) => {
+            return wrong(
+                "lsh.target_recall",
+                format!("is set together with `lsh.bands` and `lsh.rows`: {EITHER}"),
+            );
+        }
+        (None, None, Some(_), Some(_)) => {
+            return wrong("lsh.target_recall", format!("is set together with `lsh.choose`: {EITHER}"));
+        }
+        (None, None, Some(Choose::Nearest), None) => Choice::Nearest,
+        (None, None, Some(Choose::Balanced), None) => Choice::Balanced,
+        (None, None, Some(Choose::Recall), None) => Choice::Recall,
+        (None, None, Some(Choose::Precision), None) => Choice::Precision,
+        (None, None, None, target) => {
+            let target = target.unwrap_or(file::DEFAULT_TARGET_RECALL);
+            if !(target > 0.0 && target < 1.0) {
+                return wrong(
+                    "lsh.target_recall",
+                    format!("is {target}: expected a number over 0 and under 1"),
+                );
+            }
+            Choice::TargetRecall(target)
+        }
+    };
+    let found = match choose::by(choice, permutations, threshold, method) {
+        Ok(Some(found)) => found,
+        Ok(None) => given(lsh.bands.unwrap_or(0), lsh.rows.unwrap_or(0), permutations)?,
+        Err(e) => return wrong("lsh.target_recall", format!("cannot be reached: {e}")),
+    };
+    if lsh.table_size == Some(0) {
+        return wrong(
+            "lsh.table_size",
+            "is 0: expected 1 or more, or no key for an unlimited number of buckets",
+        );
+    }
+    let hot_bucket = lsh.hot_bucket.unwrap_or(file::Lsh::HOT_BUCKET);
+    if hot_bucket < 2 {
+        return wrong(
+            "lsh.hot_bucket",
+            format!(
+                "is {hot_bucket}: expected 2 or more: in larger buckets, not every two documents are compared"
+            ),
+        );
+    }
+    let (bucket_hash, table_size) = (lsh.bucket_hash, lsh.table_size);
+    Ok(Lsh { bands: found.bands, rows: found.rows, choice, bucket_hash, table_size, hot_bucket })
+}
+
+fn given(bands: usize, rows: usize, permutations: usize) -> Checked<choose::Bands> {
+    if bands == 0 {
+        return wrong("lsh.bands", "is 0: expected 1 or more");
+    }
+    if rows == 0 {
+        return wrong("lsh.rows", "is 0: expected 1 or more");
+    }
+    if bands.checked_mul(rows).is_none_or(|used| used > permutations) {
+        return wrong(
+            "lsh.bands",
+            format!(
+                "times `lsh.rows` is {bands} * {rows}: expected at most {permutations}, the number of \
+                 `minhash.permutations`"
+            ),
+        );
+    }
+    Ok(choose::Bands { bands, rows })
+}

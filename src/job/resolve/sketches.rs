@@ -1,0 +1,152 @@
+//! `[shingle]` and `[minhash]`: how a text becomes a signature.
+
+use super::super::{
+    Coefficients, Family, Minhash, Modulus, Normalize, Score, ScoreBy, Shingle, ShingleHash, Short, Unit,
+    coefficients, file, is_prime,
+};
+use super::wrong::{Checked, wrong};
+
+/// The most permutations: the column `shared_bands` counts up to this many bands.
+pub(crate) const MAX_PERMUTATIONS: usize = u16::MAX as usize;
+/// The most words or characters in a shingle: a text with fewer has no shingle at all.
+pub(crate) const MAX_SHINGLE_SIZE: usize = 1_000_000;
+
+pub(super) fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
+    let mut normalize = Vec::with_capacity(shingle.normalize.len());
+    for name in &shingle.normalize {
+        match Normalize::read(name) {
+            Ok(step) => normalize.push(step),
+            Err(e) => return wrong("shingle.normalize", e.one_line()),
+        }
+    }
+    let size = shingle.size.unwrap_or(match shingle.unit {
+        Unit::Word => file::Shingle::SIZE_WORDS,
+        Unit::Char => file::Shingle::SIZE_CHARS,
+    });
+    if !(1..=MAX_SHINGLE_SIZE).contains(&size) {
+        return wrong(
+            "shingle.size",
+            format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}"),
+        );
+    }
+    let file::Shingle { unit, words, separator, hash, min_words, short, .. } = shingle;
+    Ok(Shingle { normalize, unit, words, size, separator, hash, min_words, short })
+}
+
+/// Whether documents without shingles can be compared as the rest of the job says.
+pub(super) fn short_of(shingle: &Shingle, score: &Score) -> Checked<()> {
+    const KEY: &str = "shingle.short";
+    if shingle.short != Short::Empty {
+        return Ok(());
+    }
+    if score.by != ScoreBy::Signature {
+        return wrong(
+            KEY,
+            "is \"empty\", but documents without shingles can only be compared by their signatures: set score.by = \
+             \"signature\"",
+        );
+    }
+    if shingle.min_words > 0 {
+        return wrong(
+            KEY,
+            "is \"empty\", which keeps short documents, but `shingle.min_words` rejects them: remove one of the two",
+        );
+    }
+    if shingle.hash == ShingleHash::Dictionary {
+        return wrong(
+            KEY,
+            "is \"empty\", which does not work with shingle.hash = \"dictionary\": expected another hash, or \
+             \"reject\" or \"whole\"",
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
+    let permutations = minhash.permutations;
+    if !(1..=MAX_PERMUTATIONS).contains(&permutations) {
+        return wrong("minhash.permutations", format!("is {permutations}: expected 1 to {MAX_PERMUTATIONS}"));
+    }
+    let family = match (minhash.family, minhash.modulus) {
+        (file::Family::MultiplyShift, None) => Family::MultiplyShift,
+        (file::Family::OnePermutation, None) => Family::OnePermutation,
+        (file::Family::MultiplyShift | file::Family::OnePermutation, Some(_)) => {
+            return wrong(
+                "minhash.modulus",
+                "is set without `minhash.family = \"linear\"`, the only family that has one",
+            );
+        }
+        (file::Family::Linear, None) => Family::Linear(Modulus::Is(MERSENNE_31)),
+        (file::Family::Linear, Some(modulus)) => Family::Linear(modulus_of(&modulus, hash)?),
+    };
+    if let Family::Linear(Modulus::Is(modulus)) = family
+        && (permutations as u64) >= modulus
+    {
+        return wrong(
+            "minhash.modulus",
+            format!(
+                "is {modulus}: expected more than {permutations}, the number of `minhash.permutations`, since their \
+                 factors are drawn below it"
+            ),
+        );
+    }
+    let coefficients = match minhash.coefficients {
+        None => None,
+        Some(path) => match coefficients::read(&path) {
+            Ok(read) => Some(read),
+            Err(e) => return wrong("minhash.coefficients", e.one_line()),
+        },
+    };
+    coefficients_of(coefficients.as_deref(), permutations, family)?;
+    Ok(Minhash { permutations, seed: minhash.seed, family, coefficients })
+}
+
+/// Whether these coefficients fit the permutations and the family.
+pub(super) fn coefficients_of(
+    of: Option<&[Coefficients]>,
+    permutations: usize,
+    family: Family,
+) -> Checked<()> {
+    const KEY: &str = "minhash.coefficients";
+    let Some(of) = of else { return Ok(()) };
+    let modulus = match family {
+        Family::Linear(Modulus::Is(modulus)) => Some(modulus),
+        Family::Linear(Modulus::NextPrime) => None,
+        Family::MultiplyShift | Family::OnePermutation => {
+            return wrong(KEY, "is set without `minhash.family = \"linear\"`, the only family that has them");
+        }
+    };
+    coefficients::fault(of, permutations, modulus).map_or(Ok(()), |fault| wrong(KEY, fault))
+}
+
+pub(super) const MERSENNE_31: u64 = (1 << 31) - 1;
+pub(super) const ONES_32: u64 = (1 << 32) - 1;
+
+fn modulus_of(modulus: &file::Modulus, hash: ShingleHash) -> Checked<Modulus> {
+    const KEY: &str = "minhash.modulus";
+    const ALLOWED: &str = "expected \"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32";
+    match modulus {
+        file::Modulus::Name(name) => match name.as_str() {
+            "2^31-1" => Ok(Modulus::Is(MERSENNE_31)),
+            "2^32-1" => Ok(Modulus::Is(ONES_32)),
+            "next-prime" if hash == ShingleHash::Dictionary => Ok(Modulus::NextPrime),
+            "next-prime" => wrong(
+                KEY,
+                "is \"next-prime\", the first prime above the number of distinct shingles: set `shingle.hash = \
+                 \"dictionary\"`, which numbers the shingles",
+            ),
+            other => wrong(KEY, format!("is {other:?}: {ALLOWED}")),
+        },
+        file::Modulus::Number(number) => match u64::try_from(*number) {
+            Ok(prime) if prime < 1 << 32 && is_prime(prime) => Ok(Modulus::Is(prime)),
+            Ok(large) if is_prime(large) => wrong(
+                KEY,
+                format!(
+                    "is {number}, which is too large for a modulus: \
+                {ALLOWED}"
+                ),
+            ),
+            _ => wrong(KEY, format!("is {number}, which is not a prime: {ALLOWED}")),
+        },
+    }
+}

@@ -1,0 +1,184 @@
+//! `[source]`: where the documents are and which columns are theirs.
+
+use super::super::file::{self, File, Names};
+use super::super::{Csv, Encoding, Format, Id, Source};
+use super::wrong::{Checked, wrong};
+use crate::address;
+
+/// The finished output that the source of `file` is; none where files are.
+pub(in crate::job) fn reuse(file: &File) -> Checked<Option<String>> {
+    reuse_of(&file.source, file.shingle.is_some(), file.minhash.is_some())
+}
+
+/// An output brings what it was made by.
+pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> Checked<Option<String>> {
+    if source.format != file::Format::Output {
+        return Ok(None);
+    }
+    let own = [
+        ("shingle", shingle),
+        ("minhash", minhash),
+        ("source.id", source.id.is_some()),
+        ("source.text", source.text.is_some()),
+        ("source.columns", source.columns.is_some()),
+        ("source.encoding", source.encoding.is_some()),
+        ("source.references", source.references.is_some()),
+    ];
+    if let Some((key, _)) = own.into_iter().find(|(_, given)| *given) {
+        return wrong(
+            key,
+            "is set, and the source is an output, which keeps what it was made by: leave it out",
+        );
+    }
+    let urls = filled("source.url", source.url.clone(), "folder or URL prefix of an output")?;
+    match <[String; 1]>::try_from(urls) {
+        Ok([url]) => {
+            address::check(&url).or_else(|said| wrong("source.url", said))?;
+            Ok(Some(url))
+        }
+        Err(urls) => wrong("source.url", format!("names {} outputs: expected one", urls.len())),
+    }
+}
+
+pub(super) fn source_of(source: file::Source) -> Checked<Source> {
+    let Some(format) = source.format.of_files() else {
+        return wrong("source.format", "is \"output\", which has no files");
+    };
+    let urls = filled("source.url", source.url, "file, folder, glob or URL")?;
+    for url in &urls {
+        address::check(url).or_else(|said| wrong("source.url", said))?;
+    }
+    let encoding = encoding_of(format, source.encoding.as_deref())?;
+    let id = match source.id {
+        Some(Names::One(word)) if word == "row_number" => Id::RowNumber,
+        Some(Names::One(word)) if word == "path" && format == Format::Text => Id::Path,
+        Some(Names::One(word)) if word == "path" => {
+            return wrong(
+                "source.id",
+                "is \"path\", which only works with the format text: expected a column, a list of columns ([\"path\"] \
+                 is the column of that name), or \"row_number\"",
+            );
+        }
+        Some(_) if format == Format::Text => {
+            return wrong(
+                "source.id",
+                "names a column, but text files have none: expected \"path\" or \"row_number\"",
+            );
+        }
+        Some(columns) => Id::Columns(filled("source.id", columns, "column")?),
+        None => match format {
+            Format::Reuters => Id::Columns(vec!["oldid".into()]),
+            Format::Text => Id::Path,
+            Format::Csv | Format::Parquet | Format::Jsonl => Id::RowNumber,
+        },
+    };
+    let text = match (format, source.text) {
+        // The one column of this format, whose rows are whole files.
+        (Format::Text, text) => match text.map(Names::into_vec) {
+            Some(columns) if columns != ["text"] => {
+                return wrong("source.text", "names a column, but text files have none: remove the key");
+            }
+            _ => vec!["text".into()],
+        },
+        (_, Some(columns)) => filled("source.text", columns, "column")?,
+        (Format::Reuters, None) => vec!["body".into()],
+        (Format::Csv | Format::Parquet | Format::Jsonl, None) => {
+            return wrong(
+                "source.text",
+                "is required but missing: the column, or the list of columns, that holds the text",
+            );
+        }
+    };
+    let columns = columns_of(format, source.columns)?;
+    let csv = Csv {
+        delimiter: ascii("source.delimiter", &source.delimiter)?,
+        header: source.header,
+        quote: ascii("source.quote", &source.quote)?,
+    };
+    let references = match source.references {
+        Some(_) if format != Format::Reuters => {
+            return wrong(
+                "source.references",
+                "is set, but only the format reuters has references: remove the key",
+            );
+        }
+        references => references.unwrap_or_default(),
+    };
+    if csv.delimiter == csv.quote {
+        return wrong("source.quote", "is the same character as `source.delimiter`");
+    }
+    Ok(Source {
+        format,
+        encoding,
+        urls,
+        id,
+        id_separator: source.id_separator,
+        text,
+        columns,
+        duplicate_ids: source.duplicate_ids,
+        on_error: source.on_error,
+        csv,
+        references,
+    })
+}
+
+fn encoding_of(format: Format, encoding: Option<&str>) -> Checked<Encoding> {
+    const KEY: &str = "source.encoding";
+    match encoding {
+        None => Ok(Encoding::Utf8),
+        Some(_) if format == Format::Parquet => {
+            wrong(KEY, "is set, but texts in Parquet files are always UTF-8: remove the key")
+        }
+        Some(name) => name.parse().or_else(|e| wrong(KEY, format!("is {e}"))),
+    }
+}
+
+/// The columns that `documents` carries: none bears the name of one of its own or comes twice, also not in other letters'
+/// cases, which many engines do not tell apart.
+fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
+    const KEY: &str = "source.columns";
+    let Some(columns) = columns else { return Ok(Vec::new()) };
+    let columns = filled(KEY, columns, "column")?;
+    if format == Format::Text {
+        return wrong(KEY, "names a column, but text files have none: remove the key");
+    }
+    for (at, name) in columns.iter().enumerate() {
+        let same = |other: &str| other.to_lowercase() == name.to_lowercase();
+        if DOCUMENTS_COLUMNS.into_iter().any(same) {
+            return wrong(
+                KEY,
+                format!("names `{name}`, but the table documents already has a column with this name"),
+            );
+        }
+        if columns[..at].iter().any(|other| same(other)) {
+            return wrong(
+                KEY,
+                format!(
+                    "names `{name}` twice: expected each column once, whether its letters are large or small"
+                ),
+            );
+        }
+    }
+    Ok(columns)
+}
+
+/// The columns that the table documents has of its own: those of `schemas/documents.toml`.
+pub(crate) const DOCUMENTS_COLUMNS: [&str; 9] =
+    ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature", "shingles"];
+
+/// The strings of `names`, if there is one at least and none is empty.
+fn filled(key: &'static str, names: Names, noun: &str) -> Checked<Vec<String>> {
+    let names = names.into_vec();
+    if names.is_empty() || names.iter().any(|name| name.trim().is_empty()) {
+        return wrong(key, format!("is empty: expected a {noun}, or a list of them"));
+    }
+    Ok(names)
+}
+
+/// The byte of a string of one ASCII character that does not end a line.
+fn ascii(key: &'static str, text: &str) -> Checked<u8> {
+    match text.as_bytes() {
+        [byte] if byte.is_ascii() && !matches!(byte, b'\n' | b'\r' | 0) => Ok(*byte),
+        _ => wrong(key, format!("is {text:?}: expected one ASCII character, as in \",\" or \"\\t\"")),
+    }
+}
