@@ -45,7 +45,7 @@ pub(crate) fn schema() -> SchemaRef {
 }
 
 /// Counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of [`schema`]. For
-/// [`Tokens::OfPrefixes`] the counters of the tokens of all prefixes come third.
+/// [`Tokens::OfPrefixes`] the counters of the tokens of all prefixes come between them.
 ///
 /// The counters are one partition and are read whole before the first document; the documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -133,22 +133,25 @@ impl Description for Prefixes {
     type Shared = Shared;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
-        let mut requirements = vec![Requirement::single_partition(), Requirement::none()];
-        if self.tokens == Tokens::OfPrefixes {
-            requirements.push(Requirement::single_partition());
-        }
+        // The documents come last: their partitions are those of the plan.
+        let counters = match self.tokens {
+            Tokens::OfPrefix => 1,
+            Tokens::OfPrefixes => 2,
+        };
+        let mut requirements: Vec<_> = (0..counters).map(|_| Requirement::single_partition()).collect();
+        requirements.push(Requirement::none());
         Shape::over(inputs, schema(), requirements)
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Shared>) -> Result<Batches> {
         let (counters, of_prefixes) = match (task.inputs, self.tokens) {
             ([counters, _], Tokens::OfPrefix) => (Arc::clone(counters), None),
-            ([counters, _, of_prefixes], Tokens::OfPrefixes) => {
+            ([counters, of_prefixes, _], Tokens::OfPrefixes) => {
                 (Arc::clone(counters), Some(Arc::clone(of_prefixes)))
             }
             (inputs, _) => return internal_err!("prefixes have not {} inputs", inputs.len()),
         };
-        let documents = task.rows_of(1)?;
+        let documents = task.rows_of(task.inputs.len() - 1)?;
         let (shared, context) = (Arc::clone(task.shared), task.context);
         let batches = futures::stream::once(async move {
             let read = async || self.held(counters, of_prefixes, context).await.map_err(Arc::new);

@@ -153,5 +153,5 @@ fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join)
     let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
     let tokens = tokens.select(vec![make_array(vec![col("token")]).alias("tokens")])?;
     let of_prefixes = apply(Operator::TokenCounts(TokenCounts { bits: join.bits }), vec![tokens])?;
-    apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, join.sets(documents)?, of_prefixes])
+    apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, of_prefixes, join.sets(documents)?])
 }
