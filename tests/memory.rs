@@ -55,15 +55,19 @@ fn one_sort_has_the_memory_alone_where_several_do_not_fit() {
     std::fs::write(&job, text).unwrap();
     let expected = rows_alone(&job, &folder.path().join("roomy"), &["engine.memory=1GiB"]);
 
-    let output = folder.path().join("narrow");
-    let mut command = resemblance();
-    command.arg("run").arg(&job).args(["--set", &format!("output.url={}", output.display())]);
-    command.args(["--set", "engine.memory=32MiB", "--set", "engine.threads=8"]);
-    let assert = command.assert().success();
-    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-    assert_rows(&output, &expected, "one sort");
-    let again = said.lines().find(|line| line.contains("the step is planned again step=dictionary"));
-    assert!(again.is_some_and(|line| line.contains(" partitions=1 ")), "{said}");
+    // Whether the sorts of several tasks meet in time is the machine's: one of these runs has them at once.
+    let planned_again = (0..6).any(|attempt| {
+        let output = folder.path().join(format!("narrow{attempt}"));
+        let mut command = resemblance();
+        command.arg("run").arg(&job).args(["--set", &format!("output.url={}", output.display())]);
+        command.args(["--set", "engine.memory=32MiB", "--set", "engine.threads=16"]);
+        let assert = command.assert().success();
+        let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert_rows(&output, &expected, "one sort");
+        let again = said.lines().find(|line| line.contains("the step is planned again step=dictionary"));
+        again.inspect(|line| assert!(line.contains(" partitions=1 "), "{line}")).is_some()
+    });
+    assert!(planned_again, "the sorts never met");
 }
 
 /// Runs out of memory in a step: for some times, when all that the plan writes is written, or always, at

@@ -88,6 +88,11 @@ fn recoveries(record: &serde_json::Value) -> u64 {
     record["recoveries"].as_u64().unwrap()
 }
 
+/// Times that the scheduler says it does tasks again whose executor is gone.
+fn tasks_done_again(scene: &Scene) -> usize {
+    scene.cluster.logs().matches("on lost Executor").count()
+}
+
 /// They share a cluster, for each start takes seconds. Each proves by its record that the fault cost the run something.
 #[test]
 fn executors_that_die_stand_still_or_are_told_to_end_cost_no_rows() {
@@ -163,6 +168,7 @@ fn one_executor_does_the_work_of_a_dead_one(scene: &mut Scene) {
 fn an_executor_that_dies_between_two_stages_doubles_no_rows(scene: &mut Scene) {
     for stages in [2, 3] {
         let name = format!("between{stages}");
+        let before = tasks_done_again(scene);
         let mut driver = scene.run(&name, &[]);
         let place = scene.cluster.stop_in_a_task("pairs", &mut driver, |tasks| {
             let ended = tasks.iter().filter(|task| task.ended == Some(true));
@@ -171,7 +177,8 @@ fn an_executor_that_dies_between_two_stages_doubles_no_rows(scene: &mut Scene) {
         scene.cluster.executor(place).kill();
         scene.cluster.spawn_executor(place);
         let record = scene.survives(driver, &name);
-        assert!(recoveries(&record) > 0, "{record:#}");
+        // Where all that it had finished lies with the other one, only the task in which it died is done again.
+        assert!(recoveries(&record) > 0 || tasks_done_again(scene) > before, "{record:#}");
     }
 }
 
