@@ -69,13 +69,16 @@ def test_relative_paths_start_at_the_current_folder(tmp_path: Path, monkeypatch:
     assert run.pairs.to_arrow().num_rows == run.counts["pairs"] == 7
 
 
-def test_progress_is_written_as_the_steps_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_written_as_the_steps_begin_and_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`capsys` puts an object without a file descriptor in the place of `sys.stderr`, as notebooks do."""
     run = resemblance.run(job(tmp_path / "out"))
     written = capsys.readouterr().err.splitlines()
     steps = [step["name"] for step in run.manifest["stages"]]
-    assert [line.partition(":")[0] for line in written] == steps
-    assert written[0].startswith("sketches: done (rows=16, seconds=")
+    for said in ("begins", "done"):
+        lines = [line for line in written if line.partition(": ")[2].startswith(said)]
+        assert [line.partition(":")[0] for line in lines] == steps
+    assert written[0].startswith("sketches: begins (number=1, steps=")
+    assert any(line.startswith("sketches: done (rows=16, seconds=") for line in written)
     resemblance.find(DOCUMENTS / "garden.txt", progress=False)
     assert capsys.readouterr().err == ""
     # Warnings come in any case.
