@@ -1,4 +1,4 @@
-//! A job file that is read and not resolved: a job over a finished output is known only with the job that made that one.
+//! A job file that is read and not yet resolved: a job over a finished output takes settings from the job that made it.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ impl Draft {
         Ok(Self { shown, text, sets: sets.to_vec(), file })
     }
 
-    /// The finished output whose sketches the job uses again; none where it reads texts.
+    /// The finished output whose sketches the job uses again; `None` if it reads texts.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) where the job also says what the output says.
@@ -61,7 +61,7 @@ impl Draft {
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job), with the file, the line (or the override), the key, and what is allowed there.
-    pub fn resolve(self, made: Option<&Job>) -> Result<Job> {
+    pub fn resolve(&self, made: Option<&Job>) -> Result<Job> {
         resolve::job(self.file.clone(), made).map_err(|wrong| self.error(wrong))
     }
 

@@ -1,32 +1,17 @@
 //! `containment(a, b)`: the share of `a` that is in `b` (Broder 1997, section 2).
 
-use super::jaccard::shared_or_less;
+use super::jaccard::{least_contained, shared_or_less};
 
 /// The share, in [0, 1], of a set of `len` elements of which `shared` are in another one. NaN for an empty set.
 pub(crate) fn containment_of(shared: u64, len: u64) -> f64 {
     shared as f64 / len as f64
 }
 
-/// The fewest elements of a set of `len` that another set has to hold for a containment of `threshold`; at most `len`, for
-/// thresholds up to 1.
-pub(crate) fn least_held(len: u64, threshold: f64) -> u64 {
-    let reaches = |shared| containment_of(shared, len) >= threshold;
-    // Rounding puts the product off by a little; the quotient, rounded, grows with the number of elements.
-    let mut least = ((len as f64 * threshold) as u64).min(len);
-    while least < len && !reaches(least) {
-        least += 1;
-    }
-    while least > 0 && reaches(least - 1) {
-        least -= 1;
-    }
-    least
-}
-
 /// Elements in both sets, each sorted and without repeats, if the share of the smaller one that the larger one holds reaches
 /// `threshold`: `Some(shared)` exactly when `shared as f64 / smaller as f64 >= threshold` in `f64`, so never for an empty set.
 pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     let smaller = a.len().min(b.len()) as u64;
-    let least = least_held(smaller, threshold);
+    let least = least_contained(smaller, threshold);
     // Nothing is a share of an empty set, or more than the whole.
     let can_reach = containment_of(least, smaller) >= threshold;
     can_reach.then(|| shared_or_less(a, b, least)).flatten()
@@ -69,9 +54,9 @@ mod tests {
         }
 
         #[test]
-        fn the_least_held_is_least(len in 1u64..1 << 40, k in 0u32..=60, over in 0u32..=60) {
+        fn the_least_contained_is_least(len in 1u64..1 << 40, k in 0u32..=60, over in 0u32..=60) {
             let threshold = f64::from(k) / f64::from((k + over).max(1));
-            let least = least_held(len, threshold);
+            let least = least_contained(len, threshold);
             prop_assert!(containment_of(least, len) >= threshold);
             prop_assert!(least == 0 || containment_of(least - 1, len) < threshold);
         }

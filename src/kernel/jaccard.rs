@@ -50,7 +50,7 @@ pub(crate) fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64
 }
 
 /// The fewest elements of a set of `len` that another set has to share for a similarity of `threshold`, whatever that
-/// one's size; at most `len`, for thresholds up to 1.
+/// one's size; at most `len`, for thresholds up to 1. It has to share as many for a containment of `threshold` of this set.
 pub(crate) fn least_contained(len: u64, threshold: f64) -> u64 {
     // The most similar set that shares no more than these is these alone.
     let reaches = |shared| jaccard_of(shared, len, shared) >= threshold;

@@ -13,6 +13,7 @@ use crate::job::Job;
 use crate::output::manifest::Run;
 use crate::output::{Stored, read};
 use crate::schema::{IdType, Table};
+use crate::source::Listed;
 
 /// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`,
 /// and `dictionary` where there is one.
@@ -50,12 +51,12 @@ impl Finished {
         self.stored.job()
     }
 
-    /// The job that read the texts, and the fingerprint of its run.
+    /// The job that read the texts, and the files of its source: see [`Stored::source`].
     ///
     /// # Errors
-    /// As [`Stored::origin`].
-    pub(super) fn origin(&self) -> Result<(Job, &str)> {
-        self.stored.origin()
+    /// As [`Stored::source`].
+    pub(super) async fn source(&self, why: &str, or: &str) -> Result<(Job, Listed)> {
+        self.stored.source(&self.session, why, or).await
     }
 
     /// The rows of a table to compute on, their numbers unsigned: see `read::unsigned`. Reads nothing yet.

@@ -7,8 +7,8 @@ use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
 use super::{Finished, Id, id};
-use crate::error::{Context, Error, Result};
-use crate::job::{Job, Shingle, ShingleHash, fingerprint};
+use crate::error::Result;
+use crate::job::{Job, Shingle, ShingleHash};
 use crate::pipeline::numbers::utf8;
 use crate::source::{self, Listed, Selection};
 use crate::stage;
@@ -36,7 +36,6 @@ impl<'a> Reread<'a> {
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where it is not there any more, or has changed.
     pub async fn open(finished: &'a Finished, need: Need) -> Result<Self> {
-        let (job, made) = finished.origin()?;
         let (kept, or) = match need {
             Need::Shingles => (
                 "this output keeps no shingles",
@@ -44,15 +43,7 @@ impl<'a> Reread<'a> {
             ),
             Need::Texts => ("an output keeps no texts", ""),
         };
-        let listed = source::list(finished.session(), &job.source)
-            .await
-            .context(|| format!("{kept}, and its source cannot be read again"))?;
-        if fingerprint(&job, &listed.inputs()) != made {
-            return Err(Error::input(format!(
-                "{kept}, and {} has changed since it was made: run the job again with --overwrite{or}",
-                job.source.urls.join(", ")
-            )));
-        }
+        let (job, listed) = finished.source(kept, or).await?;
         Ok(Self { finished, job, listed })
     }
 

@@ -23,8 +23,7 @@ use super::bucket_reader::{Bucket, PAIRS_AT_ONCE, pairs_of_buckets};
 use super::by_bucket::by_bucket;
 use super::pair_builder::PairBuilder;
 pub(crate) use super::pair_builder::schema;
-use crate::kernel::containment::least_held;
-use crate::kernel::jaccard::least_shared;
+use crate::kernel::jaccard::{least_contained, least_shared};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
 #[cfg(test)]
@@ -261,7 +260,7 @@ impl Bucket for BucketMembers {
                 // The smaller one comes first; what it holds from this token on does not depend on the other.
                 self.write_pairs(pairs, |x, y| {
                     if x.size != last.0 {
-                        last = (x.size, least_held(x.size.into(), threshold));
+                        last = (x.size, least_contained(x.size.into(), threshold));
                     }
                     let reaches = |member: &Member| u64::from(member.size - member.position) >= last.1;
                     reaches(x).then(|| reaches(y))

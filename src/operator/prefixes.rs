@@ -6,8 +6,8 @@
 //! documents share one: here in the order of (counter, token), with the counters of [`super::token_counts`]. A token
 //! of one document meets no other, so it takes its place in the order and goes nowhere.
 //!
-//! A set of x tokens of which another one holds o has one of those among its first x - o + 1, but the other may have it
-//! anywhere: for containment the prefixes of all documents meet all tokens of all documents that are in some prefix.
+//! If another set holds o of the x tokens of a set, one of those is among the first x - o + 1 of that set, but the other set may
+//! have it anywhere. So for containment, prefixes meet all tokens of all documents that are in some prefix.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -24,8 +24,6 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::token_counts::Counts;
-use crate::job::Measure;
-use crate::kernel::containment::least_held;
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, Task};
 
@@ -52,9 +50,7 @@ pub(crate) fn schema() -> SchemaRef {
 pub(crate) struct Prefixes {
     /// The counters are `2^bits`.
     pub bits: u32,
-    /// What the threshold is of.
-    pub measure: Measure,
-    /// The least similarity.
+    /// The least Jaccard similarity, or the least containment: both have the same prefixes.
     pub threshold: f64,
     /// Which tokens of a document are given.
     pub tokens: Tokens,
@@ -109,21 +105,17 @@ impl Prefixes {
 
     /// Tokens in the prefix of a set of `len`.
     fn length(&self, len: usize) -> usize {
-        let least = match self.measure {
-            Measure::Jaccard => least_contained(len as u64, self.threshold),
-            Measure::Containment => least_held(len as u64, self.threshold),
-        };
-        len - least as usize + usize::from(len > 0)
+        len - least_contained(len as u64, self.threshold) as usize + usize::from(len > 0)
     }
 }
 
 impl fmt::Display for Prefixes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tokens = match self.tokens {
-            Tokens::OfPrefix => "",
-            Tokens::OfPrefixes => "tokens of all prefixes, ",
+        let measure = match self.tokens {
+            Tokens::OfPrefix => "jaccard",
+            Tokens::OfPrefixes => "tokens of all prefixes, containment",
         };
-        write!(f, "{tokens}{} >= {}, 2^{} counters", self.measure, self.threshold, self.bits)
+        write!(f, "{measure} >= {}, 2^{} counters", self.threshold, self.bits)
     }
 }
 

@@ -5,9 +5,10 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use super::manifest::{Origin, Run};
 use super::read::{self, ManifestTable};
 use super::{Layout, check};
-use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::error::{Context, Error, Result};
+use crate::job::{Job, fingerprint};
 use crate::schema::{Table, contract};
+use crate::source::{self, Listed};
 
 /// A finished output of this program's format, all of whose files are there.
 #[derive(Debug, Clone)]
@@ -56,16 +57,36 @@ impl Stored {
         self.read_job(&self.manifest.job)
     }
 
-    /// The job that read the texts, and the fingerprint of its run: its own, or for an output that was made of another one's
-    /// sketches, that of the run which cut the texts.
+    /// The run that cut the texts: its own, or that of the output whose sketches it took.
+    pub(crate) fn origin(&self) -> Origin {
+        let Run { origin, job, fingerprint, .. } = &self.manifest;
+        let own = || Origin { job: job.clone(), fingerprint: fingerprint.clone() };
+        origin.clone().unwrap_or_else(own)
+    }
+
+    /// The job that read the texts, and the files of its source, which are what they were then. Messages begin with the reason
+    /// `why` the source is needed, and end with what else helps, `or`.
     ///
     /// # Errors
-    /// As [`Self::job`].
-    pub(crate) fn origin(&self) -> Result<(Job, &str)> {
-        match &self.manifest.origin {
-            Some(Origin { job, fingerprint }) => Ok((self.read_job(job)?, fingerprint)),
-            None => Ok((self.job()?, &self.manifest.fingerprint)),
+    /// As [`Self::job`], and [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed.
+    pub(crate) async fn source(
+        &self,
+        session: &SessionContext,
+        why: &str,
+        or: &str,
+    ) -> Result<(Job, Listed)> {
+        let origin = self.origin();
+        let job = self.read_job(&origin.job)?;
+        let listed = source::list(session, &job.source)
+            .await
+            .context(|| format!("{why}, and its source cannot be read again"))?;
+        if fingerprint(&job, &listed.inputs()) != origin.fingerprint {
+            return Err(Error::input(format!(
+                "{why}, and {} has changed since it was made: run the job again with --overwrite{or}",
+                job.source.urls.join(", ")
+            )));
         }
+        Ok((job, listed))
     }
 
     fn read_job(&self, written: &serde_json::Value) -> Result<Job> {

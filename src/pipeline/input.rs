@@ -6,7 +6,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::overlap;
 use super::tables::AllSketches;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 use crate::job::{InputFile, Job, Reuse, ShingleHash, fingerprint};
 use crate::output::manifest::Origin;
 use crate::output::{Layout, Stored};
@@ -29,7 +29,7 @@ pub(super) struct Reused {
     stored: Stored,
     /// The run that cut the texts.
     origin: Origin,
-    /// The files that the texts are in; none where the output keeps the shingles, so that no text is read.
+    /// The files that the texts are in; `None` if the output keeps shingles, because then no text is read.
     listed: Option<Listed>,
 }
 
@@ -57,7 +57,7 @@ impl Input {
         }
     }
 
-    /// Refuses an output of which a part lies in what is read, or the other way round.
+    /// Refuses an output that lies in what is read, or holds a part of it.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -114,7 +114,7 @@ impl Input {
         }
     }
 
-    /// The files that texts are read from; none where none are.
+    /// The files that texts are read from; `None` if no text is read.
     pub(super) fn listed(&self) -> Option<&Listed> {
         match self {
             Input::Texts(listed) => Some(listed),
@@ -122,7 +122,7 @@ impl Input {
         }
     }
 
-    /// The documents with their sketches, shingles among them; none where texts must be cut for those.
+    /// The documents with their sketches, if an output keeps all of these, also the shingles.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -135,7 +135,7 @@ impl Input {
         }
     }
 
-    /// The run that cut the texts, where that was another one.
+    /// The run that cut the texts, if it was another one.
     pub(super) fn origin(&self) -> Option<&Origin> {
         match self {
             Input::Texts(_) => None,
@@ -161,7 +161,7 @@ impl Reused {
         let keep = stored.manifest().keep()?;
         if !keep.signatures() {
             return Err(Error::input(format!(
-                "{url} keeps no signatures (output.keep = \"none\"), so that its sketches cannot be used again: make it again with \
+                "{url} keeps no signatures (output.keep = \"none\"), so its sketches cannot be used: make it again with \
                  output.keep = \"signatures\""
             )));
         }
@@ -178,34 +178,21 @@ impl Reused {
                 quoted(job.output.keep)
             )));
         }
-        let (texts, made) = stored.origin()?;
         let listed = match keep.shingles() {
             true => None,
-            false => Some(unchanged(session, &texts, made, url).await?),
+            false => {
+                let (why, or) = (format!("{url} keeps no shingles"), KEEP_THEM);
+                Some(stored.source(session, &why, or).await?.1)
+            }
         };
-        let job = serde_json::to_value(&texts)
-            .map_err(|e| Error::bug("the job of an output cannot be written").because(e))?;
-        let origin = Origin { job, fingerprint: made.to_owned() };
-        Ok(Self { origin, listed, stored })
+        Ok(Self { origin: stored.origin(), listed, stored })
     }
 }
+
+/// What helps where the source of an output has changed, beside a run over it as it is now.
+const KEEP_THEM: &str = ", with output.keep = \"shingles\" if it should not need the source";
 
 /// A value as job files have it, which have one word for each.
 fn quoted(value: impl std::fmt::Debug) -> String {
     format!("\"{value:?}\"").to_lowercase()
-}
-
-/// The files of the source of `job`, whose run had the fingerprint `made`: they are what they were.
-async fn unchanged(session: &SessionContext, job: &Job, made: &str, url: &str) -> Result<Listed> {
-    let listed = source::list(session, &job.source)
-        .await
-        .context(|| format!("{url} keeps no shingles, and the source of its texts cannot be read"))?;
-    if fingerprint(job, &listed.inputs()) != made {
-        return Err(Error::input(format!(
-            "{url} keeps no shingles, and the source of its texts, {}, has changed since it was made: run its job again with \
-             --overwrite, or with output.keep = \"shingles\" to need the source no more",
-            job.source.urls.join(", ")
-        )));
-    }
-    Ok(listed)
 }

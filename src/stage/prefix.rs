@@ -65,8 +65,8 @@ impl Join {
     }
 
     fn prefixes(&self, tokens: Tokens) -> Operator {
-        let Self { bits, measure, threshold, .. } = *self;
-        Operator::Prefixes(Prefixes { bits, measure, threshold, tokens })
+        let Self { bits, threshold, .. } = *self;
+        Operator::Prefixes(Prefixes { bits, threshold, tokens })
     }
 
     /// (doc, shingles, signature, ..) -> (doc, set: `List<UInt64>`).

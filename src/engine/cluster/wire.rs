@@ -221,7 +221,7 @@ mod tests {
             let one = |types: &[DataType]| vec![rows(types)];
             let two = || vec![rows(&[UInt64]), rows(&[UInt64])];
             let reaching = |dense| Operator::BucketPairs(PairRule::MinJaccard { threshold, dense });
-            let prefixes = |measure, tokens| Operator::Prefixes(Prefixes { bits, measure, threshold, tokens });
+            let prefixes = |tokens| Operator::Prefixes(Prefixes { bits, threshold, tokens });
             let dense = |pairs| Operator::Dense(Pass { threshold, dense: hot, pairs });
             for (operator, inputs) in [
                 (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64])),
@@ -230,8 +230,8 @@ mod tests {
                 (dense(DensePairs::OfLeaders { round: bits }), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
                 (dense(DensePairs::OfTheRest), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
                 (Operator::TokenCounts(TokenCounts { bits }), one(&[UInt64])),
-                (prefixes(Measure::Jaccard, Tokens::OfPrefix), two()),
-                (prefixes(Measure::Containment, Tokens::OfPrefixes), [two(), one(&[UInt64])].concat()),
+                (prefixes(Tokens::OfPrefix), two()),
+                (prefixes(Tokens::OfPrefixes), [two(), one(&[UInt64])].concat()),
                 (Operator::BucketPairs(PairRule::MinContainment { threshold }), one(&[UInt64, UInt64, UInt32, UInt32])),
                 (Operator::Score(Scoring { score, bands: 32, rows: 4, probe }), two()),
             ] {
