@@ -208,7 +208,7 @@ fn rounds_find_leaders_for_every_group_in_a_bucket() {
             context.read_batch(RecordBatch::try_from_iter(columns).unwrap()).unwrap()
         };
         let states = leaders::states(vec![(known(settled, &["a", "b"]), known(tried, &["a"]))]).unwrap();
-        let found = leaders::pairs(numbers(prefixes()), states, 0.8, 20, pairs).unwrap();
+        let found = leaders::pairs(numbers(prefixes()), states, 0.8, 20, pairs, None).unwrap();
         let (mut pairs, mut leaders) = (BTreeSet::new(), BTreeSet::new());
         for batch in block_on(found.collect()).unwrap() {
             let (a, b) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1).as_primitive());

@@ -123,7 +123,7 @@ proptest! {
         let context = SessionContext::new_with_state(state);
         let groups: Vec<Vec<u64>> = copied.iter().map(|&copy| vec![0, copy, 2]).collect();
         let groups = frame(&context, &["rep", "doc", "size"], &groups, 1);
-        let found = rows(stage::candidates::candidates(keys(&context, &buckets), groups, 40).unwrap());
+        let found = rows(stage::candidates::candidates(keys(&context, &buckets), groups, 40, None).unwrap());
         prop_assert_eq!(found.len(), expected.len(), "a pair comes twice");
         prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
     }
@@ -149,7 +149,7 @@ proptest! {
         let context = context();
         let groups = frame(&context, &["rep", "doc", "size"], &[], 1);
         let lists: Vec<Vec<u64>> = buckets.iter().map(|b| b.iter().copied().collect()).collect();
-        let found = collect(stage::candidates::candidates(keys(&context, &lists), groups, hot).unwrap());
+        let found = collect(stage::candidates::candidates(keys(&context, &lists), groups, hot, None).unwrap());
         let mut all = Vec::new();
         for batch in found {
             let (a, b) = (batch.column(0).as_primitive::<UInt64Type>(), batch.column(1).as_primitive::<UInt64Type>());
@@ -180,9 +180,9 @@ proptest! {
         let context = context();
         let docs = sketches(&context, &sets, partitions);
         let elements = sets.iter().map(|set| set.len() as u64).sum();
-        let join = stage::prefix::Join::new(&score, 2, elements);
+        let join = stage::prefix::Join::new(&score, 2, elements, false);
         let frequencies = stage::prefix::frequencies(docs.clone(), &join).unwrap();
-        let found = rows(stage::prefix::candidates(docs, frequencies, &join, None).unwrap());
+        let found = rows(stage::prefix::candidates(docs, frequencies, &join, None, None).unwrap());
         let distinct: BTreeSet<_> = found.iter().cloned().collect();
         prop_assert_eq!(found.len(), distinct.len(), "a pair comes twice");
         prop_assert!(expected.is_subset(&distinct), "missed {:?}", expected.difference(&distinct));

@@ -9,6 +9,7 @@
 )]
 
 mod brute_force;
+mod against;
 mod cluster;
 mod command;
 mod compare;

@@ -112,7 +112,7 @@ pub(super) async fn search_lsh(
     job: &Job,
 ) -> Result<(Vec<RecordBatch>, u64)> {
     let keys = stage(Step::Bands, sketches.clone(), job).await?.select(vec![col("doc"), col("buckets")])?;
-    let found = stage::candidates::candidates(keys, no_groups(session)?, job.lsh.hot_bucket)?;
+    let found = stage::candidates::candidates(keys, no_groups(session)?, job.lsh.hot_bucket, None)?;
     let (found, _) = in_memory(session, found).await?;
     let hot = found.clone().filter(col("b").is_null())?;
     let mut candidates = found.filter(col("b").is_not_null())?;
@@ -139,10 +139,10 @@ async fn by_prefix(sketches: &DataFrame, hot: Option<DataFrame>, job: &Job) -> R
         None => sketches.clone(),
     };
     let elements = stage::prefix::elements(documents.clone(), &job.score, job.minhash.permutations)?;
-    let join = stage::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?);
+    let join = stage::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?, false);
     let frequencies = stage::prefix::frequencies(documents.clone(), &join)?;
     // This measures the search for all pairs.
-    stage::prefix::candidates(documents, frequencies, &join, None)
+    stage::prefix::candidates(documents, frequencies, &join, None, None)
 }
 
 async fn scored(

@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
 use super::{
-    BucketHash, DuplicateIds, Expand, Keep, Measure, Method, OnError, References, ScoreBy, ShingleHash,
-    Short, Unit, Words,
+    BucketHash, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, References, SameId, ScoreBy,
+    ShingleHash, Short, Unit, Words,
 };
 use crate::error::Result;
 
@@ -44,6 +44,8 @@ pub struct File {
     /// `[candidates]`: how candidates are found.
     #[serde(default)]
     pub candidates: Candidates,
+    /// `[against]`: documents that earlier runs know, which those of the source are compared with.
+    pub against: Option<Against>,
     /// `[score]`: what makes a candidate a pair.
     #[serde(default)]
     pub score: Score,
@@ -326,6 +328,22 @@ impl Default for Candidates {
     fn default() -> Self {
         Self { method: Method::Lsh }
     }
+}
+
+/// `[against]`: documents that earlier runs know, which those of the source are compared with.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Against {
+    /// Folder or URL prefix of a finished output, or a list of them in the order in which they were made: their documents are
+    /// known. They were made with the same `[shingle]` and `[minhash]`. Required.
+    pub output: Names,
+    /// Which documents are paired: `new-old+new-new`, or `new-old` alone. Two known documents never are.
+    #[serde(default)]
+    pub pairs: NewPairs,
+    /// What becomes of a document whose id is known already: `error` ends the run, `replace` lets it take the known document's
+    /// place, `skip` puts it into `rejects`.
+    #[serde(default)]
+    pub same_id: SameId,
 }
 
 /// `[score]`: what makes a candidate a pair.

@@ -6,12 +6,12 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    BucketHash, Csv, Encoding, Family, InputFile, Job, Keep, Lsh, Measure, Minhash, OnError, Output,
+    Against, BucketHash, Csv, Encoding, Family, InputFile, Job, Keep, Lsh, Measure, Minhash, OnError, Output,
     References, Score, Shingle, Short, Source, Words, file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// 32 hexadecimal digits that stand for everything that can change a row of the result: the sections of the job that
 /// say what is computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
@@ -29,7 +29,19 @@ const DICTIONARIES: &str = "ICU4X 2.4.0";
 /// One line for each fact. Debug formatting quotes and escapes strings, so no value can pass for another line.
 fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     // Taken apart field by field, so that a new field does not compile until somebody has decided about it here.
-    let Job { name: _, source, reuse, shingle, minhash, lsh, candidates, score, output, engine: _ } = job;
+    let Job {
+        name: _,
+        source,
+        reuse,
+        shingle,
+        minhash,
+        lsh,
+        candidates,
+        against,
+        score,
+        output,
+        engine: _,
+    } = job;
     let Source {
         format,
         encoding,
@@ -83,6 +95,10 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*measure != Measure::Jaccard, format!("measure {measure}")),
         // Which output that is stands among the inputs, by its own fingerprint: wherever it lies, its rows are the same.
         (reuse.is_some(), "reuse".to_owned()),
+        (against.is_some(), {
+            let rules = against.as_ref().map(|Against { outputs: _, pairs, same_id }| (pairs, same_id));
+            format!("against {rules:?}")
+        }),
     ];
     for (_, line) in later.iter().filter(|(told, _)| *told) {
         lines.push_str(line);

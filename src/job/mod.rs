@@ -54,6 +54,10 @@ pub struct Job {
     pub lsh: Lsh,
     /// How candidates are found.
     pub candidates: Candidates,
+    /// The documents that earlier runs know, which those of the source are compared with; none where they are compared with
+    /// each other alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub against: Option<Against>,
     /// What makes a candidate a pair.
     pub score: Score,
     /// Where the tables go.
@@ -414,6 +418,42 @@ pub enum Method {
     All,
     /// Two documents that share one of their rarest shingles, which all similar ones do: exact.
     Prefix,
+}
+
+/// `[against]`: the documents that earlier runs know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Against {
+    /// The finished outputs that hold them, in the order in which they were made; at least one.
+    pub outputs: Vec<String>,
+    /// Which documents are paired.
+    pub pairs: NewPairs,
+    /// What becomes of a document whose id is known already.
+    pub same_id: SameId,
+}
+
+/// Which documents are paired where some are known from earlier runs. Two known documents never are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum NewPairs {
+    /// A new one with a known one, and two new ones.
+    #[default]
+    #[serde(rename = "new-old+new-new")]
+    WithEachOther,
+    /// A new one with a known one.
+    #[serde(rename = "new-old")]
+    WithKnown,
+}
+
+/// What becomes of a document whose id is known already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SameId {
+    /// The run ends with an error that names it.
+    #[default]
+    Error,
+    /// It takes the place of the known document.
+    Replace,
+    /// It goes to `rejects` as `known_id`.
+    Skip,
 }
 
 /// `[score]`: what makes a candidate a pair.

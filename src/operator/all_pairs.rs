@@ -17,6 +17,8 @@ struct Entry {
     size: usize,
     doc: u64,
     sketch: SketchRef,
+    /// Whether an earlier run knows it: two such documents are no pair.
+    known: bool,
 }
 
 /// Two of `segments` key segments, between whose documents pairs are searched: a document's segment is `doc % segments`.
@@ -48,7 +50,10 @@ pub(super) fn all_pairs(
 fn by_size(sketches: &Sketches, segment: u64, segments: u64) -> Vec<Entry> {
     let of_segment = sketches.iter().filter(|(doc, _)| doc % segments == segment);
     let mut docs: Vec<Entry> = of_segment
-        .map(|(doc, sketch)| Entry { size: sketches.shingles(sketch).len(), doc, sketch })
+        .map(|(doc, sketch)| {
+            let (size, known) = (sketches.shingles(sketch).len(), sketches.is_known(sketch));
+            Entry { size, doc, sketch, known }
+        })
         .collect();
     docs.sort_unstable_by_key(|d| (d.size, d.doc));
     docs
@@ -111,6 +116,9 @@ impl Search {
         for right in &others[start..] {
             if right.size > left.size && !close(left.size, right.size) {
                 break;
+            }
+            if left.known && right.known {
+                continue;
             }
             let (one, other) = ((left.doc, left.sketch), (right.doc, right.sketch));
             self.scorer.score(&self.sketches, one, other, found);

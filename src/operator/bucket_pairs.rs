@@ -8,9 +8,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt32Array, UInt64Array};
-use arrow::datatypes::DataType;
-use datafusion::common::cast::{as_uint32_array, as_uint64_array};
+use arrow::array::{BooleanArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::cast::{as_boolean_array, as_uint32_array, as_uint64_array};
 use datafusion::common::{Result, plan_err};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -35,7 +35,8 @@ pub(super) fn rows_schema() -> arrow::datatypes::SchemaRef {
 }
 
 /// Which documents of a bucket are paired: (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> the columns of
-/// [`schema`].
+/// [`schema`]. A further column `known: Boolean` at the end says which documents are known from an earlier run: two of those
+/// are no pair.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PairRule {
     /// Every two. A bucket of more than `hot` documents is hot, and yields each of them by itself instead of pairs,
@@ -77,6 +78,12 @@ impl PairRule {
             PairRule::MinContainment { .. } => u64::MAX,
         }
     }
+
+    /// Whether the operator brings rows of these columns together itself, and they need not come sorted: those of a bucket and
+    /// a document alone.
+    fn brings_together(self, columns: &Schema) -> bool {
+        matches!(self, PairRule::All { .. }) && columns.fields().len() == 2
+    }
 }
 
 impl fmt::Display for PairRule {
@@ -98,7 +105,7 @@ impl Description for PairRule {
     type Shared = ();
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
-        use DataType::{UInt32, UInt64};
+        use DataType::{Boolean, UInt32, UInt64};
         let columns = only_input(Self::NAME, inputs)?.schema();
         let types: Vec<_> = columns.fields().iter().map(|f| f.data_type().clone()).collect();
         let expected = match self {
@@ -107,23 +114,24 @@ impl Description for PairRule {
                 vec![UInt64, UInt64, UInt32, UInt32]
             }
         };
-        if types != expected {
+        let of_rule = types.strip_suffix(&[Boolean]).unwrap_or(&types);
+        if of_rule != expected {
             return plan_err!("the pairs of a bucket are made of columns of {expected:?}, not of {types:?}");
         }
         let bucket: Arc<dyn PhysicalExpr> = Arc::new(Column::new(columns.field(0).name(), 0));
-        let requirement = match self {
-            PairRule::All { .. } => Requirement::keyed(bucket),
-            PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => Requirement::sorted_by(bucket),
+        let requirement = match self.brings_together(&columns) {
+            true => Requirement::keyed(bucket),
+            false => Requirement::sorted_by(bucket),
         };
         Shape::over(inputs, schema(), vec![requirement])
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
         let (rows, context) = (task.rows_of(0)?, task.context);
-        let input = match *self {
-            PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => rows,
-            PairRule::All { .. } => {
-                let schema = rows.schema();
+        let schema = rows.schema();
+        let input = match self.brings_together(&schema) {
+            false => rows,
+            true => {
                 let together = stream::once(by_bucket(rows, Arc::clone(&context))).try_flatten();
                 Box::pin(RecordBatchStreamAdapter::new(schema, together))
             }
@@ -140,6 +148,8 @@ struct Member {
     size: u32,
     /// Of those, the ones that come before the bucket's own.
     position: u32,
+    /// Whether an earlier run knows it.
+    known: bool,
 }
 
 /// Members of a hot or dense bucket that wait for each other.
@@ -177,7 +187,8 @@ impl BucketMembers {
         }
     }
 
-    /// Writes the pairs for which `meet` is true; where it is none, it is so for all members that follow.
+    /// Writes the pairs of which a document is new and for which `meet` is true; where it is none, it is so for all members
+    /// that follow.
     fn write_pairs(
         &mut self,
         pairs: &mut PairBuilder,
@@ -191,8 +202,8 @@ impl BucketMembers {
                 }
                 left -= 1;
                 match meet(x, y) {
-                    Some(true) => pairs.push(x.doc, y.doc),
-                    Some(false) => {}
+                    Some(true) if !(x.known && y.known) => pairs.push(x.doc, y.doc),
+                    Some(_) => {}
                     None => break,
                 }
                 self.second += 1;
@@ -208,10 +219,16 @@ impl Bucket for BucketMembers {
 
     fn columns(batch: &RecordBatch) -> Result<Columns> {
         let sizes = match batch.num_columns() {
-            4 => Some((as_uint32_array(batch.column(2))?.clone(), as_uint32_array(batch.column(3))?.clone())),
+            4 | 5 => {
+                Some((as_uint32_array(batch.column(2))?.clone(), as_uint32_array(batch.column(3))?.clone()))
+            }
             _ => None,
         };
-        Ok(Columns { docs: as_uint64_array(batch.column(1))?.clone(), sizes })
+        let known = match batch.columns() {
+            [_, _, known] | [_, _, _, _, known] => Some(as_boolean_array(known)?.clone()),
+            _ => None,
+        };
+        Ok(Columns { docs: as_uint64_array(batch.column(1))?.clone(), sizes, known })
     }
 
     fn restart(&mut self, same: bool) {
@@ -231,8 +248,13 @@ impl Bucket for BucketMembers {
     }
 
     fn close(&mut self) {
-        if !matches!(self.rule, PairRule::All { .. }) && !self.is_hot() {
-            self.members.sort_unstable_by_key(|member| (member.size, member.doc));
+        match self.rule {
+            _ if self.is_hot() => {}
+            // After the new ones there is no first document of a pair.
+            PairRule::All { .. } => self.members.sort_by_key(|member| member.known),
+            PairRule::MinJaccard { .. } | PairRule::MinContainment { .. } => {
+                self.members.sort_unstable_by_key(|member| (member.size, member.doc));
+            }
         }
     }
 
@@ -243,7 +265,7 @@ impl Bucket for BucketMembers {
     fn write(&mut self, pairs: &mut PairBuilder) {
         match self.rule {
             _ if self.is_hot() => self.write_each(pairs),
-            PairRule::All { .. } => self.write_pairs(pairs, |_, _| Some(true)),
+            PairRule::All { .. } => self.write_pairs(pairs, |x, _| (!x.known).then_some(true)),
             PairRule::MinJaccard { threshold, .. } => {
                 let mut last = (0, 0, None);
                 self.write_pairs(pairs, |x, y| {
@@ -279,12 +301,15 @@ struct Columns {
     docs: UInt64Array,
     /// Sizes and positions.
     sizes: Option<(UInt32Array, UInt32Array)>,
+    /// Which documents are known; none if all are new.
+    known: Option<BooleanArray>,
 }
 
 impl Columns {
     fn member(&self, row: usize) -> Member {
         let (size, position) =
             self.sizes.as_ref().map_or((0, 0), |(sizes, positions)| (sizes.value(row), positions.value(row)));
-        Member { doc: self.docs.value(row), size, position }
+        let known = self.known.as_ref().is_some_and(|known| known.value(row));
+        Member { doc: self.docs.value(row), size, position, known }
     }
 }

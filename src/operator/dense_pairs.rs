@@ -8,9 +8,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt32Array, UInt64Array};
+use arrow::array::{BooleanArray, RecordBatch, UInt32Array, UInt64Array};
 use arrow::datatypes::DataType;
-use datafusion::common::cast::{as_uint32_array, as_uint64_array};
+use datafusion::common::cast::{as_boolean_array, as_uint32_array, as_uint64_array};
 use datafusion::common::{Result, plan_err};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
@@ -28,8 +28,11 @@ pub(crate) const TRIED: u32 = 1;
 /// A document with a pair: it has a leader, or is one.
 pub(crate) const SETTLED: u32 = 2;
 
-/// What is made of the dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32),
-/// partitioned and sorted by token -> (a, b) as [`super::bucket_pairs::schema`] has it.
+/// What is made of the dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32, known:
+/// Boolean), partitioned and sorted by token -> (a, b) as [`super::bucket_pairs::schema`] has it.
+///
+/// A document that is known from an earlier run may lead, but needs no leader: that run has settled it. Two known documents
+/// are no pair.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pass {
     /// The least similarity of a pair.
@@ -89,10 +92,10 @@ impl Description for Pass {
     type Shared = ();
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
-        use DataType::{UInt32, UInt64};
+        use DataType::{Boolean, UInt32, UInt64};
         let columns = only_input(Self::NAME, inputs)?.schema();
         let types: Vec<_> = columns.fields().iter().map(|f| f.data_type().clone()).collect();
-        let expected = [UInt64, UInt64, UInt32, UInt32, UInt32];
+        let expected = [UInt64, UInt64, UInt32, UInt32, UInt32, Boolean];
         if types != expected {
             return plan_err!("pairs of dense buckets are made of columns of {expected:?}, not of {types:?}");
         }
@@ -114,11 +117,16 @@ struct Member {
     /// Of those, the ones that come before the bucket's own: they are rarer.
     position: u32,
     state: u32,
+    /// Whether an earlier run knows it.
+    known: bool,
 }
 
 impl Member {
     /// Whether the two may reach the threshold, if the bucket's shingle is the first that both have.
     fn may_reach(&self, other: &Member, threshold: f64) -> bool {
+        if self.known && other.known {
+            return false;
+        }
         let most = (self.size - self.position).min(other.size - other.position);
         least_shared(self.size.into(), other.size.into(), threshold)
             .is_some_and(|least| u64::from(most) >= least)
@@ -153,6 +161,7 @@ impl Bucket for DenseBucket {
         Ok(Columns {
             docs: as_uint64_array(batch.column(1))?.clone(),
             numbers: [number(2)?, number(3)?, number(4)?],
+            known: as_boolean_array(batch.column(5))?.clone(),
         })
     }
 
@@ -177,8 +186,10 @@ impl Bucket for DenseBucket {
             (member.state == SETTLED, member.position, Reverse(member.size), member.doc)
         });
         let open = self.members.partition_point(|member| member.state != SETTLED);
+        let waits = |member: &&Member| member.state != SETTLED && !member.known;
+        let waiting = self.members.iter().filter(waits).count();
         match self.pass.pairs {
-            DensePairs::OfLeaders { .. } if open as u64 <= few(self.pass.dense) => {}
+            DensePairs::OfLeaders { .. } if waiting as u64 <= few(self.pass.dense) => {}
             DensePairs::OfLeaders { round } => {
                 let untried: Vec<usize> =
                     (0..open).filter(|&at| self.members.get(at).is_some_and(|m| m.state == OPEN)).collect();
@@ -190,7 +201,9 @@ impl Bucket for DenseBucket {
                 self.seconds = 0..if linking { self.members.len() } else { open };
             }
             DensePairs::OfTheRest => {
-                self.firsts.extend(0..open);
+                // Whoever still waits stands before all others, so that each pair is written once.
+                self.members.sort_by_key(|member| !waits(&member));
+                self.firsts.extend(0..waiting);
                 self.seconds = 0..self.members.len();
             }
         }
@@ -241,11 +254,12 @@ struct Columns {
     docs: UInt64Array,
     /// Sizes, positions and states.
     numbers: [UInt32Array; 3],
+    known: BooleanArray,
 }
 
 impl Columns {
     fn member(&self, row: usize) -> Member {
         let [size, position, state] = self.numbers.each_ref().map(|numbers| numbers.value(row));
-        Member { doc: self.docs.value(row), size, position, state }
+        Member { doc: self.docs.value(row), size, position, state, known: self.known.value(row) }
     }
 }

@@ -3,6 +3,7 @@
 //! - `bucket_pairs`: the self-join on the bucket, over rows that [`by_bucket`] brings together.
 //! - [`dense_pairs`]: the same where so many documents share a shingle that not all pairs are wanted. Both read their rows through `bucket_reader`.
 //! - `token_counts`, `prefixes`: what a prefix filter needs to know, and the prefixes.
+//! - `touched`: the documents of earlier runs that new ones may be similar to.
 //! - `score`: pairs looked up in sketches and scored; `sketches`, `scorer` and `score_home` for candidates, `all_pairs` for all.
 //!
 //! All are plain stream transformations: one partition in, one partition out, no state between runs. What they are to
@@ -21,5 +22,6 @@ mod score_home;
 mod scorer;
 mod sketches;
 pub(crate) mod token_counts;
+pub(crate) mod touched;
 
 pub(crate) use node::{Operator, OperatorPlanner, apply};

@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
@@ -22,6 +22,7 @@ use super::dense_pairs::Pass;
 use super::prefixes::Prefixes;
 use super::score::Scoring;
 use super::token_counts::TokenCounts;
+use super::touched::Touched;
 use crate::plan::{Description, OperatorExec};
 
 /// Which operator a node stands for.
@@ -29,12 +30,14 @@ use crate::plan::{Description, OperatorExec};
 pub(crate) enum Operator {
     /// Over one input (bucket, doc, ..): see [`super::bucket_pairs`].
     BucketPairs(PairRule),
-    /// Over one input (token, doc, size, position, state): see [`super::dense_pairs`].
+    /// Over one input (token, doc, size, position, state, known): see [`super::dense_pairs`].
     Dense(Pass),
     /// Over one input (tokens): see [`super::token_counts`].
     TokenCounts(TokenCounts),
     /// Over two inputs, counters and documents: see [`super::prefixes`].
     Prefixes(Prefixes),
+    /// Over counters and documents, whose columns stay: see [`super::touched`].
+    Touched(Touched),
     /// Over two inputs, sketches and probes: see [`super::score`].
     Score(Scoring),
 }
@@ -46,15 +49,21 @@ impl Operator {
             Operator::Dense(_) => "Dense",
             Operator::TokenCounts(_) => "TokenCounts",
             Operator::Prefixes(_) => "Prefixes",
+            Operator::Touched(_) => "Touched",
             Operator::Score(_) => "Score",
         }
     }
 
-    fn schema(&self) -> SchemaRef {
+    /// The columns that come out of `inputs`.
+    fn schema(&self, inputs: &[LogicalPlan]) -> SchemaRef {
         match self {
             Operator::BucketPairs(_) | Operator::Dense(_) => super::bucket_pairs::schema(),
             Operator::TokenCounts(_) => super::token_counts::schema(),
             Operator::Prefixes(_) => super::prefixes::schema(),
+            Operator::Touched(_) => match inputs.last() {
+                Some(documents) => Arc::clone(documents.schema().inner()),
+                None => Arc::new(Schema::empty()),
+            },
             Operator::Score(_) => super::score::schema(),
         }
     }
@@ -68,6 +77,7 @@ impl Operator {
             .or_else(|| described(plan).map(Operator::Dense))
             .or_else(|| described(plan).map(Operator::TokenCounts))
             .or_else(|| described(plan).map(Operator::Prefixes))
+            .or_else(|| described(plan).map(Operator::Touched))
             .or_else(|| described(plan).map(Operator::Score))
     }
 
@@ -81,6 +91,7 @@ impl Operator {
             Operator::Dense(pass) => OperatorExec::plan(pass, inputs),
             Operator::TokenCounts(counts) => OperatorExec::plan(counts, inputs),
             Operator::Prefixes(prefixes) => OperatorExec::plan(prefixes, inputs),
+            Operator::Touched(touched) => OperatorExec::plan(touched, inputs),
             Operator::Score(scoring) => OperatorExec::plan(scoring, inputs),
         }
     }
@@ -101,7 +112,7 @@ pub(crate) fn apply(operator: Operator, inputs: Vec<DataFrame>) -> crate::error:
     let Some(state) = state else {
         return Err(crate::error::Error::bug("an operator needs an input"));
     };
-    let schema = Arc::new(DFSchema::try_from(operator.schema())?);
+    let schema = Arc::new(DFSchema::try_from(operator.schema(&plans))?);
     let node = Node { operator, inputs: plans, schema };
     Ok(DataFrame::new(state, LogicalPlan::Extension(Extension { node: Arc::new(node) })))
 }

@@ -4,7 +4,8 @@
 //! common among the first |x| - o + 1 of the one and the first |y| - o + 1 of the other (Chaudhuri, Ganti and Kaushik,
 //! *A primitive operator for similarity joins in data cleaning*, ICDE 2006). The rarest come first, so that few
 //! documents share one: here in the order of (counter, token), with the counters of [`super::token_counts`]. A token
-//! of one document meets no other, so it takes its place in the order and goes nowhere.
+//! of one document meets no other, so it takes its place in the order and goes nowhere. In a run against known documents only
+//! the new ones are counted: then tokens that no new document has come first, and go nowhere.
 //!
 //! If another set holds o of the x tokens of a set, one of those is among the first x - o + 1 of that set, but the other set may
 //! have it anywhere. So for containment, prefixes meet all tokens of all documents that are in some prefix.
@@ -54,6 +55,9 @@ pub(crate) struct Prefixes {
     pub threshold: f64,
     /// Which tokens of a document are given.
     pub tokens: Tokens,
+    /// Tokens with a lesser counter are not given: no other document has them that could be paired with this one. It is 2 where
+    /// all documents are counted, and 1 where new documents are counted and the known ones are not.
+    pub least: u8,
 }
 
 /// Which tokens of a document are given.
@@ -172,7 +176,7 @@ impl Prefixes {
             };
             for (position, &(count, token)) in (0..).zip(first(set, &held.counts, length, room)) {
                 let in_a_prefix = held.of_prefixes.as_ref().is_none_or(|counts| counts.of(token) > 0);
-                if count > 1 && in_a_prefix {
+                if count >= self.least && in_a_prefix {
                     tokens.append_value(token);
                     docs.append_value(doc);
                     sizes.append_value(size);

@@ -28,7 +28,8 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task};
 ///
 /// Sketches are (home: UInt64, doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`) for candidates, spread over
 /// partitions by home like these. For all pairs they are (doc, shingles, signature) in one partition, which is read whole
-/// before the first probe; the probes keep their partitions.
+/// before the first probe; the probes keep their partitions. A column `known: Boolean` before these says which documents are
+/// known from earlier runs: two of those are no pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
     /// The threshold and what it is for.

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use arrow::array::RecordBatch;
+use arrow::array::{BooleanArray, RecordBatch};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use datafusion::common::cast::{as_list_array, as_uint32_array, as_uint64_array};
+use datafusion::common::cast::{as_boolean_array, as_list_array, as_uint32_array, as_uint64_array};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
@@ -54,6 +54,8 @@ struct Sketch {
     shingle_values: ScalarBuffer<u64>,
     signatures: OffsetBuffer<i32>,
     signature_values: ScalarBuffer<u32>,
+    /// Which documents are known from earlier runs; none where that is not told.
+    known: Option<BooleanArray>,
 }
 
 impl Sketch {
@@ -67,6 +69,10 @@ impl Sketch {
             shingle_values: as_uint64_array(shingles.values())?.values().clone(),
             signatures: signatures.offsets().clone(),
             signature_values: as_uint32_array(signatures.values())?.values().clone(),
+            known: match batch.column_by_name("known") {
+                Some(known) => Some(as_boolean_array(known)?.clone()),
+                None => None,
+            },
         })
     }
 }
@@ -129,6 +135,12 @@ impl Sketches {
     pub(super) fn signature(&self, of: SketchRef) -> &[u32] {
         let sketch = &self.sketches[of.batch as usize];
         slice(&sketch.signatures, &sketch.signature_values, of.row)
+    }
+
+    /// Whether it is known from an earlier run.
+    pub(super) fn is_known(&self, of: SketchRef) -> bool {
+        let sketch = &self.sketches[of.batch as usize];
+        sketch.known.as_ref().is_some_and(|known| known.value(of.row as usize))
     }
 
     /// The documents, in no order.

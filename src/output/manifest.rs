@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
+use std::time::UNIX_EPOCH;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -9,7 +10,7 @@ use datafusion::common::cast::{as_string_array, as_uint32_array, as_uint64_array
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::{FORMAT_VERSION, Keep};
+use crate::job::{FORMAT_VERSION, InputFile, Keep};
 use crate::schema::SourceTypes;
 
 /// One Parquet file of a table.
@@ -119,6 +120,12 @@ pub struct Run {
     /// The run that cut the texts, where this one took the sketches of a finished output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// The outputs whose documents were known to the run, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<KnownOutput>,
+    /// The fingerprints of the outputs that this one is merged from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<String>,
     /// Counts of the run by name, such as `documents`, `candidates`, `pairs`.
     pub counts: BTreeMap<String, u64>,
     /// Rejected documents by reason.
@@ -189,6 +196,31 @@ pub struct Origin {
     /// Its resolved job.
     pub job: serde_json::Value,
     /// Its fingerprint, which tells whether its source has changed.
+    pub fingerprint: String,
+    /// The outputs whose documents were known to it: its fingerprint tells of these too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<KnownOutput>,
+}
+
+impl Origin {
+    /// The known outputs, as the inputs that its fingerprint was made of.
+    pub(crate) fn known_inputs(known: &[KnownOutput]) -> Vec<InputFile> {
+        let input = |(at, known): (usize, &KnownOutput)| InputFile {
+            path: format!("against {at}"),
+            bytes: 0,
+            modified: UNIX_EPOCH,
+            e_tag: Some(known.fingerprint.clone()),
+        };
+        known.iter().enumerate().map(input).collect()
+    }
+}
+
+/// An output whose documents were known to a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownOutput {
+    /// Where it was.
+    pub output: String,
+    /// The fingerprint in its manifest.
     pub fingerprint: String,
 }
 

@@ -59,8 +59,9 @@ impl Stored {
 
     /// The run that cut the texts: its own, or that of the output whose sketches it took.
     pub(crate) fn origin(&self) -> Origin {
-        let Run { origin, job, fingerprint, .. } = &self.manifest;
-        let own = || Origin { job: job.clone(), fingerprint: fingerprint.clone() };
+        let Run { origin, job, fingerprint, known, .. } = &self.manifest;
+        let own =
+            || Origin { job: job.clone(), fingerprint: fingerprint.clone(), known: known.clone() };
         origin.clone().unwrap_or_else(own)
     }
 
@@ -80,13 +81,28 @@ impl Stored {
         let listed = source::list(session, &job.source)
             .await
             .context(|| format!("{why}, and its source cannot be read again"))?;
-        if fingerprint(&job, &listed.inputs()) != origin.fingerprint {
+        let mut inputs = listed.inputs();
+        inputs.extend(Origin::known_inputs(&origin.known));
+        if fingerprint(&job, &inputs) != origin.fingerprint {
             return Err(Error::input(format!(
                 "{why}, and {} has changed since it was made: run the job again with --overwrite{or}",
                 job.source.urls.join(", ")
             )));
         }
         Ok((job, listed))
+    }
+
+    /// The same for an output whose texts are in several sources.
+    ///
+    /// # Errors
+    /// As [`Self::source`].
+    pub(crate) async fn sources(
+        &self,
+        session: &SessionContext,
+        why: &str,
+        or: &str,
+    ) -> Result<Vec<(Job, Listed)>> {
+        Ok(vec![self.source(session, why, or).await?])
     }
 
     fn read_job(&self, written: &serde_json::Value) -> Result<Job> {
@@ -113,7 +129,7 @@ impl Stored {
     /// [`Kind::Input`](crate::error::Kind::Input) where the manifest does not name it.
     pub(crate) fn provider(&self, table: Table) -> Result<Option<ManifestTable>> {
         let Some(written) = self.manifest.tables.get(table.name()) else {
-            if table == Table::Dictionary {
+            if table.is_optional() {
                 return Ok(None);
             }
             let shown = self.layout.shown();

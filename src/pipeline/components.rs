@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryRese
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::PartitionStream;
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::DataFrame;
 use futures::{TryStreamExt, stream};
 
 use super::step::Step;
@@ -31,12 +31,14 @@ const QUARTERS: usize = 3;
 /// Rows of a batch of the table.
 const BATCH_ROWS: usize = 8_192;
 
-/// Finds the components of the scored representatives.
-pub(super) async fn components(steps: &Steps<'_>) -> Result<()> {
+/// Finds the components of documents.
+///
+/// `edges` (a, b) are what connects documents.
+pub(super) async fn components(steps: &Steps<'_>, edges: DataFrame) -> Result<()> {
     if steps.is_done(Step::Components).await? {
         return steps.run_here(Step::Components, vec![]).await;
     }
-    match union_find(steps).await? {
+    match union_find(steps, edges.clone()).await? {
         Some(found) => {
             let schema = WorkTable::Components.schema(steps.source());
             let rows = FoundRows { found: Mutex::new(Some(found)), schema: Arc::clone(&schema) };
@@ -45,7 +47,7 @@ pub(super) async fn components(steps: &Steps<'_>) -> Result<()> {
             steps.run_here(Step::Components, vec![frame]).await
         }
         None => {
-            let last = stars(steps).await?;
+            let last = stars(steps, edges).await?;
             let frame = stage::components::components(steps.table(last)?)?;
             steps.run(Step::Components, steps.bytes(last), vec![frame]).await
         }
@@ -59,15 +61,14 @@ struct Found {
 }
 
 /// The components by union-find; `None` if it would take more memory than it may.
-async fn union_find(steps: &Steps<'_>) -> Result<Option<Found>> {
+async fn union_find(steps: &Steps<'_>, edges: DataFrame) -> Result<Option<Found>> {
     let pool = &steps.session().runtime_env().memory_pool;
     let bound = match pool.memory_limit() {
         MemoryLimit::Finite(bytes) => bytes / 4 * QUARTERS,
         _ => usize::MAX,
     };
     let memory = MemoryConsumer::new(CONSUMER).register(pool);
-    let mut edges =
-        steps.table(WorkTable::Scores)?.select(vec![col("a"), col("b")])?.execute_stream().await?;
+    let mut edges = edges.execute_stream().await?;
     let mut components = Components::default();
     while let Some(batch) = edges.try_next().await? {
         if steps.stopped() {
@@ -136,7 +137,7 @@ fn batches(
 /// Runs rounds until one changes nothing. Returns the table of the last one.
 ///
 /// Of the rounds only the last one is kept, so a run that is taken up begins with the last round that it finds.
-async fn stars(steps: &Steps<'_>) -> Result<WorkTable> {
+async fn stars(steps: &Steps<'_>, connected: DataFrame) -> Result<WorkTable> {
     let there = steps.finished_earlier().await?;
     let rounds = there.iter().filter_map(|step| match Step::star_named(step)? {
         Step::LargeStar(round) | Step::SmallStar(round) => Some(round),
@@ -157,7 +158,7 @@ async fn stars(steps: &Steps<'_>) -> Result<WorkTable> {
                 }
                 let edges = match has_before {
                     true => steps.table(before)?,
-                    false => stage::components::edges(steps.table(WorkTable::Scores)?)?,
+                    false => stage::components::edges(connected.clone())?,
                 };
                 run(steps, large, stage::components::large_star(edges)?).await?;
             }

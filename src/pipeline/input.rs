@@ -4,6 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
+use super::known::Known;
 use super::overlap;
 use super::tables::AllSketches;
 use crate::error::{Error, Result};
@@ -71,18 +72,17 @@ impl Input {
         }
     }
 
-    /// What tells the result of `job` over this from others.
-    pub(super) fn fingerprint(&self, job: &Job) -> String {
-        match self {
-            Input::Texts(listed) => fingerprint(job, &listed.inputs()),
+    /// What tells the result of `job` over this, against what is `known`, from others.
+    pub(super) fn fingerprint(&self, job: &Job, known: Option<&Known>) -> String {
+        let mut inputs = match self {
+            Input::Texts(listed) => listed.inputs(),
             Input::Reused(reused) => {
                 let e_tag = Some(reused.stored.manifest().fingerprint.clone());
-                fingerprint(
-                    job,
-                    &[InputFile { path: "output".into(), bytes: 0, modified: UNIX_EPOCH, e_tag }],
-                )
+                vec![InputFile { path: "output".into(), bytes: 0, modified: UNIX_EPOCH, e_tag }]
             }
-        }
+        };
+        inputs.extend(Origin::known_inputs(&known.map(Known::record).unwrap_or_default()));
+        fingerprint(job, &inputs)
     }
 
     /// Opens it for the first step.

@@ -47,7 +47,7 @@ pub(super) async fn candidates(sketches: &Sketches<'_>, join: &Join, found: Work
     run(steps, Step::Prefixes, 0, frame).await?;
     let of_pass = |steps: &Steps<'_>, pairs| {
         let (prefixes, states) = (steps.table(WorkTable::Prefixes)?, states(steps)?);
-        stage::leaders::pairs(prefixes, states, join.threshold(), limit, pairs)
+        stage::leaders::pairs(prefixes, states, join.threshold(), limit, pairs, sketches.known_docs()?)
     };
     let bytes = steps.rows(WorkTable::Prefixes) * BYTES_OF_PREFIX;
     for round in 1..=ROUNDS {

@@ -5,6 +5,8 @@
 
 mod components;
 mod input;
+mod known;
+mod known_ids;
 mod leader_rounds;
 pub(crate) mod numbers;
 mod outcome;
@@ -31,10 +33,11 @@ use crate::output::claim::{self, Claim};
 use crate::output::names::Attempt;
 use crate::output::{Layout, attempt};
 use input::{Input, Read};
+use known::Known;
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
 use previous_result::PreviousResult;
-use publish::publish;
+use publish::{From, publish};
 pub use step::Step;
 use steps::Steps;
 use walk::Walk;
@@ -61,20 +64,27 @@ pub async fn run(
     let mut waited_for = None;
     overlap::refuse_urls(&output, &job.source)?;
     loop {
-        let input = Input::find(session, job).await?;
+        let (input, known) = (Input::find(session, job).await?, Known::find(session, job).await?);
         input.refuse_overlap(&output)?;
-        let fingerprint = input.fingerprint(job);
+        if let Some(known) = &known {
+            known.refuse_overlap(&output)?;
+        }
+        let fingerprint = input.fingerprint(job, known.as_ref());
         if existing == OnExisting::Fail
             && let Some(finished) = finished(&output, &fingerprint).await?
         {
             return Ok(finished);
         }
         let read = input.read(session, job).await?;
+        if let Some(known) = &known {
+            known.check_types(&read.types)?;
+        }
         let holder = match claim::ask(&output, &attempt, "run", &mut others).await? {
             claim::Asked::Granted(claim) => {
                 let run = Run {
                     job,
                     input: &input,
+                    known: known.as_ref(),
                     engine,
                     existing,
                     output: &output,
@@ -104,6 +114,7 @@ pub async fn run(
 struct Run<'a> {
     job: &'a Job,
     input: &'a Input,
+    known: Option<&'a Known>,
     engine: &'a dyn Engine,
     existing: OnExisting,
     output: &'a Layout,
@@ -132,7 +143,7 @@ impl Run<'_> {
     }
 
     async fn steps(&self, control: &RunControl, read: Read) -> Result<Outcome> {
-        let Self { job, input, engine, existing, output, claim, fingerprint } = *self;
+        let Self { job, input, known, engine, existing, output, claim, fingerprint } = *self;
         // Somebody may have finished since it was looked at.
         if existing == OnExisting::Fail
             && let Some(finished) = finished(output, fingerprint).await?
@@ -156,7 +167,8 @@ impl Run<'_> {
         let key = replaced.key(fingerprint, existing);
         let steps =
             Steps::new(engine, output, claim, control, fingerprint, key, job).over(read.types.clone());
-        Walk::new(&steps, job, input, read.documents).walk().await?;
-        publish(steps, job, &read.inputs, input.origin(), replaced).await
+        Walk::new(&steps, job, input, known, read.documents).walk().await?;
+        let from = From { inputs: &read.inputs, origin: input.origin(), known };
+        publish(steps, job, from, replaced).await
     }
 }

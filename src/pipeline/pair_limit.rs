@@ -37,13 +37,17 @@ pub(super) struct Population {
 
 impl Population {
     /// All documents, each group of copies as one.
-    async fn all(steps: &Steps<'_>) -> Result<Self> {
+    async fn all(steps: &Steps<'_>, job: &Job) -> Result<Self> {
         let groups = steps.table(WorkTable::Groups)?;
         let copies = rows_of(groups.clone().filter(col("doc").not_eq(col("rep")))?).await?;
-        let documents = steps.table(Table::Documents)?.select(vec![col("doc")])?;
+        let mut documents = steps.table(Table::Documents)?.select(vec![col("doc")])?;
+        if job.against.is_some() {
+            documents = documents.union(steps.table(WorkTable::Known)?.select(vec![col("doc")])?)?;
+        }
+        let count = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
         let documents = stage::groups::without_copies(documents, groups)?;
         let keys = documents.select(vec![col("doc").alias("needed")])?;
-        Ok(Self { keys, count: steps.rows(Table::Documents).saturating_sub(copies) })
+        Ok(Self { keys, count: count.saturating_sub(copies) })
     }
 }
 
@@ -51,6 +55,11 @@ impl Population {
 pub(super) fn every_two_of(count: u64) -> u64 {
     let pairs = u128::from(count) * u128::from(count.saturating_sub(1)) / 2;
     u64::try_from(pairs).unwrap_or(u64::MAX)
+}
+
+/// Two of so many `new` documents, or one of these and one of so many known ones.
+pub(super) fn with_new(new: u64, known: u64) -> u64 {
+    every_two_of(new).saturating_add(new.saturating_mul(known))
 }
 
 /// Compares every two documents of a sample of about `sample`, as a step.
@@ -66,7 +75,7 @@ pub(super) async fn estimate(sketches: &Sketches<'_>, of: Population, sample: u6
     let documents = sketches.of_sample(needed).await?;
     let frames = match steps.is_done(Step::Sample).await? {
         true => Vec::new(),
-        false => every_two(steps, sketches.job, documents).await?,
+        false => every_two(steps, sketches.job, sketches.marked(documents)?).await?,
     };
     steps.expect(1);
     steps.run(Step::Sample, 0, frames).await?;
@@ -102,7 +111,7 @@ pub(super) async fn check_pairs(sketches: &Sketches<'_>, of: Option<Population>,
     }
     let of = match of {
         Some(of) => of,
-        None => Population::all(steps).await?,
+        None => Population::all(steps, job).await?,
     };
     let Estimate { pairs, exact } = estimate(sketches, of, SAMPLE).await?;
     // A sample with hardly a pair says little of how many there are in all.

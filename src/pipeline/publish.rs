@@ -6,6 +6,8 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
+use super::known::Known;
+use super::known_ids;
 use super::leader_rounds;
 use super::numbers::{one_number, rows_of, spawn, utf8};
 use super::outcome::{Outcome, finished};
@@ -20,19 +22,29 @@ use crate::output::process::boot;
 use crate::output::{Layout, attempt, check, garbage};
 use crate::{schema, stage};
 
+/// What a result was made of.
+pub(super) struct From<'a> {
+    /// Every file that was read.
+    pub(super) inputs: &'a [InputFile],
+    /// The run that cut the texts, if it was another one.
+    pub(super) origin: Option<&'a Origin>,
+    /// The documents that earlier runs know.
+    pub(super) known: Option<&'a Known>,
+}
+
 /// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
 pub(super) async fn publish(
     steps: Steps<'_>,
     job: &Job,
-    inputs: &[InputFile],
-    origin: Option<&Origin>,
+    from: From<'_>,
     replaced: PreviousResult,
 ) -> Result<Outcome> {
+    let From { inputs, origin, known } = from;
     let (output, claim) = (steps.output(), steps.claim());
     let mut counts = BTreeMap::new();
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
-    for &table in tables {
+    for &table in &tables {
         let contract = schema::contract(table).over(steps.source(), job.output.keep);
         checks.push(spawn(check(contract, steps.stored(table)?, steps.rows(table))));
     }
@@ -40,15 +52,17 @@ pub(super) async fn publish(
         steps.table(WorkTable::Members)?,
         steps.table(WorkTable::Scores)?,
         &job.output,
+        job.against.as_ref().map(|against| against.pairs),
     )?;
+    let is_new_copy = col("doc").not_eq(col("rep")).and(col("known").is_not_true());
     let (left_out, _, copies, clusters, rejects) = futures::try_join!(
         spawn(one_number(left_out)),
         futures::future::try_join_all(checks),
-        spawn(rows_of(steps.table(WorkTable::Groups)?.filter(col("doc").not_eq(col("rep")))?)),
+        spawn(rows_of(steps.table(WorkTable::Members)?.filter(is_new_copy)?)),
         spawn(rows_of(steps.table(schema::Table::Clusters)?.filter(col("representative"))?)),
         spawn(reasons(steps.table(schema::Table::Rejects)?)),
     )?;
-    for &table in tables {
+    for &table in &tables {
         counts.insert(table.name().to_owned(), steps.rows(table));
     }
     if job.candidates.method != Method::All {
@@ -65,6 +79,11 @@ pub(super) async fn publish(
     counts.insert("clusters".into(), clusters);
     counts.insert("clustered_documents".into(), steps.rows(schema::Table::Clusters));
     counts.insert("pairs_left_out".into(), left_out);
+    if let Some(known) = known {
+        counts.insert("known_documents".into(), known.count());
+        counts.insert("touched_documents".into(), steps.rows(WorkTable::Known));
+        counts.insert("replaced_documents".into(), known_ids::replaced(&steps, job, known).await?);
+    }
     let mut warnings = Vec::new();
     if left_out > 0 {
         warnings.push(format!(
@@ -99,6 +118,8 @@ pub(super) async fn publish(
         inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
         source: steps.source().clone(),
         origin: origin.cloned(),
+        known: known.map(Known::record).unwrap_or_default(),
+        merged: Vec::new(),
         counts,
         rejects,
         steps: steps

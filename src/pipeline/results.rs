@@ -1,10 +1,13 @@
 //! From scores to the tables of pairs and clusters.
 
+use datafusion::prelude::{DataFrame, col, lit};
+
 use super::step::Step;
 use super::steps::Steps;
-use super::tables::WorkTable;
+use super::known::KnownClusters;
+use super::tables::{AnyTable, WorkTable};
 use crate::error::Result;
-use crate::job::Job;
+use crate::job::{Job, NewPairs};
 use crate::schema::Table;
 use crate::stage;
 
@@ -15,13 +18,23 @@ const BYTES_OF_KEY: u64 = 24;
 const BYTES_OF_MEMBER: u64 = 64;
 
 /// Finds the documents that scores stand for.
-pub(super) async fn members(steps: &Steps<'_>) -> Result<()> {
-    let frame = stage::members::members(
-        steps.table(Table::Documents)?,
-        steps.table(WorkTable::Groups)?,
-        steps.table(WorkTable::Scores)?,
-    )?;
-    let bytes = steps.rows(Table::Documents) * BYTES_OF_MEMBER
+pub(super) async fn members(steps: &Steps<'_>, job: &Job) -> Result<()> {
+    let documents = |table: AnyTable, known: bool| -> Result<DataFrame> {
+        let columns = vec![col("id"), col("doc"), col("shingle_count"), lit(known).alias("known")];
+        Ok(steps.table(table)?.select(columns)?)
+    };
+    let mut all = documents(Table::Documents.into(), false)?;
+    let (mut groups, scores) = (steps.table(WorkTable::Groups)?, steps.table(WorkTable::Scores)?);
+    if let Some(against) = &job.against {
+        let known = documents(WorkTable::Known.into(), true)?;
+        if against.pairs == NewPairs::WithKnown {
+            groups = stage::known::groups_of_pairs(groups, known.clone(), scores.clone())?;
+        }
+        all = all.union(known)?;
+    }
+    let frame = stage::members::members(all, groups, scores)?;
+    let documents = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
+    let bytes = documents * BYTES_OF_MEMBER
         + steps.bytes(WorkTable::Groups)
         + 2 * steps.rows(WorkTable::Scores) * BYTES_OF_KEY;
     steps.run(Step::Members, bytes, vec![frame]).await
@@ -30,15 +43,30 @@ pub(super) async fn members(steps: &Steps<'_>) -> Result<()> {
 /// Writes the pairs.
 pub(super) async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let (members, scores) = (steps.table(WorkTable::Members)?, steps.table(WorkTable::Scores)?);
-    let frame = stage::pairs::pairs(members, scores, &job.output, job.lsh.bands)?;
+    let rule = job.against.as_ref().map(|against| against.pairs);
+    let frame = stage::pairs::pairs(members, scores, &job.output, job.lsh.bands, rule)?;
     let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Scores);
     steps.run(Step::Pairs, bytes, vec![frame]).await
 }
 
 /// Writes the clusters.
-pub(super) async fn clusters(steps: &Steps<'_>) -> Result<()> {
-    let members = steps.table(WorkTable::Members)?;
-    let frame = stage::clusters::clusters(members, steps.table(WorkTable::Components)?)?;
+pub(super) async fn clusters(steps: &Steps<'_>, known: Option<&KnownClusters>) -> Result<()> {
+    let components = steps.table(WorkTable::Components)?;
+    let frame = match known {
+        None => stage::clusters::clusters(steps.table(WorkTable::Members)?, components)?,
+        Some(known) => {
+            let columns = |known: bool| vec![col("id"), col("doc"), col("shingle_count"), lit(known).alias("known")];
+            let new = steps.table(Table::Documents)?.select(columns(false))?;
+            let documents = new.union(known.documents.clone().select(columns(true))?)?;
+            stage::clusters::grown(components, documents, known.founders.clone())?
+        }
+    };
     let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Components);
     steps.run(Step::Clusters, bytes, vec![frame]).await
+}
+
+/// Writes which clusters of earlier runs are one now.
+pub(super) async fn merges(steps: &Steps<'_>, known: &KnownClusters) -> Result<()> {
+    let frame = stage::clusters::merges(steps.table(Table::Clusters)?, known.founders.clone())?;
+    steps.run(Step::Merges, 0, vec![frame]).await
 }

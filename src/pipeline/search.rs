@@ -3,6 +3,7 @@
 use datafusion::prelude::{DataFrame, col};
 use tokio::sync::OnceCell;
 
+use super::known_ids::{self, replaces};
 use super::leader_rounds;
 use super::numbers::one_number;
 use super::pair_limit::{self, Population};
@@ -11,7 +12,7 @@ use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use super::verify::{BYTES_OF_PREFIX, every_two, verify};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{Job, Measure, Method};
 use crate::schema::Table;
 use crate::stage;
@@ -43,9 +44,16 @@ impl<'a> PairSearch<'a> {
         match job.candidates.method {
             Method::Prefix => self.joined(Step::Candidates, WorkTable::Candidates).await,
             Method::Lsh | Method::All => {
-                let (keys, groups) = (steps.table(WorkTable::Keys)?, steps.table(WorkTable::Groups)?);
-                let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket)?;
-                let bytes = steps.rows(WorkTable::Keys) * job.lsh.bands as u64 * BYTES_OF_ROW;
+                let buckets = vec![col("doc"), col("buckets")];
+                let mut keys = steps.table(WorkTable::Keys)?.select(buckets.clone())?;
+                if self.sketches.known.is_some() {
+                    let known = stage::bands::bands(steps.table(WorkTable::Known)?, &job.lsh)?;
+                    keys = keys.union(known.select(buckets)?)?;
+                }
+                let (groups, known) = (steps.table(WorkTable::Groups)?, self.sketches.known_docs()?);
+                let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket, known)?;
+                let documents = steps.rows(WorkTable::Keys) + steps.rows(WorkTable::Known);
+                let bytes = documents * job.lsh.bands as u64 * BYTES_OF_ROW;
                 steps.run(Step::Candidates, bytes, vec![frame]).await?;
                 if steps.rows(WorkTable::Hot) > 0 {
                     return Ok(());
@@ -73,9 +81,38 @@ impl<'a> PairSearch<'a> {
         self.steps.run(Step::HotSketches, 0, vec![sketches]).await
     }
 
-    /// Counts the shingles of the documents that are joined by their prefixes.
+    /// Finds the known documents that new ones may be similar to.
+    pub(super) async fn known(&self) -> Result<()> {
+        let (steps, job) = (self.steps, self.job());
+        let Some(known) = self.sketches.known else {
+            return Err(Error::bug("the job knows no documents"));
+        };
+        if steps.is_done(Step::Known).await? {
+            return steps.run(Step::Known, 0, vec![]).await;
+        }
+        let (keys, documents) = (steps.table(WorkTable::Keys)?, known.documents(steps.session())?);
+        known_ids::settle(steps, job, known).await?;
+        let frame = match job.candidates.method {
+            Method::All => documents,
+            Method::Lsh => {
+                stage::known::by_buckets(documents, keys.clone(), steps.rows(WorkTable::Keys), &job.lsh)?
+            }
+            Method::Prefix => {
+                let (new, join) = (self.new_documents_to_join()?, self.join().await?);
+                let frequencies = steps.table(WorkTable::Frequencies)?;
+                stage::known::by_elements(documents, new, frequencies, join)?
+            }
+        };
+        let frame = match replaces(job) {
+            true => stage::known::without(frame, keys)?,
+            false => frame,
+        };
+        steps.run(Step::Known, 0, vec![frame]).await
+    }
+
+    /// Counts the shingles of the documents that are joined by their prefixes: of new ones, where others are known.
     pub(super) async fn frequencies(&self) -> Result<()> {
-        let documents = self.documents_to_join()?;
+        let documents = self.new_documents_to_join()?;
         let frame = stage::prefix::frequencies(documents, self.join().await?)?;
         self.steps.run(Step::Frequencies, 0, vec![frame]).await
     }
@@ -103,13 +140,17 @@ impl<'a> PairSearch<'a> {
 
     async fn scores_of_all(&self) -> Result<()> {
         let (steps, job) = (self.steps, self.job());
-        let at_most = pair_limit::every_two_of(steps.rows(Table::Documents));
+        let at_most = pair_limit::with_new(steps.rows(Table::Documents), steps.rows(WorkTable::Known));
         pair_limit::check_pairs(&self.sketches, None, at_most).await?;
         let mut frames = Vec::new();
         if !steps.is_done(Step::Scores).await? {
             let groups = steps.table(WorkTable::Groups)?;
             let documents = stage::groups::without_copies(self.sketches.of_all()?, groups)?;
-            frames = every_two(steps, job, documents).await?;
+            frames = every_two(steps, job, self.sketches.marked(documents)?).await?;
+            if let Some(known) = self.sketches.only_with_known()? {
+                let only = |frame| stage::known::with_known(frame, known.clone());
+                frames = frames.into_iter().map(only).collect::<Result<_>>()?;
+            }
         }
         steps.run(Step::Scores, 0, frames).await
     }
@@ -143,15 +184,17 @@ impl<'a> PairSearch<'a> {
                 }
                 None => (None, steps.rows(Table::Documents)),
             };
-            pair_limit::check_pairs(&self.sketches, of, pair_limit::every_two_of(count)).await?;
+            let known = if beside.is_some() { 0 } else { steps.rows(WorkTable::Known) };
+            pair_limit::check_pairs(&self.sketches, of, pair_limit::with_new(count, known)).await?;
         }
         let (documents, join) = (self.documents_to_join()?, self.join().await?);
-        let mut frame =
-            stage::prefix::candidates(documents, steps.table(WorkTable::Frequencies)?, join, dense)?;
+        let (frequencies, known) = (steps.table(WorkTable::Frequencies)?, self.sketches.known_docs()?);
+        let mut frame = stage::prefix::candidates(documents, frequencies, join, dense, known)?;
         if let Some(beside) = beside {
             frame = frame.union(steps.table(beside)?)?.distinct()?;
         }
-        let bytes = (join.rows() + steps.rows(Table::Documents)) * BYTES_OF_PREFIX;
+        let documents = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
+        let bytes = (join.rows() + documents) * BYTES_OF_PREFIX;
         steps.run(step, bytes, vec![frame]).await?;
         leader_rounds::candidates(&self.sketches, join, table).await
     }
@@ -170,11 +213,24 @@ impl<'a> PairSearch<'a> {
         }
     }
 
+    /// Those of new documents among them; before the groups are known also of copies.
+    fn new_documents_to_join(&self) -> Result<DataFrame> {
+        if self.sketches.known.is_some() && self.job().candidates.method == Method::Prefix {
+            let stored = self.sketches.stored_new()?;
+            return stored.ok_or_else(|| Error::bug("the sketches of all documents were not stored"));
+        }
+        match self.sketches.known_docs()? {
+            Some(known) => stage::known::without(self.documents_to_join()?, known),
+            None => self.documents_to_join(),
+        }
+    }
+
     async fn join(&self) -> Result<&Join> {
         let known = self.join.get_or_try_init(|| async {
             let (score, permutations) = (&self.job().score, self.job().minhash.permutations);
-            let elements = stage::prefix::elements(self.documents_to_join()?, score, permutations)?;
-            Ok(Join::new(score, permutations, one_number(elements).await?))
+            let elements = stage::prefix::elements(self.new_documents_to_join()?, score, permutations)?;
+            let against = self.sketches.known.is_some();
+            Ok(Join::new(score, permutations, one_number(elements).await?, against))
         });
         known.await
     }

@@ -4,18 +4,21 @@
 //! the steps: the positions of those documents are, and their texts alone are read again. Where every document's shingles
 //! are needed, more than once at that, or the user wants to have them, they are stored.
 
-use datafusion::prelude::{DataFrame, col};
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::scalar::ScalarValue;
 use tokio::sync::OnceCell;
 
 use super::input::Input;
-use super::numbers::one_number;
+use super::known::Known;
+use super::numbers::{one_number, rows_of};
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{self, Job, NewPairs};
 use crate::schema::Table;
-use crate::source::{self, Selection};
+use crate::source::{self, Listed, Selection};
 use crate::stage;
 
 /// Bytes of a row (document, file, position), of which the file costs little.
@@ -33,6 +36,8 @@ pub(super) struct Sketches<'a> {
     pub(super) job: &'a Job,
     /// Where texts are read, or kept sketches.
     input: &'a Input,
+    /// The documents that earlier runs know, if the job compares its own with them.
+    pub(super) known: Option<&'a Known>,
     /// Bytes of a sketch, about, once somebody asked.
     bytes_of_one: OnceCell<u64>,
 }
@@ -49,22 +54,56 @@ pub(super) struct TextsToCut {
 }
 
 impl<'a> Sketches<'a> {
-    pub(super) fn new(steps: &'a Steps<'a>, job: &'a Job, input: &'a Input) -> Self {
-        Self { steps, job, input, bytes_of_one: OnceCell::new() }
+    pub(super) fn new(
+        steps: &'a Steps<'a>,
+        job: &'a Job,
+        input: &'a Input,
+        known: Option<&'a Known>,
+    ) -> Self {
+        Self { steps, job, input, known, bytes_of_one: OnceCell::new() }
     }
 
-    /// Sketches of all documents, where they are stored.
+    /// Sketches of the job's own documents, where they are stored.
+    pub(super) fn stored_new(&self) -> Result<Option<DataFrame>> {
+        let stored = match AllSketches::of(self.job) {
+            AllSketches::Written(table) => self.steps.table(table)?,
+            AllSketches::Kept => match self.input.sketches(self.steps.session())? {
+                Some(kept) => kept,
+                None => return Err(Error::bug("the output that is used again keeps no shingles")),
+            },
+            AllSketches::Nowhere => return Ok(None),
+        };
+        Ok(Some(stored.select(sketch())?))
+    }
+
+    /// The same with those of known documents that are touched.
     pub(super) fn stored(&self) -> Result<Option<DataFrame>> {
-        match AllSketches::of(self.job) {
-            AllSketches::Written(table) => self.steps.table(table).map(Some),
-            AllSketches::Kept => {
-                let Some(kept) = self.input.sketches(self.steps.session())? else {
-                    return Err(Error::bug("the output that is used again keeps no shingles"));
-                };
-                let columns = ["doc", "shingle_count", "shingles", "signature"];
-                Ok(Some(kept.select(columns.map(col).to_vec())?))
-            }
-            AllSketches::Nowhere => Ok(None),
+        let Some(new) = self.stored_new()? else { return Ok(None) };
+        Ok(Some(match self.known {
+            Some(_) => new.union(self.steps.table(WorkTable::Known)?.select(sketch())?)?,
+            None => new,
+        }))
+    }
+
+    /// The known documents (doc) that are touched, if there may be any.
+    pub(super) fn known_docs(&self) -> Result<Option<DataFrame>> {
+        let docs = |_| Ok(self.steps.table(WorkTable::Known)?.select(vec![col("doc")])?);
+        self.known.map(docs).transpose()
+    }
+
+    /// The same, if pairs are only those of a new document with a known one.
+    pub(super) fn only_with_known(&self) -> Result<Option<DataFrame>> {
+        match self.job.against.as_ref().map(|against| against.pairs) {
+            Some(NewPairs::WithKnown) => self.known_docs(),
+            None | Some(NewPairs::WithEachOther) => Ok(None),
+        }
+    }
+
+    /// The rows of `frame` (doc, ..) with a column that says which documents are known, if any may be.
+    pub(super) fn marked(&self, frame: DataFrame) -> Result<DataFrame> {
+        match self.known_docs()? {
+            Some(known) => stage::known::mark(frame, known),
+            None => Ok(frame),
         }
     }
 
@@ -117,21 +156,53 @@ impl<'a> Sketches<'a> {
         known.await.copied()
     }
 
-    /// Finds where the texts of documents are.
+    /// Finds where the texts of documents are, as far as their shingles are not there.
     pub(super) async fn find(&self, wanted: &TextsToCut) -> Result<()> {
-        let documents = self.steps.table(Table::Documents)?;
-        let bytes = wanted.bytes + self.steps.rows(Table::Documents) * BYTES_OF_POSITION;
+        let steps = self.steps;
+        let no_origin = lit(ScalarValue::UInt64(None)).alias("origin");
+        let at = |origin| vec![col("source"), col("position"), col("doc"), origin];
+        let mut documents = steps.table(Table::Documents)?.select(at(no_origin))?;
+        if self.known.is_some() {
+            let known = steps.table(WorkTable::Known)?.filter(col("shingles").is_null())?;
+            documents = documents.union(known.select(at(col("origin")))?)?;
+        }
+        let rows = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
+        let bytes = wanted.bytes + rows * BYTES_OF_POSITION;
         let positions = stage::sketches::positions(documents, wanted.needed.clone())?;
-        self.steps.run(wanted.step, bytes, vec![positions]).await
+        steps.run(wanted.step, bytes, vec![positions]).await
     }
 
-    /// Reads those texts again, once it was found where they are.
+    /// Reads those texts again, once it was found where they are, and takes the sketches that are there.
     pub(super) async fn cut(&self, wanted: TextsToCut) -> Result<DataFrame> {
-        let (session, Job { source, shingle, .. }) = (self.steps.session(), self.job);
         let Some(listed) = self.input.listed() else {
             return Err(Error::bug("texts are read again, and no file was listed"));
         };
-        let documents = match self.selection(wanted.table).await? {
+        let steps = self.steps;
+        let positions = steps.table(wanted.table)?;
+        let own = positions.clone().filter(col("origin").is_null())?;
+        let documents = steps.rows(Table::Documents) + steps.rows(Table::Rejects);
+        let mut sketches = self.cut_at(own, &self.job.source, listed, documents).await?;
+        let Some(known) = self.known else { return Ok(sketches) };
+        for (origin, made, listed) in known.sources() {
+            let there = positions.clone().filter(col("origin").eq(lit(origin as u64)))?;
+            if rows_of(there.clone()).await? > 0 {
+                sketches = sketches.union(self.cut_at(there, &made.source, listed, known.count()).await?)?;
+            }
+        }
+        let kept = steps.table(WorkTable::Known)?.filter(col("shingles").is_not_null())?;
+        Ok(sketches.union(stage::sketches::among(kept, wanted.needed)?.select(sketch())?)?)
+    }
+
+    /// The sketches of the texts that stand at `positions` in the files of a source, of about so many documents.
+    async fn cut_at(
+        &self,
+        positions: DataFrame,
+        source: &job::Source,
+        listed: &Listed,
+        documents: u64,
+    ) -> Result<DataFrame> {
+        let (session, shingle) = (self.steps.session(), &self.job.shingle);
+        let documents = match self.selection(positions.clone(), documents).await? {
             Some(selection) => {
                 let read = source::open_cut(session, source, listed, Some(selection), shingle).await?;
                 stage::documents::documents(read.frame)?
@@ -139,23 +210,27 @@ impl<'a> Sketches<'a> {
             None => {
                 let read = source::open_cut(session, source, listed, None, shingle).await?;
                 let documents = stage::documents::documents(read.frame)?;
-                stage::sketches::at(documents, self.steps.table(wanted.table)?)?
+                stage::sketches::at(documents, positions)?
             }
         };
         stage::sketches::sketches(documents, self.job)
     }
 
-    /// The positions that `table` holds; `None` if a bit for each document is too much to hold, or to send.
-    async fn selection(&self, table: WorkTable) -> Result<Option<Selection>> {
-        let steps = self.steps;
+    /// The positions, among about so many documents; `None` if a bit for each document is too much to hold, or to send.
+    async fn selection(&self, positions: DataFrame, documents: u64) -> Result<Option<Selection>> {
         let most = match self.job.engine.cluster {
             Some(_) => MAX_SENT_BYTES,
-            None => steps.task_bytes() as u64 / SHARE_OF_SELECTION,
+            None => self.steps.task_bytes() as u64 / SHARE_OF_SELECTION,
         };
-        if (steps.rows(Table::Documents) + steps.rows(Table::Rejects)) / 8 > most {
+        if documents / 8 > most {
             tracing::info!("too many documents need their texts again, so all texts are read");
             return Ok(None);
         }
-        Ok(Some(Selection::of_rows(steps.table(table)?).await?))
+        Ok(Some(Selection::of_rows(positions).await?))
     }
+}
+
+/// The columns of a sketch.
+fn sketch() -> Vec<Expr> {
+    ["doc", "shingle_count", "shingles", "signature"].map(col).to_vec()
 }

@@ -7,11 +7,11 @@ use std::fmt;
 
 use super::tables::WorkTable::{
     self, AllCandidates, Candidates, Components, Cuts, Dense, DenseCandidates, Duplicates, Followers,
-    Frequencies, Groups, Hot, HotPositions, HotSketches, Keys, LargeStar, Leaders, Members, Numbers,
+    Frequencies, Groups, Hot, HotPositions, HotSketches, Keys, Known, LargeStar, Leaders, Members, Numbers,
     Positions, Prefixes, Proposed, Sample, SamplePositions, Scores, SmallStar,
 };
 use super::tables::{AllSketches, AnyTable, target};
-use crate::job::{DuplicateIds, Job, Measure, Method, Reuse, ShingleHash};
+use crate::job::{DuplicateIds, Job, Measure, Method, Reuse, SameId, ShingleHash};
 use crate::output::write::{Rows, Target};
 use crate::schema::{SourceTypes, Table};
 
@@ -26,6 +26,8 @@ pub enum Step {
     Dictionary,
     /// Reads the texts: shingles, signatures, buckets.
     Sketches,
+    /// Finds the documents of earlier runs that new ones may be similar to.
+    Known,
     /// Finds documents with the same shingles.
     Groups,
     /// Finds documents that may be similar.
@@ -66,6 +68,8 @@ pub enum Step {
     Components,
     /// Writes the clusters.
     Clusters,
+    /// Writes which clusters of earlier runs are one now.
+    Merges,
 }
 
 impl Step {
@@ -76,22 +80,35 @@ impl Step {
         let mut steps = Vec::new();
         // What these find is known of the documents of a finished output.
         let texts = job.reuse.is_none();
-        if texts && job.source.duplicate_ids == DuplicateIds::Reject {
+        let skips = job.against.as_ref().is_some_and(|against| against.same_id == SameId::Skip);
+        if texts && (job.source.duplicate_ids == DuplicateIds::Reject || skips) {
             steps.push(Step::Duplicates);
         }
         if texts && job.shingle.hash == ShingleHash::Dictionary {
             steps.extend([Step::Cuts, Step::Dictionary]);
         }
-        steps.extend([Step::Sketches, Step::Groups]);
+        steps.push(Step::Sketches);
+        // What is known is found by the shingles of the new documents, where it is found by shingles.
+        let known = job.against.is_some();
+        if known && job.candidates.method == Method::Prefix {
+            steps.push(Step::Frequencies);
+        }
+        if known {
+            steps.push(Step::Known);
+        }
+        steps.push(Step::Groups);
         match job.candidates.method {
             Method::All => {}
-            Method::Lsh => steps.push(Step::Candidates),
-            Method::Prefix => steps.extend([Step::Frequencies, Step::Candidates]),
+            Method::Prefix if !known => steps.extend([Step::Frequencies, Step::Candidates]),
+            Method::Lsh | Method::Prefix => steps.push(Step::Candidates),
         }
         if AllSketches::of(job) == AllSketches::Nowhere {
             steps.push(Step::Positions);
         }
         steps.extend([Step::Scores, Step::Members, Step::Pairs, Step::Components, Step::Clusters]);
+        if known {
+            steps.push(Step::Merges);
+        }
         steps
     }
 
@@ -123,6 +140,7 @@ impl Step {
             Step::Cuts => "cuts",
             Step::Dictionary => "dictionary",
             Step::Sketches => "sketches",
+            Step::Known => "known",
             Step::Groups => "groups",
             Step::Candidates => "candidates",
             Step::Frequencies => "frequencies",
@@ -143,6 +161,7 @@ impl Step {
             Step::SmallStar(round) => return format!("small_star_{round}").into(),
             Step::Components => "components",
             Step::Clusters => "clusters",
+            Step::Merges => "merges",
         };
         name.into()
     }
@@ -152,6 +171,11 @@ impl Step {
         let (noun, threshold) = (job.score.measure.noun(), job.score.threshold);
         match self {
             Step::Duplicates => "find documents that have the id of an earlier one".into(),
+            Step::Known => {
+                let outputs = job.against.iter().flat_map(|against| &against.outputs);
+                let outputs: Vec<&str> = outputs.map(String::as_str).collect();
+                format!("find the documents of {} that new ones may be similar to", outputs.join(", "))
+            }
             Step::Cuts => {
                 format!("read {} from {} and cut the shingles", texts(job), job.source.urls.join(", "))
             }
@@ -207,7 +231,9 @@ impl Step {
             Step::LargeStar(_) | Step::SmallStar(_) | Step::Components => {
                 "find which documents are connected by scores".into()
             }
+            Step::Clusters if job.against.is_some() => "write the clusters that new documents are in".into(),
             Step::Clusters => "write the clusters".into(),
+            Step::Merges => "write which clusters of earlier runs are one now".into(),
         }
     }
 
@@ -233,6 +259,7 @@ impl Step {
                 }
                 tables
             }
+            Step::Known => all(Known),
             Step::Groups => all(Groups),
             // A document of a hot or dense bucket comes without a second one, and so does a leader.
             Step::Candidates => vec![(Candidates.into(), not_null("b")), (Hot.into(), null("b"))],
@@ -256,6 +283,7 @@ impl Step {
             Step::SmallStar(round) => all(SmallStar(round)),
             Step::Components => all(Components),
             Step::Clusters => vec![(Table::Clusters.into(), Rows::All)],
+            Step::Merges => vec![(Table::Merges.into(), Rows::All)],
         }
     }
 

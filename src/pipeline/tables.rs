@@ -29,6 +29,8 @@ pub(crate) enum WorkTable {
     Keys,
     /// The sketches of all documents.
     Sketches,
+    /// The documents of earlier runs that new ones may be similar to.
+    Known,
     /// Documents that share their shingles with another.
     Groups,
     /// Every two documents that may be similar.
@@ -81,6 +83,7 @@ impl WorkTable {
             WorkTable::Numbers => "numbers",
             WorkTable::Keys => "keys",
             WorkTable::Sketches => "sketches",
+            WorkTable::Known => "known",
             WorkTable::Groups => "groups",
             WorkTable::Candidates => "candidates",
             WorkTable::Hot => "hot",
@@ -153,6 +156,24 @@ impl WorkTable {
                 vec![
                     Field::new("source", DataType::Utf8, false),
                     Field::new("position", DataType::UInt64, false),
+                    // The known output that the document is of; null for one of the job's own source.
+                    Field::new("origin", DataType::UInt64, true),
+                ]
+            }
+            WorkTable::Known => {
+                let list = |name, item, nullable| Field::new_list(name, Field::new_list_field(item, true), nullable);
+                vec![
+                    Field::new("origin", DataType::UInt64, false),
+                    Field::new("id", id, false),
+                    Field::new("source", DataType::Utf8, false),
+                    Field::new("position", DataType::UInt64, false),
+                    Field::new("doc", DataType::UInt64, false),
+                    Field::new("shingle_count", DataType::UInt64, false),
+                    Field::new("set_hash_0", DataType::UInt64, false),
+                    Field::new("set_hash_1", DataType::UInt64, false),
+                    list("signature", DataType::UInt32, false),
+                    // Null where the output keeps none.
+                    list("shingles", DataType::UInt64, true),
                 ]
             }
             WorkTable::Groups => u64s(&["rep", "doc", "size"]),
@@ -171,6 +192,7 @@ impl WorkTable {
             WorkTable::Members => {
                 let mut fields = vec![Field::new("id", id, false)];
                 fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));
+                fields.push(Field::new("known", DataType::Boolean, false));
                 fields
             }
         };

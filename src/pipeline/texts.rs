@@ -1,14 +1,15 @@
 //! From texts to sketches: the passes over all documents, and what they refuse.
 
 use datafusion::common::cast::as_string_array;
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::{DataFrame, col, lit};
 
+use super::known::Known;
 use super::numbers::{keys_of, spawn};
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
-use crate::job::{DuplicateIds, Job, ShingleHash};
+use crate::job::{DuplicateIds, Job, SameId, ShingleHash};
 use crate::schema::Table;
 use crate::stage;
 
@@ -20,14 +21,33 @@ const BYTES_OF_KEY: u64 = 24;
 
 /// Finds documents whose key came before, in a first reading of which only ids are kept, and the texts of those that come
 /// twice are measured.
-pub(super) async fn duplicates(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<()> {
-    let frame = stage::duplicates::duplicates(documents, &job.shingle)?;
+/// With them come those whose id is known from earlier runs, where these are to be left out.
+pub(super) async fn duplicates(
+    steps: &Steps<'_>,
+    job: &Job,
+    documents: DataFrame,
+    known: Option<&Known>,
+) -> Result<()> {
+    let skips = job.against.as_ref().is_some_and(|against| against.same_id == SameId::Skip);
+    let of_known = match known.filter(|_| skips) {
+        Some(known) => Some(stage::duplicates::of_known(documents.clone(), known.names(steps.session())?)?),
+        None => None,
+    };
+    let duplicates = match job.source.duplicate_ids {
+        DuplicateIds::Reject => Some(stage::duplicates::duplicates(documents, &job.shingle)?),
+        DuplicateIds::Error => None,
+    };
+    let frame = match (duplicates, of_known) {
+        (Some(duplicates), Some(of_known)) => stage::duplicates::both(of_known, duplicates)?,
+        (Some(frame), None) | (None, Some(frame)) => frame,
+        (None, None) => return Err(Error::bug("there is nothing to look for in ids")),
+    };
     steps.run(Step::Duplicates, 0, vec![frame]).await
 }
 
 /// Cuts all texts, before the first shingle of a dictionary has its number.
 pub(super) async fn cuts(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<()> {
-    let documents = first_of_each_id(steps, job, documents)?;
+    let documents = first_of_each_id(steps, documents)?;
     let cuts = stage::dictionary::cuts(documents, &job.shingle)?;
     steps.run(Step::Cuts, 0, vec![cuts]).await
 }
@@ -51,7 +71,7 @@ pub(super) async fn sketches(steps: &Steps<'_>, job: &Job, documents: DataFrame)
             (stage::shingles::measured(numbered, &job.shingle)?, Some(steps.rows(Table::Dictionary)))
         }
         _ => {
-            let documents = first_of_each_id(steps, job, documents)?;
+            let documents = first_of_each_id(steps, documents)?;
             (stage::shingles::shingles(documents, &job.shingle)?, None)
         }
     };
@@ -62,22 +82,32 @@ pub(super) async fn sketches(steps: &Steps<'_>, job: &Job, documents: DataFrame)
 }
 
 /// Finds documents with the same shingles, and refuses two with one key: they cannot be told apart from here on.
-pub(super) async fn groups(steps: &Steps<'_>) -> Result<()> {
+pub(super) async fn groups(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let keys = steps.table(WorkTable::Keys)?;
     let repeated = stage::duplicates::repeated(keys.clone(), NAMED_DUPLICATES)?;
-    let keys = keys.select(vec![col("doc"), col("set_hash_0"), col("set_hash_1")])?;
+    let columns = |known: Option<bool>| {
+        let known = known.map(|known| lit(known).alias("known"));
+        [col("doc"), col("set_hash_0"), col("set_hash_1")].into_iter().chain(known).collect::<Vec<_>>()
+    };
+    let keys = match &job.against {
+        None => keys.select(columns(None))?,
+        Some(_) => {
+            let known = steps.table(WorkTable::Known)?.select(columns(Some(true)))?;
+            keys.select(columns(Some(false)))?.union(known)?
+        }
+    };
     let frames = vec![stage::groups::groups(keys)?];
-    let bytes = steps.rows(WorkTable::Keys) * BYTES_OF_KEY;
+    let bytes = (steps.rows(WorkTable::Keys) + steps.rows(WorkTable::Known)) * BYTES_OF_KEY;
     let (repeated, ()) =
         futures::try_join!(spawn(keys_of(repeated)), steps.run(Step::Groups, bytes, frames))?;
     refuse_duplicates(steps, &repeated).await
 }
 
-/// The documents without those whose id came before, where the job rejects those.
-fn first_of_each_id(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<DataFrame> {
-    match job.source.duplicate_ids {
-        DuplicateIds::Error => Ok(documents),
-        DuplicateIds::Reject => stage::duplicates::reject(documents, steps.table(WorkTable::Duplicates)?),
+/// The documents without those whose id came before or is known, where the job rejects those.
+fn first_of_each_id(steps: &Steps<'_>, documents: DataFrame) -> Result<DataFrame> {
+    match steps.is_taken(Step::Duplicates) {
+        false => Ok(documents),
+        true => stage::duplicates::reject(documents, steps.table(WorkTable::Duplicates)?),
     }
 }
 

@@ -26,7 +26,10 @@ pub(super) async fn verify(
     let steps = sketches.steps;
     let per_document = sketches.bytes_of_one().await?;
     let bytes = (2 * steps.rows(candidates)).saturating_mul(per_document + BYTES_OF_PREFIX);
-    let (job, candidates) = (sketches.job, steps.table(candidates)?);
+    let (job, mut candidates) = (sketches.job, steps.table(candidates)?);
+    if let Some(known) = sketches.only_with_known()? {
+        candidates = stage::known::with_known(candidates, known)?;
+    }
     let frames = |partitions| {
         let (documents, candidates) = (documents.clone(), candidates.clone());
         Ok(vec![stage::scores::scores(documents, candidates, partitions, &job.score, &job.lsh)?])
@@ -34,7 +37,8 @@ pub(super) async fn verify(
     steps.run_made(step, bytes, frames).await
 }
 
-/// The scores of every two of `documents` that reach the threshold, in as many frames as it takes to hold few of them.
+/// The scores of every two of `documents` that reach the threshold, in as many frames as it takes to hold few of them. Two that
+/// are marked as known are not compared.
 pub(super) async fn every_two(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<Vec<DataFrame>> {
     let blocks = blocks(steps, job, documents.clone()).await?.into_iter().map(|block| {
         let (documents, slices) = (documents.clone(), tables::slices(steps.session())?);

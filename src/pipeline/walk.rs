@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use datafusion::prelude::DataFrame;
+use datafusion::prelude::{DataFrame, col};
 
 use super::input::Input;
+use super::known::{Known, KnownClusters};
 use super::search::PairSearch;
 use super::sketches::Sketches;
 use super::step::Step;
@@ -13,6 +14,7 @@ use super::tables::WorkTable;
 use super::{components, pair_limit, results, texts};
 use crate::error::{Error, Result};
 use crate::job::{Job, Method};
+use crate::stage;
 
 /// A run on its way through its steps.
 pub(super) struct Walk<'a> {
@@ -20,14 +22,22 @@ pub(super) struct Walk<'a> {
     job: &'a Job,
     /// The documents as the source gives them, also those whose id came before.
     documents: DataFrame,
+    /// The documents that earlier runs know, if the job names any.
+    known: Option<&'a Known>,
     search: PairSearch<'a>,
 }
 
 impl<'a> Walk<'a> {
     /// The walk over `documents`, which are those of `input`.
-    pub(super) fn new(steps: &'a Steps<'a>, job: &'a Job, input: &'a Input, documents: DataFrame) -> Self {
-        let search = PairSearch::new(Sketches::new(steps, job, input));
-        Self { steps, job, documents, search }
+    pub(super) fn new(
+        steps: &'a Steps<'a>,
+        job: &'a Job,
+        input: &'a Input,
+        known: Option<&'a Known>,
+        documents: DataFrame,
+    ) -> Self {
+        let search = PairSearch::new(Sketches::new(steps, job, input, known));
+        Self { steps, job, documents, known, search }
     }
 
     /// Takes all steps of the job. Some steps are on no list, because only the data tell how many there are, such as the rounds
@@ -70,15 +80,33 @@ impl<'a> Walk<'a> {
         further
     }
 
+    /// The clusters of earlier runs, if the job names any.
+    fn known_clusters(&self) -> Result<Option<KnownClusters>> {
+        self.known.map(|known| known.grown(self.steps, self.job)).transpose()
+    }
+
+    /// What connects documents: (a, b).
+    fn edges(&self) -> Result<DataFrame> {
+        let scores = self.steps.table(WorkTable::Scores)?;
+        match self.known_clusters()? {
+            None => Ok(scores.select(vec![col("a"), col("b")])?),
+            Some(known) => {
+                let members = self.steps.table(WorkTable::Members)?;
+                stage::known::connections(scores, members, known.connections)
+            }
+        }
+    }
+
     async fn take(&self, step: Step) -> Result<()> {
         let (steps, job, search) = (self.steps, self.job, &self.search);
         match step {
-            Step::Duplicates => texts::duplicates(steps, job, self.documents.clone()).await,
+            Step::Duplicates => texts::duplicates(steps, job, self.documents.clone(), self.known).await,
             Step::Cuts => texts::cuts(steps, job, self.documents.clone()).await,
             Step::Dictionary => texts::dictionary(steps).await,
             Step::Sketches => texts::sketches(steps, job, self.documents.clone()).await,
+            Step::Known => search.known().await,
             Step::Groups => {
-                texts::groups(steps).await?;
+                texts::groups(steps, job).await?;
                 pair_limit::check_copies(steps, job).await
             }
             Step::HotPositions => search.hot_positions().await,
@@ -88,10 +116,14 @@ impl<'a> Walk<'a> {
             Step::AllCandidates => search.all_candidates().await,
             Step::Positions => search.positions().await,
             Step::Scores => search.scores().await,
-            Step::Members => results::members(steps).await,
+            Step::Members => results::members(steps, job).await,
             Step::Pairs => results::pairs(steps, job).await,
-            Step::Components => components::components(steps).await,
-            Step::Clusters => results::clusters(steps).await,
+            Step::Components => components::components(steps, self.edges()?).await,
+            Step::Clusters => results::clusters(steps, self.known_clusters()?.as_ref()).await,
+            Step::Merges => match self.known_clusters()? {
+                Some(known) => results::merges(steps, &known).await,
+                None => Err(Error::bug("the job knows no clusters")),
+            },
             Step::Prefixes
             | Step::Leaders(_)
             | Step::Followers(_)

@@ -24,19 +24,28 @@ pub enum Table {
     Rejects,
     /// The shingles by their numbers, where the job asks for a dictionary.
     Dictionary,
+    /// Clusters of earlier runs that are one now, where the job compares documents with those of earlier runs.
+    Merges,
 }
 
 impl Table {
-    /// All of them, the last of which only some jobs write.
-    pub const ALL: [Table; 5] =
-        [Table::Pairs, Table::Clusters, Table::Documents, Table::Rejects, Table::Dictionary];
+    /// All of them.
+    pub const ALL: [Table; 6] =
+        [Table::Pairs, Table::Clusters, Table::Documents, Table::Rejects, Table::Dictionary, Table::Merges];
 
     /// Those that `job` writes.
-    pub(crate) fn of(job: &Job) -> &'static [Table] {
-        match job.shingle.hash {
-            ShingleHash::Dictionary => &Table::ALL,
-            _ => &Table::ALL[..4],
-        }
+    pub(crate) fn of(job: &Job) -> Vec<Table> {
+        let writes = |table: &Table| match table {
+            Table::Dictionary => job.shingle.hash == ShingleHash::Dictionary,
+            Table::Merges => job.against.is_some(),
+            _ => true,
+        };
+        Table::ALL.into_iter().filter(writes).collect()
+    }
+
+    /// Whether only some jobs write it.
+    pub(crate) fn is_optional(self) -> bool {
+        matches!(self, Table::Dictionary | Table::Merges)
     }
 
     /// The table of this name.
@@ -52,6 +61,7 @@ impl Table {
             Table::Documents => "documents",
             Table::Rejects => "rejects",
             Table::Dictionary => "dictionary",
+            Table::Merges => "merges",
         }
     }
 }
@@ -192,12 +202,15 @@ pub fn contract(table: Table) -> &'static Contract {
         LazyLock::new(|| Contract::read(Table::Rejects, include_str!("../../schemas/rejects.toml")));
     static DICTIONARY: LazyLock<Contract> =
         LazyLock::new(|| Contract::read(Table::Dictionary, include_str!("../../schemas/dictionary.toml")));
+    static MERGES: LazyLock<Contract> =
+        LazyLock::new(|| Contract::read(Table::Merges, include_str!("../../schemas/merges.toml")));
     match table {
         Table::Pairs => &PAIRS,
         Table::Clusters => &CLUSTERS,
         Table::Documents => &DOCUMENTS,
         Table::Rejects => &REJECTS,
         Table::Dictionary => &DICTIONARY,
+        Table::Merges => &MERGES,
     }
 }
 

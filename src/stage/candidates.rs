@@ -3,6 +3,7 @@
 use datafusion::prelude::{DataFrame, col};
 
 use super::groups::without_copies;
+use super::known::mark;
 use crate::error::Result;
 use crate::operator::bucket_pairs::PairRule;
 use crate::operator::{Operator, apply};
@@ -14,11 +15,22 @@ use crate::operator::{Operator, apply};
 /// and a bucket of one document leaves before any pair is made. The pairs of hot buckets, whose number is quadratic,
 /// are not made: those that count are found by [`super::prefix`].
 ///
+/// Where the documents `known` (doc, ..) are among them, two of these are no pair.
+///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn candidates(keys: DataFrame, groups: DataFrame, hot: u64) -> Result<DataFrame> {
-    let rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, groups)?
-        .unnest_columns(&["buckets"])?
-        .select(vec![col("buckets").alias("bucket"), col("doc")])?;
+pub fn candidates(
+    keys: DataFrame,
+    groups: DataFrame,
+    hot: u64,
+    known: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let mut rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, groups)?;
+    let mut columns = vec![col("buckets").alias("bucket"), col("doc")];
+    if let Some(known) = known {
+        rows = mark(rows, known)?;
+        columns.push(col("known"));
+    }
+    let rows = rows.unnest_columns(&["buckets"])?.select(columns)?;
     Ok(apply(Operator::BucketPairs(PairRule::All { hot }), vec![rows])?.distinct()?)
 }

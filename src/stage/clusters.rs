@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::functions_aggregate::expr_fn::{count, first_value, min};
+use datafusion::functions_aggregate::expr_fn::{bool_and, count, first_value, min};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use crate::error::Result;
@@ -42,4 +42,61 @@ pub fn clusters(members: DataFrame, components: DataFrame) -> Result<DataFrame> 
         cast(col("documents"), DataType::UInt64).alias("size"),
         col("id").eq(col("longest")).alias("representative"),
     ])?)
+}
+
+/// The clusters of a run against known documents: (doc, root) of every document that is connected with another, (id, doc,
+/// shingle_count, known) of all documents, and the `founders` (id) among the known ones -> (id, cluster_id, size,
+/// representative), for each cluster that has a new document.
+///
+/// A founder is a document whose id is that of a cluster already. It gives it to the cluster that it is in now; where there
+/// are several, the smallest one does, and where there is none, the smallest id of all.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn grown(components: DataFrame, documents: DataFrame, founders: DataFrame) -> Result<DataFrame> {
+    let nodes = components.select(vec![col("doc").alias("node"), col("root")])?;
+    let documents = documents.select(vec![col("id"), col("doc"), col("shingle_count"), col("known")])?;
+    let connected = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
+    let founders = founders.select(vec![col("id").alias("founder")])?;
+    let connected =
+        founders.join(connected, JoinType::Right, &["founder"], &["id"], None)?.select(vec![
+            col("id"),
+            col("shingle_count"),
+            col("known"),
+            col("root"),
+            col("founder"),
+        ])?;
+    let longest = vec![col("shingle_count").sort(false, false), col("id").sort(true, false)];
+    let of_root = connected
+        .clone()
+        .aggregate(
+            vec![col("root").alias("cluster_root")],
+            vec![
+                min(col("founder")).alias("least_founder"),
+                min(col("id")).alias("least"),
+                count(lit(1)).alias("documents"),
+                first_value(col("id"), longest).alias("longest"),
+                bool_and(col("known")).alias("all_known"),
+            ],
+        )?
+        .filter(col("all_known").is_not_true())?;
+    Ok(of_root.join(connected, JoinType::Inner, &["cluster_root"], &["root"], None)?.select(vec![
+        col("id"),
+        coalesce(vec![col("least_founder"), col("least")]).alias("cluster_id"),
+        cast(col("documents"), DataType::UInt64).alias("size"),
+        col("id").eq(col("longest")).alias("representative"),
+    ])?)
+}
+
+/// (id, cluster_id, ..), the `founders` (id) -> (old_cluster_id, cluster_id) of each founder whose cluster bears another id now.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn merges(clusters: DataFrame, founders: DataFrame) -> Result<DataFrame> {
+    let founders = founders.select(vec![col("id").alias("old_cluster_id")])?;
+    let clusters = clusters.select(vec![col("id"), col("cluster_id")])?;
+    Ok(founders
+        .join(clusters, JoinType::Inner, &["old_cluster_id"], &["id"], None)?
+        .filter(col("old_cluster_id").not_eq(col("cluster_id")))?
+        .select(vec![col("old_cluster_id"), col("cluster_id")])?)
 }

@@ -49,6 +49,31 @@ pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> 
     Ok(ranked.select(vec![col("source"), col("position"), reason.alias("reason")])?)
 }
 
+/// (source, position, doc, reason, ..), (doc, ..) of known documents -> (source, position, reason) of the documents whose key is
+/// known; the reason is `known_id`.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn of_known(documents: DataFrame, known: DataFrame) -> Result<DataFrame> {
+    let whole = documents.filter(col("reason").is_null())?;
+    let known = known.select(vec![col("doc").alias("known")])?;
+    let found = known.join(whole, JoinType::RightSemi, &["known"], &["doc"], None)?;
+    Ok(found.select(vec![col("source"), col("position"), lit("known_id").alias("reason")])?)
+}
+
+/// Those whose ids are known, and of the others those whose key came before: both as (source, position, reason).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn both(of_known: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
+    let known = of_known
+        .clone()
+        .select(vec![col("source").alias("known_source"), col("position").alias("known_position")])?;
+    let (left, right) = (&["known_source", "known_position"], &["source", "position"]);
+    let duplicates = known.join(duplicates, JoinType::RightAnti, left, right, None)?;
+    Ok(of_known.union(duplicates)?)
+}
+
 /// Gives each of `documents` that `duplicates` names that reason.
 ///
 /// # Errors

@@ -23,6 +23,7 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::components::joined_by_sorting;
+use super::known::mark;
 use super::scores::needed;
 use crate::error::Result;
 use crate::operator::dense_pairs::{DensePairs, OPEN, Pass, SETTLED, TRIED};
@@ -62,7 +63,8 @@ pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
 /// (token, doc, size, position), the states so far -> distinct (a: UInt64, b: UInt64), a < b: the pairs that `pairs` asks
 /// for, and for each leader a row (leader, null).
 ///
-/// A shingle that is in the prefixes of more than `dense` documents makes a dense bucket; the others yield nothing.
+/// A shingle that is in the prefixes of more than `dense` documents makes a dense bucket; the others yield nothing. Where the
+/// documents `known` (doc, ..) are among them, two of these are no pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -72,8 +74,13 @@ pub fn pairs(
     threshold: f64,
     dense: u64,
     pairs: DensePairs,
+    known: Option<DataFrame>,
 ) -> Result<DataFrame> {
-    let columns = |state| vec![col("token"), col("doc"), col("size"), col("position"), state];
+    let prefixes = match known {
+        Some(known) => mark(prefixes, known)?,
+        None => prefixes.with_column("known", lit(false))?,
+    };
+    let columns = |state| vec![col("token"), col("doc"), col("size"), col("position"), state, col("known")];
     let rows = match states {
         None => prefixes.select(columns(lit(OPEN).alias("state")))?,
         Some(states) => states

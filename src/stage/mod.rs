@@ -11,6 +11,7 @@ pub mod documents;
 pub mod duplicates;
 mod empty_text;
 pub mod groups;
+pub(crate) mod known;
 pub mod leaders;
 pub(crate) mod members;
 pub(crate) mod pairs;

@@ -12,8 +12,10 @@
 
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::functions_nested::expr_fn::make_array;
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
+use super::known::mark;
 use super::sketches::among;
 use crate::error::Result;
 use crate::job::{Measure, Score, ScoreBy};
@@ -32,11 +34,14 @@ pub struct Join {
     threshold: f64,
     elements: u64,
     bits: u32,
+    /// See [`Prefixes::least`].
+    least: u8,
 }
 
 impl Join {
-    /// The join for what `score` keeps, of signatures of `permutations` values, over sets of `elements` in all.
-    pub fn new(score: &Score, permutations: usize, elements: u64) -> Self {
+    /// The join for what `score` keeps, of signatures of `permutations` values, over sets of `elements` in all. In one against
+    /// known documents these are the new ones' alone.
+    pub fn new(score: &Score, permutations: usize, elements: u64, against: bool) -> Self {
         let threshold = match score.by {
             ScoreBy::Shingles => score.threshold,
             ScoreBy::Signature => {
@@ -47,7 +52,18 @@ impl Join {
         // Four counters for an element leave four in five of those that occur once alone with theirs.
         let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
         let Score { by, measure, .. } = *score;
-        Self { by, measure, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS) }
+        let least = if against { 1 } else { 2 };
+        Self { by, measure, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS), least }
+    }
+
+    /// How sets are measured.
+    pub(crate) fn measure(&self) -> Measure {
+        self.measure
+    }
+
+    /// The counters of elements are `2^bits`.
+    pub(crate) fn bits(&self) -> u32 {
+        self.bits
     }
 
     /// From which similarity of the joined sets on pairs are found.
@@ -65,17 +81,21 @@ impl Join {
     }
 
     fn prefixes(&self, tokens: Tokens) -> Operator {
-        let Self { bits, threshold, .. } = *self;
-        Operator::Prefixes(Prefixes { bits, threshold, tokens })
+        let Self { bits, threshold, least, .. } = *self;
+        Operator::Prefixes(Prefixes { bits, threshold, tokens, least })
+    }
+
+    /// The set of a row (shingles, signature, ..): `List<UInt64>`.
+    pub(crate) fn set(&self) -> Expr {
+        match self.by {
+            ScoreBy::Shingles => col("shingles"),
+            ScoreBy::Signature => signature_set(col("signature")),
+        }
     }
 
     /// (doc, shingles, signature, ..) -> (doc, set: `List<UInt64>`).
     fn sets(&self, documents: DataFrame) -> Result<DataFrame> {
-        let set = match self.by {
-            ScoreBy::Shingles => col("shingles"),
-            ScoreBy::Signature => signature_set(col("signature")),
-        };
-        Ok(documents.select(vec![col("doc"), set.alias("set")])?)
+        Ok(documents.select(vec![col("doc"), self.set().alias("set")])?)
     }
 }
 
@@ -128,6 +148,8 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
 /// Where `dense` is given, a shingle that is in the prefixes of more documents than that makes no pair. For each of these
 /// documents there is one row (doc, null) instead, and [`super::leaders`] finds pairs for them.
 ///
+/// Where the documents `known` (doc, ..) are among them, two of these are no pair.
+///
 /// # Errors
 /// When a frame lacks its columns.
 pub fn candidates(
@@ -135,9 +157,10 @@ pub fn candidates(
     frequencies: DataFrame,
     join: &Join,
     dense: Option<u64>,
+    known: Option<DataFrame>,
 ) -> Result<DataFrame> {
     let threshold = join.threshold;
-    let (rule, tokens) = match join.measure {
+    let (rule, mut tokens) = match join.measure {
         Measure::Jaccard => {
             (PairRule::MinJaccard { threshold, dense }, prefixes(documents, frequencies, join)?)
         }
@@ -145,6 +168,9 @@ pub fn candidates(
             (PairRule::MinContainment { threshold }, tokens_of_prefixes(documents, frequencies, join)?)
         }
     };
+    if let Some(known) = known {
+        tokens = mark(tokens, known)?;
+    }
     Ok(apply(Operator::BucketPairs(rule), vec![tokens])?.distinct()?)
 }
 

@@ -96,7 +96,8 @@ pub(crate) fn held_bytes(documents: DataFrame, permutations: usize) -> Result<Da
 
 /// (doc, shingles, signature, ..) and a frame of slices (slice: UInt64, slices: UInt64) -> the columns of
 /// [`crate::operator::score::schema`] for every pair of a block that reaches the threshold: the exact answer,
-/// without candidates.
+/// without candidates. Where a column `known: Boolean` says which documents are known from earlier runs, two of these are no
+/// pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -107,8 +108,11 @@ pub(crate) fn scores_of_all(
     score: &Score,
     lsh: &Lsh,
 ) -> Result<DataFrame> {
-    let documents = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
-    let sketches = block.of_documents(documents)?;
+    let mut columns = vec![col("doc"), col("shingles"), col("signature")];
+    if documents.schema().as_arrow().column_with_name("known").is_some() {
+        columns.insert(0, col("known"));
+    }
+    let sketches = block.of_documents(documents.select(columns)?)?;
     let Block { left, right, segments } = block;
     let probe = Probe::All { left, right, segments };
     let scoring = Scoring { score: *score, bands: lsh.bands, rows: lsh.rows, probe };

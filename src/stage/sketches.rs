@@ -10,15 +10,15 @@ use super::signatures::signatures;
 use crate::error::{Error, Result};
 use crate::job::{Job, ShingleHash};
 
-/// Where the documents `needed` (needed: UInt64, distinct) stand in their files: (source, position, doc, ..) -> (source,
-/// position).
+/// Where the documents `needed` (needed: UInt64, distinct) stand in their files: (source, position, doc, origin, ..) -> (source,
+/// position, origin).
 ///
 /// # Errors
 /// When a frame lacks its columns.
 pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
-    let documents = documents.select(vec![col("source"), col("position"), col("doc")])?;
+    let documents = documents.select(vec![col("source"), col("position"), col("doc"), col("origin")])?;
     let found = needed.join(documents, JoinType::Inner, &["needed"], &["doc"], None)?;
-    Ok(found.select(vec![col("source"), col("position")])?)
+    Ok(found.select(vec![col("source"), col("position"), col("origin")])?)
 }
 
 /// Those of [`super::documents`] that stand at `positions` (source, position), each of which is that of one document.

@@ -190,6 +190,7 @@ mod tests {
     use crate::operator::prefixes::{Prefixes, Tokens};
     use crate::operator::score::{Probe, Scoring};
     use crate::operator::token_counts::TokenCounts;
+    use crate::operator::touched::{Touch, Touched};
     use crate::source::CHUNK_COLUMN;
 
     fn rows(types: &[DataType]) -> Arc<dyn ExecutionPlan> {
@@ -215,20 +216,22 @@ mod tests {
             (hot, left, segments) in (any::<u64>(), any::<u64>(), any::<u64>()),
             bits in 10..24u32,
         ) {
-            use DataType::{UInt32, UInt64};
+            use DataType::{Boolean, UInt32, UInt64};
             let score = Score { threshold, measure: Measure::Jaccard, by: ScoreBy::Signature, prefilter: true };
             let probe = Probe::All { left, right: left, segments };
             let one = |types: &[DataType]| vec![rows(types)];
             let two = || vec![rows(&[UInt64]), rows(&[UInt64])];
             let reaching = |dense| Operator::BucketPairs(PairRule::MinJaccard { threshold, dense });
-            let prefixes = |tokens| Operator::Prefixes(Prefixes { bits, threshold, tokens });
+            let prefixes = |tokens| Operator::Prefixes(Prefixes { bits, threshold, tokens, least: 2 });
             let dense = |pairs| Operator::Dense(Pass { threshold, dense: hot, pairs });
             for (operator, inputs) in [
                 (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64])),
+                (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64, Boolean])),
+                (Operator::Touched(Touched { bits, rules: vec![Touch::Share(threshold)] }), two()),
                 (reaching(None), one(&[UInt64, UInt64, UInt32, UInt32])),
                 (reaching(Some(hot)), one(&[UInt64, UInt64, UInt32, UInt32])),
-                (dense(DensePairs::OfLeaders { round: bits }), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
-                (dense(DensePairs::OfTheRest), one(&[UInt64, UInt64, UInt32, UInt32, UInt32])),
+                (dense(DensePairs::OfLeaders { round: bits }), one(&[UInt64, UInt64, UInt32, UInt32, UInt32, Boolean])),
+                (dense(DensePairs::OfTheRest), one(&[UInt64, UInt64, UInt32, UInt32, UInt32, Boolean])),
                 (Operator::TokenCounts(TokenCounts { bits }), one(&[UInt64])),
                 (prefixes(Tokens::OfPrefix), two()),
                 (prefixes(Tokens::OfPrefixes), [two(), one(&[UInt64])].concat()),

@@ -1,5 +1,6 @@
 //! A job file becomes a job that cannot be invalid: a file for the sections that belong together.
 
+mod against;
 mod engine;
 mod output;
 mod search;
@@ -10,6 +11,7 @@ mod wrong;
 use super::file::{self, File};
 use super::{Candidates, Family, Job, Minhash, Modulus, Normalize, Reuse, Score};
 use crate::error::{Error, Result};
+use against::against_of;
 use engine::engine_of;
 use output::output_of;
 use search::{lsh_of, score_of};
@@ -37,8 +39,19 @@ impl Job {
 
 /// Writes the sections as a job file would have them, and resolves them again.
 fn checked(job: &Job) -> Checked<()> {
-    let Job { name: _, source: _, reuse: _, shingle, minhash, lsh, candidates, score, output: _, engine: _ } =
-        job;
+    let Job {
+        name: _,
+        source: _,
+        reuse: _,
+        shingle,
+        minhash,
+        lsh,
+        candidates,
+        against: _,
+        score,
+        output: _,
+        engine: _,
+    } = job;
     shingle_of(file::Shingle {
         normalize: shingle.normalize.iter().map(Normalize::to_string).collect(),
         unit: shingle.unit,
@@ -93,7 +106,7 @@ pub fn resolve(file: File) -> Result<Job> {
 
 /// The job that `file` describes. Where its source is a finished output, `made` is the job that made that one.
 pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
-    let File { name, source, shingle, minhash, lsh, candidates, score, output, engine } = file;
+    let File { name, source, shingle, minhash, lsh, candidates, against, score, output, engine } = file;
     let reused = reuse_of(&source, shingle.is_some(), minhash.is_some())?;
     let (source, shingle, minhash) = match (&reused, made) {
         (None, _) => {
@@ -114,10 +127,11 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     short_of(&shingle, &score)?;
     let candidates = Candidates { method: candidates.method };
     let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
+    let against = against.map(|against| against_of(against, reused.is_some(), &shingle)).transpose()?;
     let output = output_of(output, &source)?;
     let engine = engine_of(engine)?;
     let name = name.unwrap_or_else(|| "unnamed".into());
     let keeps_shingles = made.is_some_and(|made| made.output.keep.shingles());
     let reuse = reused.map(|output| Reuse { output, keeps_shingles });
-    Ok(Job { name, source, reuse, shingle, minhash, lsh, candidates, score, output, engine })
+    Ok(Job { name, source, reuse, shingle, minhash, lsh, candidates, against, score, output, engine })
 }

@@ -167,7 +167,7 @@ pub(crate) const DOCUMENTS_COLUMNS: [&str; 9] =
     ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature", "shingles"];
 
 /// The strings of `names`, if there is one at least and none is empty.
-fn filled(key: &'static str, names: Names, noun: &str) -> Checked<Vec<String>> {
+pub(super) fn filled(key: &'static str, names: Names, noun: &str) -> Checked<Vec<String>> {
     let names = names.into_vec();
     if names.is_empty() || names.iter().any(|name| name.trim().is_empty()) {
         return wrong(key, format!("is empty: expected a {noun}, or a list of them"));
