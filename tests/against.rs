@@ -4,10 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use arrow::array::AsArray;
-use predicates::prelude::*;
 use resemblance::error::{Kind, Result};
 use resemblance::job::Job;
-use resemblance::pipeline::Outcome;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::*;
@@ -58,6 +56,33 @@ impl Days {
         }
         run(&self.whole(sets))?;
         Ok(())
+    }
+
+    /// Merges all days: the same rows as those of the run over all of them.
+    fn merge(&self, sets: &[&str]) -> Result<()> {
+        let outputs = (0..self.days).map(|day| self.output(day).display().to_string()).collect();
+        let last = self.job(self.days - 1, sets);
+        run(&Job::of_merge(outputs, &last, &self.path("merged").display().to_string()))?;
+        Ok(())
+    }
+
+    fn check_merged(&self, what: &str) {
+        let tables = |output: &Path| -> Vec<_> {
+            let mut tables: Vec<_> = ["pairs", "clusters", "documents"].map(|name| table(output, name)).into();
+            // The days were read from other files.
+            for column in ["source", "position"] {
+                let at = tables[2].schema().index_of(column).unwrap();
+                tables[2].remove_column(at);
+            }
+            tables
+        };
+        let (merged, whole) = (self.path("merged"), self.path("whole"));
+        for (found, expected) in tables(&merged).into_iter().zip(tables(&whole)) {
+            assert_eq!(found, expected, "{what}");
+        }
+        for count in ["documents", "pairs", "clusters", "clustered_documents", "shingle_sets", "pairs_left_out"] {
+            assert_eq!(manifest(&merged).counts[count], manifest(&whole).counts[count], "{count} {what}");
+        }
     }
 
     fn whole(&self, sets: &[&str]) -> Job {
@@ -203,6 +228,176 @@ fn days_find_what_one_run_over_all_finds() {
         let days = Days::new(&split(&mut random, &documents, 2 + seed as usize % 4));
         days.run(sets).unwrap();
         pairs += days.check(&format!("{sets:?}"));
+        days.merge(sets).unwrap();
+        days.check_merged(&format!("{sets:?}"));
     }
     assert!(pairs > 300, "{pairs} pairs");
+}
+
+/// Where large groups are written as stars, no day writes all pairs of one run: merged, they are those.
+#[test]
+fn stars_and_hot_buckets_are_merged_as_one_run_writes_them() {
+    let cases: [&[&str]; 4] = [
+        &["output.max_expand=3", "lsh.hot_bucket=100000"],
+        &["output.expand=star"],
+        &["lsh.hot_bucket=3", "output.max_expand=0"],
+        &["candidates.method=prefix", "output.expand=star", "output.keep=shingles"],
+    ];
+    for (seed, sets) in (20..).zip(cases) {
+        let mut random = Random(seed);
+        let documents = corpus(seed, 130, 25);
+        let days = Days::new(&split(&mut random, &documents, 3));
+        days.run(sets).unwrap();
+        assert!(manifest(&days.path("whole")).counts["pairs"] > 20);
+        days.merge(sets).unwrap();
+        days.check_merged(&format!("{sets:?}"));
+        for day in 0..days.days {
+            assert!(days.output(day).join("manifest.json").exists());
+        }
+    }
+}
+
+/// Documents whose ids come again take the place of those that had them: merged, the days are a run over what is there.
+#[test]
+fn replaced_documents_leave_with_all_that_they_held_together() {
+    for (seed, sets) in (40..).zip([
+        &["against.same_id=replace"][..],
+        &["against.same_id=replace", "candidates.method=prefix", "output.keep=shingles"],
+        &["against.same_id=replace", "output.expand=star"],
+        &["against.same_id=replace", "score.threshold=0.3"],
+    ]) {
+        let mut random = Random(seed);
+        let documents = corpus(seed, 150, 25);
+        let mut parts = split(&mut random, &documents, 3);
+        // In every later day some known ids come with the texts of others.
+        for day in 1..parts.len() {
+            for _ in 0..12 {
+                let earlier = &parts[random.below(day)];
+                let id = earlier[random.below(earlier.len())].0.clone();
+                if parts[day].iter().all(|document| document.0 != id) {
+                    let text = documents[random.below(documents.len())].1.clone();
+                    parts[day].push((id, text));
+                }
+            }
+        }
+        let mut there: BTreeMap<String, String> = BTreeMap::new();
+        for (id, text) in parts.iter().flatten() {
+            there.insert(id.clone(), text.clone());
+        }
+        let days = Days::new(&parts);
+        write_parquet(&days.path("all.parquet"), &there.into_iter().collect::<Vec<_>>(), 30);
+        let first: Vec<&str> = sets.iter().copied().filter(|set| !set.starts_with("against")).collect();
+        run(&days.job(0, &first)).unwrap();
+        let mut replaced = 0;
+        for day in 1..days.days {
+            run(&days.job(day, sets)).unwrap();
+            replaced += manifest(&days.output(day)).counts["replaced_documents"];
+        }
+        assert!(replaced > 15, "{replaced} documents were replaced");
+        run(&days.whole(sets)).unwrap();
+        days.merge(sets).unwrap();
+        days.check_merged(&format!("{sets:?}"));
+    }
+}
+
+#[test]
+fn documents_that_are_known_are_an_error_or_left_out() {
+    let documents = corpus(60, 80, 25);
+    let days = Days::new(&[documents[..50].to_vec(), documents[40..].to_vec()]);
+    run(&days.job(0, &[])).unwrap();
+    let error = run(&days.job(1, &[])).unwrap_err();
+    assert_eq!(error.kind(), Kind::Input);
+    let said = error.to_string();
+    assert!(said.contains("`d00040`, `d00041`") && said.contains("against.same_id"), "{said}");
+    assert!(!days.output(1).join("manifest.json").exists());
+
+    // In another output, since the one above holds what a run left.
+    let mut job = days.job(1, &["against.same_id=skip", "source.duplicate_ids=reject"]);
+    job.output.url = days.path("skipped").display().to_string();
+    let outcome = run(&job).unwrap();
+    assert_eq!(outcome.manifest.rejects["known_id"], 10);
+    assert_eq!(outcome.manifest.counts["documents"], 30);
+    let exact = exact_pairs(&documents, 3, 0.5);
+    let new = |id: &str| documents[50..].iter().any(|document| document.0 == id);
+    let expected: BTreeSet<_> = exact.keys().filter(|(a, b)| new(a) || new(b)).cloned().collect();
+    let found: BTreeSet<_> = rows(&days.path("skipped")).into_keys().collect();
+    assert!(found.is_subset(&expected) && found.len() * 100 > expected.len() * 95, "{}", found.len());
+}
+
+/// With `pairs = "new-old"` two new documents are no pair, whatever groups they are in.
+#[test]
+fn new_documents_alone_with_known_ones() {
+    for (seed, sets) in (70..).zip([
+        &["against.pairs=new-old"][..],
+        &["against.pairs=new-old", "candidates.method=prefix", "output.keep=shingles"],
+        &["against.pairs=new-old", "candidates.method=all", "output.keep=shingles"],
+        &["against.pairs=new-old", "lsh.hot_bucket=2", "output.max_expand=0"],
+    ]) {
+        let documents = corpus(seed, 100, 25);
+        let days = Days::new(&[documents[..60].to_vec(), documents[60..].to_vec()]);
+        let own: Vec<&str> = sets.iter().copied().filter(|set| !set.starts_with("against")).collect();
+        run(&days.job(0, &own)).unwrap();
+        run(&days.job(1, sets)).unwrap();
+        run(&days.whole(sets)).unwrap();
+        let known: BTreeSet<_> = documents[..60].iter().map(|document| document.0.clone()).collect();
+        let expected: Pairs = rows(&days.path("whole"))
+            .into_iter()
+            .filter(|((a, b), _)| known.contains(a) != known.contains(b))
+            .map(|(key, (_, _, _, columns))| (key, columns))
+            .collect();
+        let found = rows(&days.output(1));
+        assert!(found.values().all(|(a, b, known_b, _)| *known_b && !known.contains(a) && known.contains(b)));
+        let found: Pairs = found.into_iter().map(|(key, (_, _, _, columns))| (key, columns)).collect();
+        assert!(expected.len() > 10);
+        assert_eq!(found, expected, "{sets:?}");
+        // What a pair of these connects, and nothing else.
+        let in_clusters: BTreeSet<_> = clusters(&days.output(1)).into_values().flatten().collect();
+        let new_in_pairs: BTreeSet<_> = found.keys().flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
+        assert!(new_in_pairs.is_subset(&in_clusters));
+        assert!(in_clusters.iter().all(|id| known.contains(id) || new_in_pairs.contains(id)), "{sets:?}");
+    }
+}
+
+#[test]
+fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
+    let documents = corpus(80, 60, 25);
+    let days = Days::new(&[documents[..30].to_vec(), documents[30..45].to_vec(), documents[45..].to_vec()]);
+    run(&days.job(0, &[])).unwrap();
+    run(&days.job(1, &[])).unwrap();
+    let refused = |sets: &[&str], kind: Kind, said: &str| {
+        let mut job = days.job(2, sets);
+        job.output.url = days.path("refused").display().to_string();
+        let error = run(&job).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(said), "{said} is not in: {error}");
+        assert!(!days.path("refused").exists(), "something was written");
+    };
+    refused(&["shingle.size=4"], Kind::Job, "`shingle.size`");
+    refused(&["minhash.seed=9"], Kind::Job, "`minhash.seed`");
+    refused(&["candidates.method=prefix"], Kind::Job, "keeps no shingles");
+    refused(&["source.id=row_number"], Kind::Job, "source.id");
+    let against = |outputs: &[PathBuf]| format!("against.output={outputs:?}");
+    let one = |outputs: &[PathBuf], kind: Kind, said: &str| {
+        let set = against(outputs);
+        let mut job = job(&days.path("day2.parquet"), &days.path("refused"), &[&set]);
+        job.name = "refused".into();
+        let error = run(&job).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(said), "{said} is not in: {error}");
+        assert!(!days.path("refused").exists(), "something was written");
+    };
+    one(&[days.output(1)], Kind::Job, "does not name before it");
+    one(&[days.output(1), days.output(0)], Kind::Job, "does not name before it");
+    one(&[days.path("nothing")], Kind::Input, "holds no finished output");
+    one(&[days.path("refused")], Kind::Input, "holds no finished output");
+    let merged = Job::of_merge(
+        vec![days.output(1).display().to_string()],
+        &days.job(1, &[]),
+        &days.path("refused").display().to_string(),
+    );
+    assert!(run(&merged).unwrap_err().to_string().contains("does not name before it"));
+    // The source of a known output that keeps no shingles has changed.
+    let file = std::fs::OpenOptions::new().append(true).open(days.path("day0.parquet")).unwrap();
+    file.set_len(10).unwrap();
+    one(&[days.output(0), days.output(1)], Kind::Input, "has changed since");
 }

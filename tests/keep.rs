@@ -260,6 +260,8 @@ async fn sketches_of_a_join_are_those_of_a_selection() {
         .clone()
         .filter((col("doc") % datafusion::prelude::lit(3_u64)).eq(datafusion::prelude::lit(0_u64)));
     let needed = needed.unwrap().select(vec![col("doc").alias("needed")]).unwrap().cache().await.unwrap();
+    let no_origin = datafusion::prelude::lit(datafusion::scalar::ScalarValue::UInt64(None));
+    let known = known.with_column("origin", no_origin).unwrap();
     let positions = resemblance::stage::sketches::positions(known, needed).unwrap();
     let joined = resemblance::stage::sketches::at(documents, positions.clone()).unwrap();
     let positions = positions.collect().await.unwrap();

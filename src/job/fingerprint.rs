@@ -33,6 +33,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         name: _,
         source,
         reuse,
+        merge,
         shingle,
         minhash,
         lsh,
@@ -95,6 +96,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*measure != Measure::Jaccard, format!("measure {measure}")),
         // Which output that is stands among the inputs, by its own fingerprint: wherever it lies, its rows are the same.
         (reuse.is_some(), "reuse".to_owned()),
+        (merge.is_some(), "merge".to_owned()),
         (against.is_some(), {
             let rules = against.as_ref().map(|Against { outputs: _, pairs, same_id }| (pairs, same_id));
             format!("against {rules:?}")

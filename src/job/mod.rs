@@ -46,6 +46,9 @@ pub struct Job {
     /// the texts are read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reuse: Option<Reuse>,
+    /// The finished outputs that are merged into one, in the order in which they were made. None where documents are compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merge: Option<Vec<String>>,
     /// How a text becomes a set of shingles.
     pub shingle: Shingle,
     /// How a set of shingles becomes a signature.
@@ -64,6 +67,14 @@ pub struct Job {
     pub output: Output,
     /// What runs it. Nothing here changes a row of the result.
     pub engine: Engine,
+}
+
+impl Job {
+    /// The job that merges `outputs`, of which the last one was made by `last`, into the one at `url`.
+    pub fn of_merge(outputs: Vec<String>, last: &Job, url: &str) -> Job {
+        let output = Output { url: url.to_owned(), ..last.output.clone() };
+        Job { name: "merge".into(), reuse: None, merge: Some(outputs), against: None, output, ..last.clone() }
+    }
 }
 
 /// A finished output whose sketches are used again.

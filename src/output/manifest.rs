@@ -120,6 +120,9 @@ pub struct Run {
     /// The run that cut the texts, where this one took the sketches of a finished output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
+    /// Where this output was merged from others: the runs that cut the texts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<Origin>,
     /// The outputs whose documents were known to the run, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,

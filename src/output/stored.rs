@@ -76,7 +76,22 @@ impl Stored {
         why: &str,
         or: &str,
     ) -> Result<(Job, Listed)> {
-        let origin = self.origin();
+        if !self.manifest.origins.is_empty() {
+            return Err(Error::input(format!(
+                "{why}, and {} is merged from several outputs: name the one that read the document",
+                self.layout.shown()
+            )));
+        }
+        self.source_of(session, &self.origin(), why, or).await
+    }
+
+    async fn source_of(
+        &self,
+        session: &SessionContext,
+        origin: &Origin,
+        why: &str,
+        or: &str,
+    ) -> Result<(Job, Listed)> {
         let job = self.read_job(&origin.job)?;
         let listed = source::list(session, &job.source)
             .await
@@ -102,7 +117,19 @@ impl Stored {
         why: &str,
         or: &str,
     ) -> Result<Vec<(Job, Listed)>> {
-        Ok(vec![self.source(session, why, or).await?])
+        let mut sources = Vec::new();
+        for origin in self.origins() {
+            sources.push(self.source_of(session, &origin, why, or).await?);
+        }
+        Ok(sources)
+    }
+
+    /// The runs that cut the texts: one, or those of all outputs that this one is merged from.
+    pub(crate) fn origins(&self) -> Vec<Origin> {
+        match &self.manifest.origins {
+            origins if origins.is_empty() => vec![self.origin()],
+            origins => origins.clone(),
+        }
     }
 
     fn read_job(&self, written: &serde_json::Value) -> Result<Job> {

@@ -4,7 +4,9 @@ use std::time::UNIX_EPOCH;
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
+use super::earlier::Earlier;
 use super::known::Known;
+use super::merge;
 use super::overlap;
 use super::tables::AllSketches;
 use crate::error::{Error, Result};
@@ -22,6 +24,8 @@ pub(super) enum Input {
     Texts(Listed),
     /// From a finished output, which has their sketches.
     Reused(Box<Reused>),
+    /// From several, which become one.
+    Merged(Earlier),
 }
 
 /// A finished output whose sketches are used again.
@@ -50,6 +54,9 @@ impl Input {
     /// # Errors
     /// As [`source::list`], and where a finished output cannot be used as the job asks for it.
     pub(super) async fn find(session: &SessionContext, job: &Job) -> Result<Self> {
+        if let Some(urls) = &job.merge {
+            return Ok(Input::Merged(merge::open(session, urls, job).await?));
+        }
         match &job.reuse {
             None => Ok(Input::Texts(source::list(session, &job.source).await?)),
             Some(Reuse { output, .. }) => {
@@ -63,8 +70,10 @@ impl Input {
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
     pub(super) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
-        if let Input::Reused(reused) = self {
-            overlap::refuse_output(output, reused.stored.layout())?;
+        match self {
+            Input::Texts(_) => {}
+            Input::Reused(reused) => overlap::refuse_output(output, reused.stored.layout())?,
+            Input::Merged(earlier) => earlier.refuse_overlap(output)?,
         }
         match self.listed() {
             Some(listed) => overlap::refuse_files(output, listed),
@@ -80,8 +89,9 @@ impl Input {
                 let e_tag = Some(reused.stored.manifest().fingerprint.clone());
                 vec![InputFile { path: "output".into(), bytes: 0, modified: UNIX_EPOCH, e_tag }]
             }
+            Input::Merged(earlier) => Origin::known_inputs(&earlier.record()),
         };
-        inputs.extend(Origin::known_inputs(&known.map(Known::record).unwrap_or_default()));
+        inputs.extend(Origin::known_inputs(&known.map(|known| known.earlier.record()).unwrap_or_default()));
         fingerprint(job, &inputs)
     }
 
@@ -106,11 +116,9 @@ impl Input {
                     &types,
                     &job.lsh,
                 )?;
-                let path = reused.stored.layout().shown().to_owned();
-                let bytes = manifest.files().map(|file| file.bytes).sum();
-                let input = InputFile { path, bytes, modified: UNIX_EPOCH, e_tag: None };
-                Ok(Read { documents, types, inputs: vec![input] })
+                Ok(Read { documents, types, inputs: vec![as_input(&reused.stored)] })
             }
+            Input::Merged(earlier) => merge::read(session, earlier, job).await,
         }
     }
 
@@ -119,6 +127,15 @@ impl Input {
         match self {
             Input::Texts(listed) => Some(listed),
             Input::Reused(reused) => reused.listed.as_ref(),
+            Input::Merged(_) => None,
+        }
+    }
+
+    /// The outputs that become one, if the job merges.
+    pub(super) fn merged(&self) -> Option<&Earlier> {
+        match self {
+            Input::Merged(earlier) => Some(earlier),
+            Input::Texts(_) | Input::Reused(_) => None,
         }
     }
 
@@ -131,14 +148,14 @@ impl Input {
             Input::Reused(reused) if reused.listed.is_none() => {
                 reused.stored.table(session, Table::Documents).map(Some)
             }
-            Input::Texts(_) | Input::Reused(_) => Ok(None),
+            Input::Texts(_) | Input::Reused(_) | Input::Merged(_) => Ok(None),
         }
     }
 
     /// The run that cut the texts, if it was another one.
     pub(super) fn origin(&self) -> Option<&Origin> {
         match self {
-            Input::Texts(_) => None,
+            Input::Texts(_) | Input::Merged(_) => None,
             Input::Reused(reused) => Some(&reused.origin),
         }
     }
@@ -187,6 +204,13 @@ impl Reused {
         };
         Ok(Self { origin: stored.origin(), listed, stored })
     }
+}
+
+/// A finished output as a file that was read.
+pub(super) fn as_input(stored: &Stored) -> InputFile {
+    let path = stored.layout().shown().to_owned();
+    let bytes = stored.manifest().files().map(|file| file.bytes).sum();
+    InputFile { path, bytes, modified: UNIX_EPOCH, e_tag: None }
 }
 
 /// What helps where the source of an output has changed, beside a run over it as it is now.

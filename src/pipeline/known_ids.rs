@@ -27,11 +27,7 @@ pub(super) async fn settle(steps: &Steps<'_>, job: &Job, known: &Known) -> Resul
     }
     let known_keys = known.names(steps.session())?.select(vec![col("doc")])?;
     let same = stage::known::same(steps.table(Table::Documents)?, known_keys)?;
-    let named = same.sort(vec![col("id").sort(true, false)])?.limit(0, Some(NAMED))?.select(vec![utf8("id")])?;
-    let mut ids = Vec::new();
-    for batch in named.collect().await? {
-        ids.extend(as_string_array(batch.column(0))?.iter().flatten().map(|id| format!("`{id}`")));
-    }
+    let ids = first_ids(same, NAMED).await?;
     if ids.is_empty() {
         return Ok(());
     }
@@ -41,6 +37,16 @@ pub(super) async fn settle(steps: &Steps<'_>, job: &Job, known: &Known) -> Resul
          place of the known ones, or \"skip\" to leave them out",
         ids.join(", ")
     )))
+}
+
+/// The `most` least ids of a frame (id, ..), in quotes.
+pub(super) async fn first_ids(frame: DataFrame, most: usize) -> Result<Vec<String>> {
+    let named = frame.sort(vec![col("id").sort(true, false)])?.limit(0, Some(most))?.select(vec![utf8("id")])?;
+    let mut ids = Vec::new();
+    for batch in named.collect().await? {
+        ids.extend(as_string_array(batch.column(0))?.iter().flatten().map(|id| format!("`{id}`")));
+    }
+    Ok(ids)
 }
 
 /// How many known documents the run replaces.

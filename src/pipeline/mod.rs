@@ -4,10 +4,12 @@
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
 mod components;
+mod earlier;
 mod input;
 mod known;
 mod known_ids;
 mod leader_rounds;
+mod merge;
 pub(crate) mod numbers;
 mod outcome;
 mod overlap;
@@ -67,7 +69,7 @@ pub async fn run(
         let (input, known) = (Input::find(session, job).await?, Known::find(session, job).await?);
         input.refuse_overlap(&output)?;
         if let Some(known) = &known {
-            known.refuse_overlap(&output)?;
+            known.earlier.refuse_overlap(&output)?;
         }
         let fingerprint = input.fingerprint(job, known.as_ref());
         if existing == OnExisting::Fail
@@ -168,7 +170,7 @@ impl Run<'_> {
         let steps =
             Steps::new(engine, output, claim, control, fingerprint, key, job).over(read.types.clone());
         Walk::new(&steps, job, input, known, read.documents).walk().await?;
-        let from = From { inputs: &read.inputs, origin: input.origin(), known };
+        let from = From { inputs: &read.inputs, origin: input.origin(), known, merged: input.merged() };
         publish(steps, job, from, replaced).await
     }
 }

@@ -6,6 +6,7 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
+use super::earlier::Earlier;
 use super::known::Known;
 use super::known_ids;
 use super::leader_rounds;
@@ -30,6 +31,8 @@ pub(super) struct From<'a> {
     pub(super) origin: Option<&'a Origin>,
     /// The documents that earlier runs know.
     pub(super) known: Option<&'a Known>,
+    /// The outputs that were merged.
+    pub(super) merged: Option<&'a Earlier>,
 }
 
 /// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
@@ -39,7 +42,7 @@ pub(super) async fn publish(
     from: From<'_>,
     replaced: PreviousResult,
 ) -> Result<Outcome> {
-    let From { inputs, origin, known } = from;
+    let From { inputs, origin, known, merged } = from;
     let (output, claim) = (steps.output(), steps.claim());
     let mut counts = BTreeMap::new();
     let tables = schema::Table::of(job);
@@ -65,7 +68,7 @@ pub(super) async fn publish(
     for &table in &tables {
         counts.insert(table.name().to_owned(), steps.rows(table));
     }
-    if job.candidates.method != Method::All {
+    if job.candidates.method != Method::All && job.merge.is_none() {
         // Those of hot and of dense documents come in tables that hold all.
         let tables = [WorkTable::Candidates, WorkTable::AllCandidates, WorkTable::DenseCandidates];
         let candidates = tables.into_iter().map(|table| steps.rows(table)).max();
@@ -80,7 +83,7 @@ pub(super) async fn publish(
     counts.insert("clustered_documents".into(), steps.rows(schema::Table::Clusters));
     counts.insert("pairs_left_out".into(), left_out);
     if let Some(known) = known {
-        counts.insert("known_documents".into(), known.count());
+        counts.insert("known_documents".into(), known.earlier.count());
         counts.insert("touched_documents".into(), steps.rows(WorkTable::Known));
         counts.insert("replaced_documents".into(), known_ids::replaced(&steps, job, known).await?);
     }
@@ -118,8 +121,9 @@ pub(super) async fn publish(
         inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
         source: steps.source().clone(),
         origin: origin.cloned(),
-        known: known.map(Known::record).unwrap_or_default(),
-        merged: Vec::new(),
+        origins: merged.iter().flat_map(|earlier| earlier.origins()).collect(),
+        known: known.map(|known| known.earlier.record()).unwrap_or_default(),
+        merged: merged.iter().flat_map(|earlier| earlier.fingerprints()).collect(),
         counts,
         rejects,
         steps: steps

@@ -4,7 +4,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 
 use super::step::Step;
 use super::steps::Steps;
-use super::known::KnownClusters;
+use super::earlier::Earlier;
 use super::tables::{AnyTable, WorkTable};
 use crate::error::Result;
 use crate::job::{Job, NewPairs};
@@ -50,23 +50,38 @@ pub(super) async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
 }
 
 /// Writes the clusters.
-pub(super) async fn clusters(steps: &Steps<'_>, known: Option<&KnownClusters>) -> Result<()> {
-    let components = steps.table(WorkTable::Components)?;
-    let frame = match known {
-        None => stage::clusters::clusters(steps.table(WorkTable::Members)?, components)?,
-        Some(known) => {
-            let columns = |known: bool| vec![col("id"), col("doc"), col("shingle_count"), lit(known).alias("known")];
-            let new = steps.table(Table::Documents)?.select(columns(false))?;
-            let documents = new.union(known.documents.clone().select(columns(true))?)?;
-            stage::clusters::grown(components, documents, known.founders.clone())?
-        }
-    };
+pub(super) async fn clusters(steps: &Steps<'_>) -> Result<()> {
+    let members = steps.table(WorkTable::Members)?;
+    let frame = stage::clusters::clusters(members, steps.table(WorkTable::Components)?)?;
     let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Components);
     steps.run(Step::Clusters, bytes, vec![frame]).await
 }
 
-/// Writes which clusters of earlier runs are one now.
-pub(super) async fn merges(steps: &Steps<'_>, known: &KnownClusters) -> Result<()> {
-    let frame = stage::clusters::merges(steps.table(Table::Clusters)?, known.founders.clone())?;
+/// Writes the clusters that new documents are in, of these and of `known` ones (id, doc, shingle_count).
+pub(super) async fn grown_clusters(steps: &Steps<'_>, known: DataFrame, founders: DataFrame) -> Result<()> {
+    let columns = |known: bool| vec![col("id"), col("doc"), col("shingle_count"), lit(known).alias("known")];
+    let new = steps.table(Table::Documents)?.select(columns(false))?;
+    let documents = new.union(known.select(columns(true))?)?;
+    let frame = stage::clusters::grown(steps.table(WorkTable::Components)?, documents, founders)?;
+    let bytes = steps.rows(WorkTable::Components) * BYTES_OF_MEMBER;
+    steps.run(Step::Clusters, bytes, vec![frame]).await
+}
+
+/// Takes the scores of earlier runs, of documents that are there.
+pub(super) async fn merged_scores(steps: &Steps<'_>, earlier: &Earlier) -> Result<()> {
+    let session = steps.session();
+    let frame = match earlier.replaced() {
+        false => stage::merged::scores(earlier.pairs(session)?, steps.table(WorkTable::Groups)?)?,
+        true => {
+            let representatives = stage::merged::representatives(steps.table(WorkTable::Keys)?)?;
+            earlier.scores_of_versions(session, None, representatives)?
+        }
+    };
+    steps.run(Step::Scores, 0, vec![frame]).await
+}
+
+/// Writes which clusters of earlier runs bear another id now: `founders` (id) are documents whose id was that of a cluster.
+pub(super) async fn merges(steps: &Steps<'_>, founders: DataFrame) -> Result<()> {
+    let frame = stage::clusters::merges(steps.table(Table::Clusters)?, founders)?;
     steps.run(Step::Merges, 0, vec![frame]).await
 }

@@ -186,7 +186,7 @@ impl<'a> Sketches<'a> {
         for (origin, made, listed) in known.sources() {
             let there = positions.clone().filter(col("origin").eq(lit(origin as u64)))?;
             if rows_of(there.clone()).await? > 0 {
-                sketches = sketches.union(self.cut_at(there, &made.source, listed, known.count()).await?)?;
+                sketches = sketches.union(self.cut_at(there, &made.source, listed, known.earlier.count()).await?)?;
             }
         }
         let kept = steps.table(WorkTable::Known)?.filter(col("shingles").is_not_null())?;

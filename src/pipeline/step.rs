@@ -68,7 +68,7 @@ pub enum Step {
     Components,
     /// Writes the clusters.
     Clusters,
-    /// Writes which clusters of earlier runs are one now.
+    /// Writes which clusters of earlier runs bear another id now.
     Merges,
 }
 
@@ -77,6 +77,10 @@ impl Step {
     /// candidates; one over dense buckets has rounds of [`Step::Leaders`] and [`Step::Followers`] between
     /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; and one that may write too many pairs has a [`Step::Sample`].
     pub fn of(job: &Job) -> Vec<Step> {
+        if job.merge.is_some() {
+            let pairs = [Step::Scores, Step::Members, Step::Pairs, Step::Components];
+            return [&[Step::Sketches, Step::Groups][..], &pairs, &[Step::Clusters, Step::Merges]].concat();
+        }
         let mut steps = Vec::new();
         // What these find is known of the documents of a finished output.
         let texts = job.reuse.is_none();
@@ -184,6 +188,9 @@ impl Step {
                 let kept = if *keeps_shingles { "signatures and shingles" } else { "signatures" };
                 format!("take the {kept} of {output}, {} permutations", job.minhash.permutations)
             }
+            Step::Sketches if let Some(outputs) = &job.merge => {
+                format!("take the documents of {}", outputs.join(", "))
+            }
             Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
             Step::Groups => "let one document stand for all that have the same shingle set".into(),
             Step::Candidates if job.score.measure == Measure::Containment => {
@@ -215,6 +222,7 @@ impl Step {
             Step::DenseCandidates => "add their candidates to the others".into(),
             Step::SamplePositions => "find where the texts of a sample are".into(),
             Step::Sample => "estimate how many pairs there are".into(),
+            Step::Scores if job.merge.is_some() => "take the pairs that were found".into(),
             Step::Scores if job.candidates.method == Method::All => {
                 format!("keep every two documents of {noun} {threshold} or more")
             }
@@ -233,7 +241,7 @@ impl Step {
             }
             Step::Clusters if job.against.is_some() => "write the clusters that new documents are in".into(),
             Step::Clusters => "write the clusters".into(),
-            Step::Merges => "write which clusters of earlier runs are one now".into(),
+            Step::Merges => "write which clusters of earlier runs bear another id now".into(),
         }
     }
 

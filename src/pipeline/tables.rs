@@ -256,6 +256,12 @@ pub(super) enum AllSketches {
 
 impl AllSketches {
     pub(super) fn of(job: &Job) -> Self {
+        if job.merge.is_some() {
+            return match job.output.keep.shingles() {
+                true => AllSketches::Written(Table::Documents.into()),
+                false => AllSketches::Nowhere,
+            };
+        }
         let all_are_needed =
             job.candidates.method != Method::Lsh || job.shingle.hash == ShingleHash::Dictionary;
         if job.output.keep.shingles() {

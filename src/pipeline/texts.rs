@@ -61,7 +61,7 @@ pub(super) async fn dictionary(steps: &Steps<'_>) -> Result<()> {
 /// The one pass over the texts: documents -> shingles -> signatures -> bands, into several tables at once. Documents of a
 /// finished output come with all of that.
 pub(super) async fn sketches(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<()> {
-    if job.reuse.is_some() {
+    if job.reuse.is_some() || job.merge.is_some() {
         return steps.run(Step::Sketches, 0, vec![documents]).await;
     }
     let (shingles, dictionary) = match job.shingle.hash {

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use datafusion::prelude::{DataFrame, col};
 
 use super::input::Input;
-use super::known::{Known, KnownClusters};
+use super::earlier::Earlier;
+use super::known::Known;
 use super::search::PairSearch;
 use super::sketches::Sketches;
 use super::step::Step;
@@ -14,7 +15,6 @@ use super::tables::WorkTable;
 use super::{components, pair_limit, results, texts};
 use crate::error::{Error, Result};
 use crate::job::{Job, Method};
-use crate::stage;
 
 /// A run on its way through its steps.
 pub(super) struct Walk<'a> {
@@ -24,6 +24,8 @@ pub(super) struct Walk<'a> {
     documents: DataFrame,
     /// The documents that earlier runs know, if the job names any.
     known: Option<&'a Known>,
+    /// The outputs that are merged, if the job does that.
+    merged: Option<&'a Earlier>,
     search: PairSearch<'a>,
 }
 
@@ -37,7 +39,7 @@ impl<'a> Walk<'a> {
         documents: DataFrame,
     ) -> Self {
         let search = PairSearch::new(Sketches::new(steps, job, input, known));
-        Self { steps, job, documents, known, search }
+        Self { steps, job, documents, known, merged: input.merged(), search }
     }
 
     /// Takes all steps of the job. Some steps are on no list, because only the data tell how many there are, such as the rounds
@@ -80,21 +82,18 @@ impl<'a> Walk<'a> {
         further
     }
 
-    /// The clusters of earlier runs, if the job names any.
-    fn known_clusters(&self) -> Result<Option<KnownClusters>> {
-        self.known.map(|known| known.grown(self.steps, self.job)).transpose()
+    /// What connects documents: (a, b).
+    async fn edges(&self) -> Result<DataFrame> {
+        match self.known {
+            None => Ok(self.steps.table(WorkTable::Scores)?.select(vec![col("a"), col("b")])?),
+            Some(known) => known.edges(self.steps, self.job).await,
+        }
     }
 
-    /// What connects documents: (a, b).
-    fn edges(&self) -> Result<DataFrame> {
-        let scores = self.steps.table(WorkTable::Scores)?;
-        match self.known_clusters()? {
-            None => Ok(scores.select(vec![col("a"), col("b")])?),
-            Some(known) => {
-                let members = self.steps.table(WorkTable::Members)?;
-                stage::known::connections(scores, members, known.connections)
-            }
-        }
+    /// The documents (id) whose id is that of a cluster of an earlier run; `None` if there is no earlier run.
+    fn founders(&self) -> Result<Option<DataFrame>> {
+        let earlier = self.known.map(|known| &known.earlier).or(self.merged);
+        earlier.map(|earlier| earlier.founders(self.steps.session())).transpose()
     }
 
     async fn take(&self, step: Step) -> Result<()> {
@@ -115,13 +114,21 @@ impl<'a> Walk<'a> {
             Step::Candidates => search.candidates().await,
             Step::AllCandidates => search.all_candidates().await,
             Step::Positions => search.positions().await,
-            Step::Scores => search.scores().await,
+            Step::Scores => match self.merged {
+                Some(earlier) => results::merged_scores(steps, earlier).await,
+                None => search.scores().await,
+            },
             Step::Members => results::members(steps, job).await,
             Step::Pairs => results::pairs(steps, job).await,
-            Step::Components => components::components(steps, self.edges()?).await,
-            Step::Clusters => results::clusters(steps, self.known_clusters()?.as_ref()).await,
-            Step::Merges => match self.known_clusters()? {
-                Some(known) => results::merges(steps, &known).await,
+            Step::Components => components::components(steps, self.edges().await?).await,
+            Step::Clusters => match (self.known, self.founders()?) {
+                (Some(known), Some(founders)) => {
+                    results::grown_clusters(steps, known.staying(steps, job)?, founders).await
+                }
+                _ => results::clusters(steps).await,
+            },
+            Step::Merges => match self.founders()? {
+                Some(founders) => results::merges(steps, founders).await,
                 None => Err(Error::bug("the job knows no clusters")),
             },
             Step::Prefixes

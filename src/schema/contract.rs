@@ -24,7 +24,7 @@ pub enum Table {
     Rejects,
     /// The shingles by their numbers, where the job asks for a dictionary.
     Dictionary,
-    /// Clusters of earlier runs that are one now, where the job compares documents with those of earlier runs.
+    /// Clusters of earlier runs that bear another id now, where the job goes on from earlier runs.
     Merges,
 }
 
@@ -37,7 +37,7 @@ impl Table {
     pub(crate) fn of(job: &Job) -> Vec<Table> {
         let writes = |table: &Table| match table {
             Table::Dictionary => job.shingle.hash == ShingleHash::Dictionary,
-            Table::Merges => job.against.is_some(),
+            Table::Merges => job.against.is_some() || job.merge.is_some(),
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()

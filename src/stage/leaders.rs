@@ -84,8 +84,8 @@ pub fn pairs(
     let rows = match states {
         None => prefixes.select(columns(lit(OPEN).alias("state")))?,
         Some(states) => states
-            .select(vec![col("known"), col("state").alias("known_state")])?
-            .join(prefixes, JoinType::Right, &["known"], &["doc"], None)?
+            .select(vec![col("known").alias("state_doc"), col("state").alias("known_state")])?
+            .join(prefixes, JoinType::Right, &["state_doc"], &["doc"], None)?
             .select(columns(coalesce(vec![col("known_state"), lit(OPEN)]).alias("state")))?,
     };
     let found = apply(Operator::Dense(Pass { threshold, dense, pairs }), vec![rows])?.distinct()?;

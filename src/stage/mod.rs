@@ -14,6 +14,7 @@ pub mod groups;
 pub(crate) mod known;
 pub mod leaders;
 pub(crate) mod members;
+pub(crate) mod merged;
 pub(crate) mod pairs;
 pub mod prefix;
 pub(crate) mod reused;

@@ -8,6 +8,7 @@ mod executor;
 mod find;
 mod generate;
 mod health;
+mod merge;
 mod neighbors;
 mod run;
 #[cfg(feature = "cluster")]
@@ -33,6 +34,7 @@ pub(in crate::cli) enum Command {
     /// Find the documents of a finished output that are most similar to one document
     Neighbors(neighbors::Neighbors),
     Show(show::Show),
+    Merge(merge::Merge),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
@@ -76,6 +78,7 @@ impl Command {
             Command::Find(command) => command.run(screen),
             Command::Neighbors(command) => command.run(),
             Command::Show(command) => command.run(),
+            Command::Merge(command) => command.run(screen),
             Command::Clean(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Sql(command) => command.run(),

@@ -130,6 +130,23 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         manifest.rejects.iter().map(|(reason, n)| format!("{} {reason}", print::count(*n))).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
     let _ = writeln!(text, "{:>12} rejected{reasons}", number("rejects"));
+    if counted("known_documents") > 0 {
+        let _ = writeln!(
+            text,
+            "{:>12} {} of earlier runs; {} were looked at more closely",
+            number("known_documents"),
+            noun("known_documents", "document"),
+            number("touched_documents"),
+        );
+    }
+    if counted("replaced_documents") > 0 {
+        let _ = writeln!(
+            text,
+            "{:>12} {} of earlier runs replaced",
+            number("replaced_documents"),
+            noun("replaced_documents", "document"),
+        );
+    }
     let _ =
         writeln!(text, "{:>12} different {}", number("shingle_sets"), noun("shingle_sets", "shingle set"));
     if manifest.counts.contains_key("candidates") {
@@ -184,7 +201,8 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         let _ = writeln!(text, "\nmost similar");
         text.push_str(&print::table(&["id_a", "id_b", "jaccard", "containment_a", "containment_b"], &cells));
     }
-    let _ = writeln!(text, "\ntables in {}: pairs, clusters, documents, rejects", job.output.url);
+    let merges = if job.against.is_some() { ", merges" } else { "" };
+    let _ = writeln!(text, "\ntables in {}: pairs, clusters, documents, rejects{merges}", job.output.url);
     Ok(text)
 }
 

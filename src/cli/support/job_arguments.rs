@@ -7,7 +7,7 @@ use crate::job;
 use crate::output::Stored;
 
 /// Bytes for a session that reads a manifest and no table.
-const MEMORY: u64 = 64 << 20;
+pub(in crate::cli) const LOOKING_MEMORY: u64 = 64 << 20;
 
 /// A job file and the keys that are set over it.
 #[derive(clap::Args)]
@@ -36,7 +36,7 @@ impl JobArguments {
     pub(in crate::cli) fn load_over_output(&self) -> Result<job::Job> {
         let draft = job::Draft::read(&self.job, &self.sets)?;
         let Some(url) = draft.reuse()? else { return draft.resolve(None) };
-        let engine = job::Engine::local(MEMORY);
+        let engine = job::Engine::local(LOOKING_MEMORY);
         let work = Work::begin(&engine)?;
         let made = work.run(async { Stored::open(&session::session(&engine)?, &url).await?.job() })?;
         draft.resolve(Some(&made))

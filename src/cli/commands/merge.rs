@@ -1,0 +1,89 @@
+//! `resemblance merge`: one output out of several.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use crate::cli::support::job_arguments::LOOKING_MEMORY;
+use crate::cli::support::progress::Screen;
+use crate::cli::support::run_job::run_job;
+use crate::cli::support::work::Work;
+use crate::cli::support::{arguments, print};
+use crate::engine::{Progress, session};
+use crate::error::{Error, Result};
+use crate::job::{self, Job};
+use crate::output::Stored;
+use crate::pipeline::{OnExisting, Outcome};
+
+/// Merge finished outputs into one, as if one run had read all of their documents
+///
+/// The outputs are those of runs that went on from each other, each with [against] all earlier ones, and are named in the order
+/// in which they were made. No text is read. Documents that a later run replaced leave. The outputs stay as they are.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Merge {
+    /// The outputs, in the order in which they were made
+    #[arg(required = true, value_name = "OUTPUT")]
+    outputs: Vec<String>,
+    /// Folder or URL prefix of the new output
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// Replace the result that the new output holds as soon as the new one is complete
+    #[arg(long)]
+    overwrite: bool,
+    /// Memory to use, such as 4GiB [default: that of the last output's job]
+    #[arg(long, value_name = "SIZE", value_parser = arguments::memory)]
+    memory: Option<u64>,
+    /// Print the counts as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Merge {
+    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+        let job = self.job()?;
+        let existing = if self.overwrite { OnExisting::Overwrite } else { OnExisting::Fail };
+        let progress: Arc<dyn Progress> = screen.progress();
+        let ran = run_job(&job, progress, existing, Some(0));
+        screen.clear();
+        let (outcome, _) = ran?;
+        print::result(&if self.json { as_json(&outcome)? } else { as_text(&job, &outcome) })
+    }
+
+    /// The job that merges: its settings are those of the last output.
+    fn job(&self) -> Result<Job> {
+        let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
+        let engine = job::Engine::local(LOOKING_MEMORY);
+        let work = Work::begin(&engine)?;
+        let made = work.run(async { Stored::open(&session::session(&engine)?, last).await?.job() })?;
+        let mut job = Job::of_merge(self.outputs.clone(), &made, &self.to);
+        if let Some(memory) = self.memory {
+            job.engine.memory = memory;
+        }
+        Ok(job)
+    }
+}
+
+fn as_json(outcome: &Outcome) -> Result<String> {
+    let text = serde_json::to_string_pretty(&outcome.manifest.counts)
+        .map_err(|e| Error::bug("the counts cannot be written").because(e))?;
+    Ok(format!("{text}\n"))
+}
+
+fn as_text(job: &Job, outcome: &Outcome) -> String {
+    let counts = &outcome.manifest.counts;
+    let mut text = String::new();
+    if outcome.already_finished {
+        let _ = writeln!(
+            text,
+            "{} is finished already; nothing was run (--overwrite runs it again)",
+            job.output.url
+        );
+    }
+    for (name, noun) in
+        [("documents", "document"), ("pairs", "pair"), ("clusters", "cluster"), ("rejects", "reject")]
+    {
+        let count = counts.get(name).copied().unwrap_or(0);
+        let _ = writeln!(text, "{:>12} {}", print::count(count), print::plural(count, noun));
+    }
+    let _ = writeln!(text, "\ntables in {}: pairs, clusters, documents, rejects, merges", job.output.url);
+    text
+}

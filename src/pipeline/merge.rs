@@ -1,0 +1,67 @@
+//! Several finished outputs, read as one.
+
+use datafusion::prelude::SessionContext;
+
+use super::earlier::{Earlier, union};
+use super::input::{Read, as_input};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::schema::Table;
+use crate::stage;
+
+/// Opens the outputs at `urls`, and makes sure that their rows are those of one job.
+///
+/// # Errors
+/// As [`Earlier::open`], where pairs were kept by other rules, and where an id is in two outputs.
+pub(super) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Earlier> {
+    let earlier = Earlier::open(session, urls, "merge", job).await?;
+    let types = earlier.outputs().last().map(|stored| stored.manifest().source.clone()).unwrap_or_default();
+    for stored in earlier.outputs() {
+        let (made, shown) = (stored.job()?, stored.layout().shown());
+        if let Some(key) = other_rule(&made, job) {
+            return Err(Error::job(format!(
+                "{shown} was made with another `{key}` than the last output, so their pairs are not those of one run: make it \
+                 again with the same one"
+            )));
+        }
+        if stored.manifest().source != types {
+            return Err(Error::job(format!(
+                "{shown} has ids of another type, or other columns of the source, than the last output: make it again with the \
+                 same source.id and source.columns"
+            )));
+        }
+    }
+    earlier.check_ids(session).await?;
+    Ok(earlier)
+}
+
+/// The documents of all outputs, without those that were replaced, and their rejects.
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) async fn read(session: &SessionContext, earlier: &Earlier, job: &Job) -> Result<Read> {
+    let types = earlier.outputs().last().map(|stored| stored.manifest().source.clone()).unwrap_or_default();
+    let documents = union(earlier.outputs().iter().enumerate().map(|(at, stored)| {
+        let rejects = stored.table(session, Table::Rejects)?;
+        let mut documents = earlier.live(session, at)?;
+        if !job.output.keep.shingles() && stored.manifest().keep()?.shingles() {
+            documents = documents.drop_columns(&["shingles"])?;
+        }
+        stage::reused::reused(documents, rejects, &types, &job.lsh)
+    }))?;
+    Ok(Read { documents, types, inputs: earlier.outputs().iter().map(as_input).collect() })
+}
+
+/// The first key of those that decide which pairs are kept which the two jobs have differently.
+fn other_rule(made: &Job, job: &Job) -> Option<&'static str> {
+    let keys = [
+        ("candidates.method", made.candidates == job.candidates),
+        ("score", made.score == job.score),
+        ("lsh", (made.lsh.bands, made.lsh.rows) == (job.lsh.bands, job.lsh.rows)),
+        ("lsh.bucket_hash", made.lsh.bucket_hash == job.lsh.bucket_hash),
+        ("lsh.table_size", made.lsh.table_size == job.lsh.table_size),
+        ("output.expand", made.output.expand == job.output.expand),
+        ("output.max_expand", made.output.max_expand == job.output.max_expand),
+    ];
+    keys.into_iter().find(|(_, same)| !same).map(|(key, _)| key)
+}

@@ -1,0 +1,143 @@
+//! merged: what several runs found, as one run over all of their documents has it.
+//!
+//! Pairs of documents become scores of shingle sets again, whatever documents they were written for: of a large group of
+//! identical documents not every pair was written, and a document may have been replaced by a later run, while another one
+//! with its shingles is still there.
+
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::{coalesce, greatest, least};
+use datafusion::functions_aggregate::expr_fn::min;
+use datafusion::functions_window::expr_fn::lead;
+use datafusion::logical_expr::{Expr, ExprFunctionExt};
+use datafusion::prelude::{DataFrame, col, lit, when};
+
+use crate::error::Result;
+use crate::udf::expr_fn::document_key;
+
+/// The columns that a score has beside its documents.
+const MEASURED: [&str; 5] = ["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"];
+
+/// The table pairs of run number `run` -> (run: UInt64, a: UInt64, b: UInt64, known_b, shared, shingles_a, shingles_b, estimate,
+/// shared_bands).
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn pairs(pairs: DataFrame, run: usize) -> Result<DataFrame> {
+    let mut columns = vec![
+        lit(run as u64).alias("run"),
+        document_key(col("id_a")).alias("a"),
+        document_key(col("id_b")).alias("b"),
+        col("known_b"),
+    ];
+    columns.extend(MEASURED.map(col));
+    Ok(pairs.select(columns)?)
+}
+
+/// (a, b, ..) of [`pairs`], the groups (rep, doc, size) -> the columns of scores, where no document was ever replaced.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn scores(pairs: DataFrame, groups: DataFrame) -> Result<DataFrame> {
+    let of = |end: &str| {
+        let copies = groups.clone().filter(col("rep").not_eq(col("doc")))?;
+        copies.select(vec![col("doc").alias(format!("copy_{end}")), col("rep").alias(format!("rep_{end}"))])
+    };
+    let mut columns = vec![
+        coalesce(vec![col("rep_a"), col("a")]).alias("first"),
+        coalesce(vec![col("rep_b"), col("b")]).alias("second"),
+    ];
+    columns.extend(MEASURED.map(col));
+    let joined = of("a")?.join(pairs, JoinType::Right, &["copy_a"], &["a"], None)?;
+    let joined = of("b")?.join(joined, JoinType::Right, &["copy_b"], &["b"], None)?;
+    in_order(joined.select(columns)?)
+}
+
+/// (run, doc, set_hash_0, set_hash_1) of the documents of all runs, also of those that a later one replaced -> the same with
+/// `until`: the run that replaced the document; null for those that are there.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
+    let order = vec![col("run").sort(true, false)];
+    let until = lead(col("run"), None, None).partition_by(vec![col("doc")]).order_by(order).build()?;
+    Ok(documents.window(vec![until.alias("until")])?)
+}
+
+/// (set_hash_0, set_hash_1, rep) for each shingle set of the documents (doc, set_hash_0, set_hash_1, ..) that are there.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn representatives(documents: DataFrame) -> Result<DataFrame> {
+    let sets = vec![col("set_hash_0"), col("set_hash_1")];
+    Ok(documents.aggregate(sets, vec![min(col("doc")).alias("rep")])?)
+}
+
+/// (doc, set_hash_0, set_hash_1, ..), their [`representatives`] -> (a: UInt64, b: UInt64): each document that another one stands
+/// for, with that one.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn copies(documents: DataFrame, representatives: DataFrame) -> Result<DataFrame> {
+    let documents = documents.select(vec![
+        col("doc"),
+        col("set_hash_0").alias("copy_hash_0"),
+        col("set_hash_1").alias("copy_hash_1"),
+    ])?;
+    let (left, right) = (&["set_hash_0", "set_hash_1"], &["copy_hash_0", "copy_hash_1"]);
+    let joined = representatives.join(documents, JoinType::Inner, left, right, None)?;
+    Ok(joined.filter(col("rep").not_eq(col("doc")))?.select(vec![col("rep").alias("a"), col("doc").alias("b")])?)
+}
+
+/// [`pairs`] of all runs, the [`versions`] of all documents, and the [`representatives`] of those that are there -> the columns
+/// of scores, for shingle sets that a document still has.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn scores_of_versions(
+    pairs: DataFrame,
+    versions: DataFrame,
+    representatives: DataFrame,
+) -> Result<DataFrame> {
+    // The representative of each version of a document, and in which runs that version was there.
+    let versions = versions.select(vec![
+        col("run").alias("since"),
+        col("until"),
+        col("doc").alias("version"),
+        col("set_hash_0").alias("version_hash_0"),
+        col("set_hash_1").alias("version_hash_1"),
+    ])?;
+    let (left, right) = (&["version_hash_0", "version_hash_1"], &["set_hash_0", "set_hash_1"]);
+    let versions = versions.join(representatives, JoinType::Inner, left, right, None)?;
+    let of = |end: &str| {
+        let columns = ["since", "until", "version", "rep"];
+        versions.clone().select(columns.map(|column| col(column).alias(format!("{column}_{end}"))).to_vec())
+    };
+    let own = |end: &str| col(format!("since_{end}")).eq(col("run"));
+    let earlier = col("since_b").lt(col("run")).and(
+        col("until_b").is_null().or(col("until_b").gt_eq(col("run"))),
+    );
+    let joined = of("a")?.join(pairs, JoinType::Inner, &["version_a"], &["a"], None)?.filter(own("a"))?;
+    let joined = of("b")?.join(joined, JoinType::Inner, &["version_b"], &["b"], None)?;
+    let joined = joined.filter(when(col("known_b"), earlier).otherwise(own("b"))?)?;
+    let mut columns = vec![col("rep_a").alias("first"), col("rep_b").alias("second")];
+    columns.extend(MEASURED.map(col));
+    in_order(joined.select(columns)?)
+}
+
+/// (first, second, shared, ..) -> the columns of scores, the lesser document first and each pair once.
+fn in_order(rows: DataFrame) -> Result<DataFrame> {
+    let ends = || vec![col("first"), col("second")];
+    let ordered = |one: &str, other: &str| -> Result<Expr> {
+        Ok(when(col("first").lt(col("second")), col(one)).otherwise(col(other))?)
+    };
+    let rows = rows.filter(col("first").not_eq(col("second")))?.select(vec![
+        least(ends()).alias("a"),
+        greatest(ends()).alias("b"),
+        col("shared"),
+        ordered("shingles_a", "shingles_b")?.alias("shingles_a"),
+        ordered("shingles_b", "shingles_a")?.alias("shingles_b"),
+        col("estimate"),
+        col("shared_bands"),
+    ])?;
+    Ok(rows.distinct()?)
+}
