@@ -68,7 +68,8 @@ impl Days {
 
     fn check_merged(&self, what: &str) {
         let tables = |output: &Path| -> Vec<_> {
-            let mut tables: Vec<_> = ["pairs", "clusters", "documents"].map(|name| table(output, name)).into();
+            let mut tables: Vec<_> =
+                ["pairs", "clusters", "documents"].map(|name| table(output, name)).into();
             // The days were read from other files.
             for column in ["source", "position"] {
                 let at = tables[2].schema().index_of(column).unwrap();
@@ -77,10 +78,17 @@ impl Days {
             tables
         };
         let (merged, whole) = (self.path("merged"), self.path("whole"));
+        let keys = |output: &Path| rows(output).into_keys().collect::<BTreeSet<_>>();
+        let (found, expected) = (keys(&merged), keys(&whole));
+        let (missing, more): (Vec<_>, Vec<_>) =
+            (expected.difference(&found).collect(), found.difference(&expected).collect());
+        assert!(missing.is_empty() && more.is_empty(), "missing: {missing:?}, too many: {more:?}, {what}");
         for (found, expected) in tables(&merged).into_iter().zip(tables(&whole)) {
             assert_eq!(found, expected, "{what}");
         }
-        for count in ["documents", "pairs", "clusters", "clustered_documents", "shingle_sets", "pairs_left_out"] {
+        for count in
+            ["documents", "pairs", "clusters", "clustered_documents", "shingle_sets", "pairs_left_out"]
+        {
             assert_eq!(manifest(&merged).counts[count], manifest(&whole).counts[count], "{count} {what}");
         }
     }
@@ -95,7 +103,8 @@ impl Days {
         let mut pairs = Pairs::new();
         let mut seen: BTreeSet<String> = BTreeSet::new();
         for day in 0..self.days {
-            let own: BTreeSet<_> = strings(&table(&self.output(day), "documents"), "id").into_iter().collect();
+            let own: BTreeSet<_> =
+                strings(&table(&self.output(day), "documents"), "id").into_iter().collect();
             for (key, (a, b, known, columns)) in rows(&self.output(day)) {
                 assert!(own.contains(&a), "{a} is not a document of day {day}");
                 assert_eq!(known, seen.contains(&b) && !own.contains(&b), "{a} {b}");
@@ -116,7 +125,10 @@ impl Days {
                 0 => BTreeMap::new(),
                 _ => {
                     let merges = table(&self.output(day), "merges");
-                    strings(&merges, "old_cluster_id").into_iter().zip(strings(&merges, "cluster_id")).collect()
+                    strings(&merges, "old_cluster_id")
+                        .into_iter()
+                        .zip(strings(&merges, "cluster_id"))
+                        .collect()
                 }
             };
             for (cluster, members) in &clusters {
@@ -375,7 +387,6 @@ fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
     refused(&["shingle.size=4"], Kind::Job, "`shingle.size`");
     refused(&["minhash.seed=9"], Kind::Job, "`minhash.seed`");
     refused(&["candidates.method=prefix"], Kind::Job, "keeps no shingles");
-    refused(&["source.id=row_number"], Kind::Job, "source.id");
     let against = |outputs: &[PathBuf]| format!("against.output={outputs:?}");
     let one = |outputs: &[PathBuf], kind: Kind, said: &str| {
         let set = against(outputs);

@@ -8,8 +8,8 @@
     reason = "a test ends where it fails, its helpers too, and says aloud what it passes over"
 )]
 
-mod brute_force;
 mod against;
+mod brute_force;
 mod cluster;
 mod command;
 mod compare;

@@ -139,7 +139,8 @@ async fn by_prefix(sketches: &DataFrame, hot: Option<DataFrame>, job: &Job) -> R
         None => sketches.clone(),
     };
     let elements = stage::prefix::elements(documents.clone(), &job.score, job.minhash.permutations)?;
-    let join = stage::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?, false);
+    let join =
+        stage::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?, false);
     let frequencies = stage::prefix::frequencies(documents.clone(), &join)?;
     // This measures the search for all pairs.
     stage::prefix::candidates(documents, frequencies, &join, None, None)

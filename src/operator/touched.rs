@@ -54,11 +54,7 @@ pub(crate) struct Held {
 }
 
 impl Touched {
-    async fn held(
-        &self,
-        plans: Vec<Arc<dyn ExecutionPlan>>,
-        context: Arc<TaskContext>,
-    ) -> Result<Arc<Held>> {
+    async fn held(&self, plans: Vec<Arc<dyn ExecutionPlan>>, context: Arc<TaskContext>) -> Result<Arc<Held>> {
         let held = MemoryConsumer::new("Touched").register(context.memory_pool());
         held.try_grow(plans.len() << self.bits)?;
         let mut all = Vec::with_capacity(plans.len());

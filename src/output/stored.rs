@@ -60,8 +60,7 @@ impl Stored {
     /// The run that cut the texts: its own, or that of the output whose sketches it took.
     pub(crate) fn origin(&self) -> Origin {
         let Run { origin, job, fingerprint, known, .. } = &self.manifest;
-        let own =
-            || Origin { job: job.clone(), fingerprint: fingerprint.clone(), known: known.clone() };
+        let own = || Origin { job: job.clone(), fingerprint: fingerprint.clone(), known: known.clone() };
         origin.clone().unwrap_or_else(own)
     }
 

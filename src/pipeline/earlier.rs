@@ -220,9 +220,12 @@ impl Earlier {
     ) -> Result<DataFrame> {
         let columns =
             |run: usize| vec![lit(run as u64).alias("run"), col("doc"), col("set_hash_0"), col("set_hash_1")];
-        let mut documents = union(self.outputs.iter().enumerate().map(|(run, stored)| {
-            Ok(stored.table(session, Table::Documents)?.select(columns(run))?)
-        }))?;
+        let mut documents = union(
+            self.outputs
+                .iter()
+                .enumerate()
+                .map(|(run, stored)| Ok(stored.table(session, Table::Documents)?.select(columns(run))?)),
+        )?;
         if let Some(new) = new {
             documents = documents.union(new.select(columns(self.outputs.len()))?)?;
         }

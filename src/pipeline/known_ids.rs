@@ -41,7 +41,8 @@ pub(super) async fn settle(steps: &Steps<'_>, job: &Job, known: &Known) -> Resul
 
 /// The `most` least ids of a frame (id, ..), in quotes.
 pub(super) async fn first_ids(frame: DataFrame, most: usize) -> Result<Vec<String>> {
-    let named = frame.sort(vec![col("id").sort(true, false)])?.limit(0, Some(most))?.select(vec![utf8("id")])?;
+    let named =
+        frame.sort(vec![col("id").sort(true, false)])?.limit(0, Some(most))?.select(vec![utf8("id")])?;
     let mut ids = Vec::new();
     for batch in named.collect().await? {
         ids.extend(as_string_array(batch.column(0))?.iter().flatten().map(|id| format!("`{id}`")));

@@ -2,9 +2,9 @@
 
 use datafusion::prelude::{DataFrame, col, lit};
 
+use super::earlier::Earlier;
 use super::step::Step;
 use super::steps::Steps;
-use super::earlier::Earlier;
 use super::tables::{AnyTable, WorkTable};
 use crate::error::Result;
 use crate::job::{Job, NewPairs};

@@ -91,12 +91,14 @@ impl<'a> Sketches<'a> {
         self.known.map(docs).transpose()
     }
 
-    /// The same, if pairs are only those of a new document with a known one.
+    /// Where pairs are only those of a new document with a known one, the documents (doc) that are known, or stand for one that
+    /// is.
     pub(super) fn only_with_known(&self) -> Result<Option<DataFrame>> {
-        match self.job.against.as_ref().map(|against| against.pairs) {
-            Some(NewPairs::WithKnown) => self.known_docs(),
-            None | Some(NewPairs::WithEachOther) => Ok(None),
-        }
+        let Some(NewPairs::WithKnown) = self.job.against.as_ref().map(|against| against.pairs) else {
+            return Ok(None);
+        };
+        let Some(known) = self.known_docs()? else { return Ok(None) };
+        stage::known::with_representatives(known, self.steps.table(WorkTable::Groups)?).map(Some)
     }
 
     /// The rows of `frame` (doc, ..) with a column that says which documents are known, if any may be.
@@ -186,7 +188,8 @@ impl<'a> Sketches<'a> {
         for (origin, made, listed) in known.sources() {
             let there = positions.clone().filter(col("origin").eq(lit(origin as u64)))?;
             if rows_of(there.clone()).await? > 0 {
-                sketches = sketches.union(self.cut_at(there, &made.source, listed, known.earlier.count()).await?)?;
+                sketches =
+                    sketches.union(self.cut_at(there, &made.source, listed, known.earlier.count()).await?)?;
             }
         }
         let kept = steps.table(WorkTable::Known)?.filter(col("shingles").is_not_null())?;

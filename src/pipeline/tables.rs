@@ -161,7 +161,8 @@ impl WorkTable {
                 ]
             }
             WorkTable::Known => {
-                let list = |name, item, nullable| Field::new_list(name, Field::new_list_field(item, true), nullable);
+                let list =
+                    |name, item, nullable| Field::new_list(name, Field::new_list_field(item, true), nullable);
                 vec![
                     Field::new("origin", DataType::UInt64, false),
                     Field::new("id", id, false),

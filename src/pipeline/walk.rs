@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use datafusion::prelude::{DataFrame, col};
 
-use super::input::Input;
 use super::earlier::Earlier;
+use super::input::Input;
 use super::known::Known;
 use super::search::PairSearch;
 use super::sketches::Sketches;

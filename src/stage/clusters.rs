@@ -58,14 +58,13 @@ pub(crate) fn grown(components: DataFrame, documents: DataFrame, founders: DataF
     let documents = documents.select(vec![col("id"), col("doc"), col("shingle_count"), col("known")])?;
     let connected = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
     let founders = founders.select(vec![col("id").alias("founder")])?;
-    let connected =
-        founders.join(connected, JoinType::Right, &["founder"], &["id"], None)?.select(vec![
-            col("id"),
-            col("shingle_count"),
-            col("known"),
-            col("root"),
-            col("founder"),
-        ])?;
+    let connected = founders.join(connected, JoinType::Right, &["founder"], &["id"], None)?.select(vec![
+        col("id"),
+        col("shingle_count"),
+        col("known"),
+        col("root"),
+        col("founder"),
+    ])?;
     let longest = vec![col("shingle_count").sort(false, false), col("id").sort(true, false)];
     let of_root = connected
         .clone()

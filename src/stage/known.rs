@@ -143,7 +143,10 @@ pub(crate) fn founders(clusters: &[DataFrame]) -> Result<Option<DataFrame>> {
         let mut founders = of_run.clone().filter(is_founder.clone())?.select(vec![col("id")])?;
         // In a later run its cluster may have become a part of another one.
         for later in clusters.iter().skip(at + 1) {
-            let joined = later.clone().filter(is_founder.clone().is_not_true())?.select(vec![col("id").alias("joined")])?;
+            let joined = later
+                .clone()
+                .filter(is_founder.clone().is_not_true())?
+                .select(vec![col("id").alias("joined")])?;
             founders = joined.join(founders, JoinType::RightAnti, &["joined"], &["id"], None)?;
         }
         all = Some(match all {
@@ -152,6 +155,15 @@ pub(crate) fn founders(clusters: &[DataFrame]) -> Result<Option<DataFrame>> {
         });
     }
     Ok(all.map(DataFrame::distinct).transpose()?)
+}
+
+/// (doc) and those that stand for them in the groups (rep, doc, size) -> (doc).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn with_representatives(known: DataFrame, groups: DataFrame) -> Result<DataFrame> {
+    let representatives = same(groups, known.clone())?.select(vec![col("rep").alias("doc")])?;
+    Ok(known.union(representatives)?.distinct()?)
 }
 
 /// Of (rep, doc, size), the groups that are in a pair of a new document with a known one: those that have a document of `known`

@@ -59,7 +59,7 @@ pub(crate) fn scores(pairs: DataFrame, groups: DataFrame) -> Result<DataFrame> {
 /// When the frame lacks its columns.
 pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
     let order = vec![col("run").sort(true, false)];
-    let until = lead(col("run"), None, None).partition_by(vec![col("doc")]).order_by(order).build()?;
+    let until = lead(col("run"), Some(1), None).partition_by(vec![col("doc")]).order_by(order).build()?;
     Ok(documents.window(vec![until.alias("until")])?)
 }
 
@@ -85,7 +85,9 @@ pub(crate) fn copies(documents: DataFrame, representatives: DataFrame) -> Result
     ])?;
     let (left, right) = (&["set_hash_0", "set_hash_1"], &["copy_hash_0", "copy_hash_1"]);
     let joined = representatives.join(documents, JoinType::Inner, left, right, None)?;
-    Ok(joined.filter(col("rep").not_eq(col("doc")))?.select(vec![col("rep").alias("a"), col("doc").alias("b")])?)
+    Ok(joined
+        .filter(col("rep").not_eq(col("doc")))?
+        .select(vec![col("rep").alias("a"), col("doc").alias("b")])?)
 }
 
 /// [`pairs`] of all runs, the [`versions`] of all documents, and the [`representatives`] of those that are there -> the columns
@@ -113,9 +115,8 @@ pub(crate) fn scores_of_versions(
         versions.clone().select(columns.map(|column| col(column).alias(format!("{column}_{end}"))).to_vec())
     };
     let own = |end: &str| col(format!("since_{end}")).eq(col("run"));
-    let earlier = col("since_b").lt(col("run")).and(
-        col("until_b").is_null().or(col("until_b").gt_eq(col("run"))),
-    );
+    let earlier =
+        col("since_b").lt(col("run")).and(col("until_b").is_null().or(col("until_b").gt_eq(col("run"))));
     let joined = of("a")?.join(pairs, JoinType::Inner, &["version_a"], &["a"], None)?.filter(own("a"))?;
     let joined = of("b")?.join(joined, JoinType::Inner, &["version_b"], &["b"], None)?;
     let joined = joined.filter(when(col("known_b"), earlier).otherwise(own("b"))?)?;
@@ -140,4 +141,75 @@ fn in_order(rows: DataFrame) -> Result<DataFrame> {
         col("shared_bands"),
     ])?;
     Ok(rows.distinct()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, AsArray, BooleanArray, Float64Array, RecordBatch, UInt64Array};
+    use arrow::datatypes::UInt64Type;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    fn frame(session: &SessionContext, columns: Vec<(&str, ArrayRef)>) -> DataFrame {
+        session.read_batch(RecordBatch::try_from_iter(columns).unwrap()).unwrap()
+    }
+
+    fn numbers<const N: usize>(numbers: [u64; N]) -> ArrayRef {
+        Arc::new(UInt64Array::from(numbers.to_vec()))
+    }
+
+    /// Document 7 is replaced by run 1, and document 9 has the shingles that it had; document 5 is replaced by run 2, and no
+    /// document has its shingles any more.
+    #[tokio::test]
+    async fn pairs_follow_the_shingles_that_a_document_had() {
+        let session = SessionContext::new();
+        let versions = versions(frame(
+            &session,
+            vec![
+                ("run", numbers([0, 0, 0, 0, 1, 1, 2, 2])),
+                ("doc", numbers([7, 5, 9, 4, 7, 3, 5, 2])),
+                ("set_hash_0", numbers([70, 50, 70, 40, 71, 30, 51, 20])),
+                ("set_hash_1", numbers([0; 8])),
+            ],
+        ))
+        .unwrap();
+        let there = frame(
+            &session,
+            vec![
+                ("doc", numbers([9, 4, 7, 3, 5, 2])),
+                ("set_hash_0", numbers([70, 40, 71, 30, 51, 20])),
+                ("set_hash_1", numbers([0; 6])),
+            ],
+        );
+        // (run, a, b, known_b): by run 0 the old 7 and 5 with 4; by run 1 the new 7 with 4, and 3 with the old 5; by run 2
+        // document 2 with the new 7, the new 5 and 4.
+        let rows = 7;
+        let pairs = frame(
+            &session,
+            vec![
+                ("run", numbers([0, 0, 1, 1, 2, 2, 2])),
+                ("a", numbers([4, 4, 7, 3, 2, 2, 2])),
+                ("b", numbers([7, 5, 4, 5, 7, 5, 4])),
+                ("known_b", Arc::new(BooleanArray::from(vec![false, false, true, true, true, false, true]))),
+                ("shared", numbers([1; 7])),
+                ("shingles_a", numbers([11; 7])),
+                ("shingles_b", numbers([12; 7])),
+                ("estimate", Arc::new(Float64Array::from(vec![0.5; rows]))),
+                ("shared_bands", numbers([1; 7])),
+            ],
+        );
+        let scores = scores_of_versions(pairs, versions, representatives(there).unwrap()).unwrap();
+        let mut found = BTreeSet::new();
+        for batch in scores.collect().await.unwrap() {
+            let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
+            let ends = column(0).into_iter().zip(column(1));
+            found.extend(ends.zip(column(3)).map(|((a, b), of_a)| (a, b, of_a)));
+        }
+        let expected = [(4, 9, 11), (4, 7, 12), (2, 7, 11), (2, 5, 11), (2, 4, 11)];
+        assert_eq!(found, BTreeSet::from(expected));
+    }
 }

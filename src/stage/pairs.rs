@@ -117,7 +117,8 @@ fn within(left: DataFrame, right: DataFrame, rule: Option<NewPairs>) -> Result<D
             when(left_is_a(rule)?, col("right_id")).otherwise(col("left_id"))?,
         ),
     };
-    let columns = vec![a.alias("id_a"), b.alias("id_b"), col("shingle_count"), known_b(rule).alias("known_b")];
+    let columns =
+        vec![a.alias("id_a"), b.alias("id_b"), col("shingle_count"), known_b(rule).alias("known_b")];
     Ok(wanted(rows, rule)?.select(columns)?)
 }
 

@@ -134,5 +134,18 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     let name = name.unwrap_or_else(|| "unnamed".into());
     let keeps_shingles = made.is_some_and(|made| made.output.keep.shingles());
     let reuse = reused.map(|output| Reuse { output, keeps_shingles });
-    Ok(Job { name, source, reuse, merge: None, shingle, minhash, lsh, candidates, against, score, output, engine })
+    Ok(Job {
+        name,
+        source,
+        reuse,
+        merge: None,
+        shingle,
+        minhash,
+        lsh,
+        candidates,
+        against,
+        score,
+        output,
+        engine,
+    })
 }
