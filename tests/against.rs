@@ -412,3 +412,127 @@ fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
     file.set_len(10).unwrap();
     one(&[days.output(0), days.output(1)], Kind::Input, "has changed since");
 }
+
+/// Settings drawn at random, with a random split of a random corpus: whether anything was hot, and how many pairs there are.
+fn random_days(seed: u64) -> (bool, usize) {
+    let mut random = Random(seed);
+    let documents = corpus(random.next(), 40 + random.below(120), 15 + random.below(30));
+    let days = Days::new(&split(&mut random, &documents, 2 + random.below(4)));
+    let mut sets: Vec<String> = vec![format!("score.threshold={}", [0.3, 0.5, 0.8, 1.0][random.below(4)])];
+    let mut draw = |options: &[&str]| sets.push(options[random.below(options.len())].to_owned());
+    draw(&["shingle.size=3", "shingle.size=2", "shingle.size=5"]);
+    draw(&["minhash.permutations=128", "minhash.permutations=64"]);
+    draw(&["output.expand=all", "output.expand=all", "output.expand=star"]);
+    draw(&["output.max_expand=1000", "output.max_expand=3", "output.max_expand=0"]);
+    draw(&["engine.threads=1", "engine.threads=2", "engine.threads=3"]);
+    draw(&["output.keep=signatures", "output.keep=shingles"]);
+    match random.below(8) {
+        0 | 1 => sets.extend(["candidates.method=prefix", "output.keep=shingles"].map(String::from)),
+        2 => sets.extend(["candidates.method=all", "output.keep=shingles"].map(String::from)),
+        3 => sets.push("lsh.hot_bucket=3".into()),
+        4 => sets.push("minhash.family=one-permutation".into()),
+        _ => {}
+    }
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+    days.run(&sets).unwrap();
+    days.merge(&sets).unwrap();
+    let what = format!("seed {seed}: {sets:?}");
+    let outputs = (0..days.days).map(|day| days.output(day)).chain([days.path("whole")]);
+    let special = |count: &str, output: &Path| manifest(output).counts.get(count).is_some_and(|&n| n > 0);
+    let hot = outputs
+        .into_iter()
+        .any(|output| special("hot_documents", &output) || special("dense_documents", &output));
+    let merged: Pairs =
+        rows(&days.path("merged")).into_iter().map(|(key, (_, _, _, columns))| (key, columns)).collect();
+    if !hot {
+        days.check_merged(&what);
+        return (false, merged.len());
+    }
+    // A bucket is hot in one run and not in another: both hold every pair that shares a bucket, and only true pairs. Dense
+    // groups leave pairs out that are connected all the same.
+    let mut plain = days.whole(&sets);
+    plain.output.url = days.path("plain").display().to_string();
+    (plain.lsh.hot_bucket, plain.output.max_expand) = (1_000_000, 0);
+    let dense = special("dense_documents", &days.path("whole"))
+        || (0..days.days).any(|day| special("dense_documents", &days.output(day)));
+    let size = plain.shingle.size;
+    let exact = exact_pairs(&documents, size, plain.score.threshold);
+    assert!(merged.keys().all(|pair| exact.contains_key(pair)), "{what}");
+    if !dense && plain.output.expand == resemblance::job::Expand::All {
+        run(&plain).unwrap();
+        let shared = rows(&days.path("plain"));
+        let star = manifest(&days.path("whole")).counts["pairs_left_out"] > 0
+            || manifest(&days.path("merged")).counts["pairs_left_out"] > 0;
+        assert!(star || shared.keys().all(|pair| merged.contains_key(pair)), "{what}");
+    }
+    (true, merged.len())
+}
+
+#[test]
+fn random_splits_and_settings_are_merged_as_one_run_has_them() {
+    let (mut pairs, mut same) = (0, 0);
+    for seed in 1000..1006 {
+        let (hot, found) = random_days(seed);
+        (pairs, same) = (pairs + found, same + usize::from(!hot));
+    }
+    assert!(pairs > 100 && same >= 3, "{pairs} pairs, {same} splits without hot buckets");
+}
+
+/// The same for as many splits as `RESEMBLANCE_SOAK_ROUNDS` says, from the seed `RESEMBLANCE_SOAK_SEED` on.
+#[test]
+#[ignore = "takes minutes"]
+fn soak_random_splits() {
+    let number = |name: &str, default: u64| {
+        std::env::var(name).map_or(default, |n| n.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+    };
+    let (rounds, seed) = (number("RESEMBLANCE_SOAK_ROUNDS", 200), number("RESEMBLANCE_SOAK_SEED", 1));
+    let (mut pairs, mut hot) = (0, Vec::new());
+    for seed in seed..seed + rounds {
+        let (was_hot, found) = random_days(seed);
+        pairs += found;
+        if was_hot {
+            hot.push(seed);
+        }
+    }
+    eprintln!("{rounds} splits with {pairs} pairs; hot or dense buckets in those of the seeds {hot:?}");
+}
+
+/// The 22 files of Reuters-21578 as 22 days.
+#[test]
+#[ignore = "takes minutes"]
+fn soak_reuters_comes_in_22_days() {
+    let Some(data) = real_data("reuters21578") else { return };
+    for more in [&[][..], &["candidates.method=prefix", "output.keep=shingles"]] {
+        let folder = tempdir().unwrap();
+        let job = |source: String, output: &Path, against: &[PathBuf]| {
+            let mut sets = vec![
+                format!("source.url={source}"),
+                format!("output.url={}", output.display()),
+                "output.max_expand=0".into(),
+                "lsh.hot_bucket=1000000".into(),
+            ];
+            if !against.is_empty() {
+                sets.push(format!("against.output={against:?}"));
+            }
+            sets.extend(more.iter().map(|set| set.to_string()));
+            Job::load(repository("jobs/reuters.toml"), &sets).unwrap()
+        };
+        let mut outputs: Vec<PathBuf> = Vec::new();
+        let mut last = None;
+        for day in 0..22 {
+            let output = folder.path().join(format!("day{day}"));
+            let of_day = job(format!("{}/reut2-{day:03}.sgm", data.display()), &output, &outputs);
+            run(&of_day).unwrap();
+            outputs.push(output);
+            last = Some(of_day);
+        }
+        let (whole, merged) = (folder.path().join("whole"), folder.path().join("merged"));
+        run(&job(format!("{}/", data.display()), &whole, &[])).unwrap();
+        let names = outputs.iter().map(|output| output.display().to_string()).collect();
+        run(&Job::of_merge(names, &last.unwrap(), &merged.display().to_string())).unwrap();
+        for name in ["pairs", "clusters", "documents"] {
+            assert_eq!(table(&merged, name), table(&whole, name), "{name} {more:?}");
+        }
+        eprintln!("{} pairs of 22 days, {more:?}", manifest(&merged).counts["pairs"]);
+    }
+}

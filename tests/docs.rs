@@ -7,8 +7,8 @@ use resemblance::job;
 
 use crate::support::repository;
 
-const SECTIONS: [&str; 8] =
-    ["source", "shingle", "minhash", "lsh", "candidates", "score", "output", "engine"];
+const SECTIONS: [&str; 9] =
+    ["source", "shingle", "minhash", "lsh", "candidates", "against", "score", "output", "engine"];
 
 /// Has the required keys alone.
 const LEAST: &str = "[source]\nformat = \"csv\"\nurl = \"in.csv\"\ntext = \"t\"\n[output]\nurl = \"out\"\n";
@@ -121,7 +121,11 @@ fn the_page_of_the_job_file_has_the_defaults() {
         let Some(value) = default.strip_prefix('`').and_then(|value| value.strip_suffix('`')) else {
             continue;
         };
-        let (with, without) = (resolved(&[format!("{key}={value}")]), resolved(&[]));
+        // Of a section that may be missing, the keys that it requires.
+        let required =
+            if key.starts_with("against.") { vec!["against.output=out/before".into()] } else { vec![] };
+        let set = [required.clone(), vec![format!("{key}={value}")]].concat();
+        let (with, without) = (resolved(&set), resolved(&required));
         // What stands in for a key that is left out is known only when the job is resolved.
         assert!(with.0 == without.0 || (with.1.is_some() && with.1 == without.1), "{key} = {value}");
         compared += 1;

@@ -99,6 +99,36 @@ fn killed_after_each_step_and_run_again_the_result_is_the_same() {
     assert!(killed + 1 >= steps.len(), "only {killed} of {} runs were killed", steps.len());
 }
 
+/// The same of a run against known documents.
+#[test]
+fn a_run_against_known_documents_is_taken_up_after_each_step() {
+    let folder = tempdir().unwrap();
+    let documents = corpus(12, 2_000, 40);
+    for (day, part) in [&documents[..1_500], &documents[1_500..]].into_iter().enumerate() {
+        write_parquet(&folder.path().join(format!("day{day}.parquet")), part, 500);
+    }
+    let known = folder.path().join("known");
+    run(&super::support::job(&folder.path().join("day0.parquet"), &known, &[])).unwrap();
+    let job = folder.path().join("job.toml");
+    let text = job_text(folder.path().join("day1.parquet"), SET_BY_THE_TEST);
+    std::fs::write(&job, format!("{text}[against]\noutput = {known:?}\n")).unwrap();
+    let undisturbed = folder.path().join("undisturbed");
+    assert!(spawn(&job, &undisturbed).wait().unwrap().success());
+    let (expected, before) = (tables(&undisturbed), tables(&known));
+    let steps: Vec<String> = manifest(&undisturbed).steps.into_iter().map(|step| step.name).collect();
+    assert!(steps.len() >= 11 && manifest(&undisturbed).counts["touched_documents"] > 100, "{steps:?}");
+    let mut killed = 0;
+    for step in &steps {
+        let output = folder.path().join(format!("killed after {step}"));
+        killed += usize::from(killed_after(&job, &output, step, &[]));
+        again(&job, &output, &[]);
+        assert_eq!(tables(&output), expected, "{step}");
+        assert!(!output.join("_work").exists(), "{step}");
+    }
+    assert!(killed + 2 >= steps.len(), "only {killed} of {} runs were killed", steps.len());
+    assert_eq!(tables(&known), before);
+}
+
 /// Runs again, to the end: the record.
 fn again(job: &Path, output: &Path, more: &[&str]) -> serde_json::Value {
     let set = format!("output.url={}", output.display());

@@ -24,7 +24,7 @@ from .lookups import find, neighbors, show, sql
 from .output import Output, Run, Table
 from .output import open_output as open
 from .rows import Neighbor, Pair, Passage, Rows, ShownPair
-from .upkeep import Cleaned, Generated, Verified, Written, clean, generate, verify
+from .upkeep import Cleaned, Generated, Verified, Written, clean, generate, merge, verify
 
 __all__ = [
     "BugError",
@@ -53,6 +53,7 @@ __all__ = [
     "compare",
     "find",
     "generate",
+    "merge",
     "neighbors",
     "open",
     "run",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Optional, Union
 
-from .output import Location, location_of
+from .output import Location, Output, location_of, open_output
 from .process import call
 
 
@@ -54,6 +54,31 @@ def clean(output: Location, *, dry_run: bool = False) -> Cleaned:
     options = ["--dry-run"] if dry_run else []
     cleaned = json.loads(call(["clean", "--json", *options, "--", location_of(output)]))
     return Cleaned(cleaned["files"], cleaned["bytes"], cleaned["foreign"], cleaned["dry_run"])
+
+
+def merge(
+    outputs: Iterable[Location],
+    to: Union[str, os.PathLike[str]],
+    *,
+    overwrite: bool = False,
+    progress: bool = True,
+) -> Output:
+    """Makes one output of several, as if one run had read all of their documents. Reads no text; the outputs stay.
+
+    Args:
+        outputs: the outputs of runs that went on from each other with `against`, in the order in which they were made.
+        to: the folder or URL of the new output.
+        overwrite: whether a result that is there is replaced, once the new one is whole.
+        progress: whether each finished step is told on `sys.stderr`. Warnings always are.
+
+    Raises:
+        JobError: an output is missing that another one was made against, or they were made by other settings.
+        InputError: an output is damaged or unfinished.
+    """
+    options = ["--overwrite"] if overwrite else []
+    places = [location_of(output) for output in outputs]
+    call(["merge", "--json", *options, "--to", os.fspath(to), "--", *places], progress=progress)
+    return open_output(to)
 
 
 @dataclass(frozen=True)

@@ -59,3 +59,25 @@ def test_generate_writes_the_same_documents_for_the_same_settings(tmp_path: Path
     with pytest.raises(resemblance.ResemblanceError, match="overwrite"):
         resemblance.generate(tmp_path / "one", documents=50)
     resemblance.generate(tmp_path / "one", documents=60, overwrite=True, copies=0, near=0.4, jaccards=[0.9, 0.8])
+
+
+def test_merge_makes_one_output_of_two_days(tmp_path: Path) -> None:
+    texts = {"a.txt": "one two three four five", "b.txt": "one two three four five", "c.txt": "six seven eight nine ten"}
+    for day, names in enumerate([["a.txt", "c.txt"], ["b.txt"]]):
+        (tmp_path / f"day{day}").mkdir()
+        for name in names:
+            (tmp_path / f"day{day}" / name).write_text(texts[name])
+    job = {"source": {"format": "text"}, "shingle": {"size": 2}}
+    days: list[resemblance.Run] = []
+    for day in range(2):
+        against = {"against": {"output": [run.output for run in days]}} if days else {}
+        source = {"format": "text", "url": f"{tmp_path}/day{day}/"}
+        output = {"url": f"{tmp_path}/out{day}"}
+        days.append(resemblance.run({**job, "source": source, "output": output, **against}))
+    assert [run.counts["pairs"] for run in days] == [0, 1]
+    assert days[1].pairs.to_arrow().column("known_b").to_pylist() == [True]
+    merged = resemblance.merge(days, tmp_path / "merged")
+    assert (merged.counts["documents"], merged.counts["pairs"]) == (3, 1)
+    with pytest.raises(resemblance.JobError) as raised:
+        resemblance.merge(days[1:], tmp_path / "half")
+    assert "does not name before it" in str(raised.value)

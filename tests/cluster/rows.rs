@@ -135,6 +135,7 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         let name = job.file_stem().unwrap().to_string_lossy().into_owned();
         assert_same(cluster, &job, &name, &["lsh.hot_bucket=4"]);
     }
+    new_documents_meet_known_ones(cluster, &documents);
     documents.extend_from_within(100..130);
     std::fs::remove_dir_all(folder.join("in")).unwrap();
     let job = job_file(folder, &parquet_files(folder, &documents, 3));
@@ -142,6 +143,44 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
     let refused = cluster.run(&job, &folder.join("refused").display().to_string(), &[]).end(QUIET);
     assert_eq!(refused.code, Some(3), "{}", refused.said);
     assert!(refused.said.contains("ids must be unique"), "{}", refused.said);
+}
+
+/// A run against what the cluster wrote, with and without kept shingles, and both merged there.
+fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
+    let folder = cluster.folder();
+    let renamed: Vec<_> =
+        corpus(53, 60, 40).into_iter().map(|(id, text)| (format!("new {id}"), text)).collect();
+    let more = documents[..60].iter().map(|(id, text)| (format!("again {id}"), format!("{text} w1 w2")));
+    let renamed: Vec<_> = renamed.into_iter().chain(more).collect();
+    std::fs::remove_dir_all(folder.join("in")).unwrap();
+    let job = job_file(folder, &parquet_files(folder, &documents.to_vec(), 3));
+    let own = ["output.keep=shingles", "candidates.method=prefix"];
+    for (name, sets) in [("known", &[][..]), ("known-kept", &own)] {
+        assert_same(cluster, &job, name, sets);
+        let second = folder.join("second");
+        std::fs::create_dir_all(&second).unwrap();
+        write_parquet(&second.join("new.parquet"), &renamed, 40);
+        let (known, source) = (folder.join(name), format!("source.url={}/", second.display()));
+        let against = format!("against.output={}", known.display());
+        let sets = [sets, &[&source, &against]].concat();
+        let output = format!("{name}-and-new");
+        assert_same(cluster, &job, &output, &sets);
+        assert!(manifest(&folder.join(&output)).counts["pairs"] > 50);
+        let merged = |to: &str, second: &str| {
+            let to = folder.join(to);
+            let mut merge = resemblance();
+            merge.arg("merge").args([folder.join(name), folder.join(second)]).arg("--to").arg(&to);
+            merge.assert().success();
+            to
+        };
+        // The last output says where it runs.
+        let there = merged(&format!("{name}-merged"), &output);
+        let alone = merged(&format!("{name}-merged-alone"), &format!("{output}-alone"));
+        assert_rows(&there, &crate::support::rows::rows(&alone), "a merge");
+        let engine = |output: &Path| manifest(output).job["engine"].get("cluster").is_some();
+        assert!(engine(&there) && !engine(&alone));
+        std::fs::remove_dir_all(&second).unwrap();
+    }
 }
 
 /// The hundred thousand documents of the soak take a minute in a build for debugging.
