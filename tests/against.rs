@@ -417,7 +417,8 @@ fn outputs_that_do_not_fit_are_refused_before_anything_is_written() {
 fn random_days(seed: u64) -> (bool, usize) {
     let mut random = Random(seed);
     let documents = corpus(random.next(), 40 + random.below(120), 15 + random.below(30));
-    let days = Days::new(&split(&mut random, &documents, 2 + random.below(4)));
+    let count = 2 + random.below(4);
+    let days = Days::new(&split(&mut random, &documents, count));
     let mut sets: Vec<String> = vec![format!("score.threshold={}", [0.3, 0.5, 0.8, 1.0][random.below(4)])];
     let mut draw = |options: &[&str]| sets.push(options[random.below(options.len())].to_owned());
     draw(&["shingle.size=3", "shingle.size=2", "shingle.size=5"]);

@@ -487,7 +487,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in reading {
             resemblance().args(arguments).assert().code(3).stderr(
                 predicate::str::contains(format!("tables of format {format}, which resemblance 0.0.7 wrote"))
-                    .and(predicate::str::contains("format 4"))
+                    .and(predicate::str::contains("format 5"))
                     .and(predicate::str::contains("--overwrite")),
             );
         }

@@ -2,6 +2,7 @@
 
 use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 
+use super::numbers::first_ids;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::output::manifest::{KnownOutput, Origin, Run};
@@ -142,7 +143,7 @@ impl Earlier {
                 }
                 let there = earlier.table(session, Table::Documents)?.select(vec![col("doc")])?;
                 let same = known::same(later.table(session, Table::Documents)?, there)?;
-                if let Some(id) = super::known_ids::first_ids(same, 1).await?.first() {
+                if let Some(id) = first_ids(same, 1).await?.first() {
                     return Err(Error::input(format!(
                         "{} and {} both have a document with the id {id}, and neither was made by a run against the other: make \
                          one of them again with [against]",

@@ -8,12 +8,13 @@ use super::earlier::Earlier;
 use super::known::Known;
 use super::merge;
 use super::overlap;
+use super::read::{Read, as_input};
 use super::tables::AllSketches;
 use crate::error::{Error, Result};
 use crate::job::{InputFile, Job, Reuse, ShingleHash, fingerprint};
 use crate::output::manifest::Origin;
 use crate::output::{Layout, Stored};
-use crate::schema::{SourceTypes, Table};
+use crate::schema::Table;
 use crate::source::{self, Listed};
 use crate::stage;
 
@@ -36,16 +37,6 @@ pub(super) struct Reused {
     origin: Origin,
     /// The files that the texts are in; `None` if the output keeps shingles, because then no text is read.
     listed: Option<Listed>,
-}
-
-/// What the first step reads.
-pub(super) struct Read {
-    /// The documents, as [`stage::documents`] has them; of a finished output, as [`stage::reused`].
-    pub(super) documents: DataFrame,
-    /// The types that the source gives to the tables' columns.
-    pub(super) types: SourceTypes,
-    /// Every file that is read.
-    pub(super) inputs: Vec<InputFile>,
 }
 
 impl Input {
@@ -204,13 +195,6 @@ impl Reused {
         };
         Ok(Self { origin: stored.origin(), listed, stored })
     }
-}
-
-/// A finished output as a file that was read.
-pub(super) fn as_input(stored: &Stored) -> InputFile {
-    let path = stored.layout().shown().to_owned();
-    let bytes = stored.manifest().files().map(|file| file.bytes).sum();
-    InputFile { path, bytes, modified: UNIX_EPOCH, e_tag: None }
 }
 
 /// What helps where the source of an output has changed, beside a run over it as it is now.

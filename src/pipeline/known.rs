@@ -5,7 +5,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::earlier::{Earlier, union};
-use super::known_ids::{keys, replaced};
+use super::known_ids::{keys, replaced, replaces};
 use super::steps::Steps;
 use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
@@ -116,7 +116,7 @@ impl Known {
     pub(super) async fn edges(&self, steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
         let session = steps.session();
         let (scores, members) = (steps.table(WorkTable::Scores)?, steps.table(WorkTable::Members)?);
-        let replaces = replaced(steps, job, self).await? > 0;
+        let replaces = replaced(steps, job, self.names(session)?).await? > 0;
         let before = if replaces || self.earlier.replaced() {
             let mut there = self.earlier.all_live(session, &["doc", "set_hash_0", "set_hash_1"])?;
             let new = replaces.then(|| steps.table(WorkTable::Keys)).transpose()?;
@@ -139,7 +139,7 @@ impl Known {
     /// When a table cannot be read.
     pub(super) fn staying(&self, steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
         let documents = self.names(steps.session())?;
-        match super::known_ids::replaces(job) {
+        match replaces(job) {
             true => known::without(documents, keys(steps)?),
             false => Ok(documents),
         }

@@ -1,10 +1,8 @@
 //! Documents whose id is known already.
 
-use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col};
 
-use super::known::Known;
-use super::numbers::{rows_of, utf8};
+use super::numbers::{first_ids, rows_of};
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
@@ -21,12 +19,13 @@ pub(super) fn replaces(job: &Job) -> bool {
 }
 
 /// Ends the run where the id of a new document is known, and the job says that this is an error.
-pub(super) async fn settle(steps: &Steps<'_>, job: &Job, known: &Known) -> Result<()> {
+///
+/// `known` (doc, ..) are the known documents.
+pub(super) async fn settle(steps: &Steps<'_>, job: &Job, known: DataFrame) -> Result<()> {
     if job.against.as_ref().is_none_or(|against| against.same_id != SameId::Error) {
         return Ok(());
     }
-    let known_keys = known.names(steps.session())?.select(vec![col("doc")])?;
-    let same = stage::known::same(steps.table(Table::Documents)?, known_keys)?;
+    let same = stage::known::same(steps.table(Table::Documents)?, known)?;
     let ids = first_ids(same, NAMED).await?;
     if ids.is_empty() {
         return Ok(());
@@ -39,23 +38,12 @@ pub(super) async fn settle(steps: &Steps<'_>, job: &Job, known: &Known) -> Resul
     )))
 }
 
-/// The `most` least ids of a frame (id, ..), in quotes.
-pub(super) async fn first_ids(frame: DataFrame, most: usize) -> Result<Vec<String>> {
-    let named =
-        frame.sort(vec![col("id").sort(true, false)])?.limit(0, Some(most))?.select(vec![utf8("id")])?;
-    let mut ids = Vec::new();
-    for batch in named.collect().await? {
-        ids.extend(as_string_array(batch.column(0))?.iter().flatten().map(|id| format!("`{id}`")));
-    }
-    Ok(ids)
-}
-
-/// How many known documents the run replaces.
-pub(super) async fn replaced(steps: &Steps<'_>, job: &Job, known: &Known) -> Result<u64> {
+/// How many of the `known` documents (doc, ..) the run replaces.
+pub(super) async fn replaced(steps: &Steps<'_>, job: &Job, known: DataFrame) -> Result<u64> {
     if !replaces(job) {
         return Ok(0);
     }
-    rows_of(stage::known::same(known.names(steps.session())?, keys(steps)?)?).await
+    rows_of(stage::known::same(known, keys(steps)?)?).await
 }
 
 /// The keys (doc) of the new documents.

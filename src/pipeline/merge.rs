@@ -3,7 +3,7 @@
 use datafusion::prelude::SessionContext;
 
 use super::earlier::{Earlier, union};
-use super::input::{Read, as_input};
+use super::read::{Read, as_input};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::schema::Table;

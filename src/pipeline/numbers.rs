@@ -1,6 +1,6 @@
 //! Small answers: what the driver itself has to know of a table.
 
-use datafusion::common::cast::as_uint64_array;
+use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::prelude::{DataFrame, cast, col};
 
@@ -40,4 +40,15 @@ pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
 /// A column as plain strings, whatever strings the engine keeps it as.
 pub(crate) fn utf8(column: &str) -> datafusion::prelude::Expr {
     cast(col(column), arrow::datatypes::DataType::Utf8).alias(column)
+}
+
+/// The `most` least ids of a frame (id, ..), in quotes.
+pub(super) async fn first_ids(frame: DataFrame, most: usize) -> Result<Vec<String>> {
+    let named =
+        frame.sort(vec![col("id").sort(true, false)])?.limit(0, Some(most))?.select(vec![utf8("id")])?;
+    let mut ids = Vec::new();
+    for batch in named.collect().await? {
+        ids.extend(as_string_array(batch.column(0))?.iter().flatten().map(|id| format!("`{id}`")));
+    }
+    Ok(ids)
 }

@@ -85,7 +85,8 @@ pub(super) async fn publish(
     if let Some(known) = known {
         counts.insert("known_documents".into(), known.earlier.count());
         counts.insert("touched_documents".into(), steps.rows(WorkTable::Known));
-        counts.insert("replaced_documents".into(), known_ids::replaced(&steps, job, known).await?);
+        let replaced = known_ids::replaced(&steps, job, known.names(steps.session())?).await?;
+        counts.insert("replaced_documents".into(), replaced);
     }
     let mut warnings = Vec::new();
     if left_out > 0 {

@@ -91,7 +91,7 @@ impl<'a> PairSearch<'a> {
             return steps.run(Step::Known, 0, vec![]).await;
         }
         let (keys, documents) = (steps.table(WorkTable::Keys)?, known.documents(steps.session())?);
-        known_ids::settle(steps, job, known).await?;
+        known_ids::settle(steps, job, known.names(steps.session())?).await?;
         let frame = match job.candidates.method {
             Method::All => documents,
             Method::Lsh => {

@@ -104,7 +104,7 @@ impl<'a> Sketches<'a> {
     /// The rows of `frame` (doc, ..) with a column that says which documents are known, if any may be.
     pub(super) fn marked(&self, frame: DataFrame) -> Result<DataFrame> {
         match self.known_docs()? {
-            Some(known) => stage::known::mark(frame, known),
+            Some(known) => stage::mark::mark(frame, known),
             None => Ok(frame),
         }
     }

@@ -3,7 +3,7 @@
 use datafusion::prelude::{DataFrame, col};
 
 use super::groups::without_copies;
-use super::known::mark;
+use super::mark::mark;
 use crate::error::Result;
 use crate::operator::bucket_pairs::PairRule;
 use crate::operator::{Operator, apply};

@@ -23,7 +23,7 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::components::joined_by_sorting;
-use super::known::mark;
+use super::mark::mark;
 use super::scores::needed;
 use crate::error::Result;
 use crate::operator::dense_pairs::{DensePairs, OPEN, Pass, SETTLED, TRIED};

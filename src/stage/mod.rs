@@ -13,6 +13,7 @@ mod empty_text;
 pub mod groups;
 pub(crate) mod known;
 pub mod leaders;
+pub(crate) mod mark;
 pub(crate) mod members;
 pub(crate) mod merged;
 pub(crate) mod pairs;

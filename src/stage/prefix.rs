@@ -15,7 +15,7 @@ use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::known::mark;
+use super::mark::mark;
 use super::sketches::among;
 use crate::error::Result;
 use crate::job::{Measure, Score, ScoreBy};

@@ -1,0 +1,18 @@
+//! mark: which documents are known from earlier runs.
+
+use datafusion::common::JoinType;
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::{DataFrame, col};
+
+use crate::error::Result;
+
+/// (doc, ..) -> the same rows with a column `known: Boolean`: whether `known` (doc, ..) has the document.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn mark(frame: DataFrame, known: DataFrame) -> Result<DataFrame> {
+    let mut columns: Vec<Expr> = frame.schema().columns().into_iter().map(Expr::Column).collect();
+    columns.push(col("known_doc").is_not_null().alias("known"));
+    let known = known.select(vec![col("doc").alias("known_doc")])?;
+    Ok(known.join(frame, JoinType::Right, &["known_doc"], &["doc"], None)?.select(columns)?)
+}
