@@ -33,7 +33,6 @@ async fn rows_that_break_a_rule_are_counted() {
         (Table::Pairs, "containment_a", "containment_b", "abs(containment_a"),
         (Table::Pairs, "id_a", "NULL::varchar", "`id_a IS NOT NULL` in 3 rows"),
         (Table::Clusters, "size", "1::bigint", "`size >= 2` in 2 rows"),
-        (Table::Clusters, "cluster_id", "'z'", "cluster_id <= id"),
         (
             Table::Documents,
             "shingle_count",
