@@ -63,10 +63,10 @@ impl Input {
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
     pub(super) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         if let Input::Reused(reused) = self {
-            overlap::refuse_output(output, reused.stored.layout())?;
+            overlap::refuse_output(output, reused.stored.layout(), "output.url")?;
         }
         match self.listed() {
-            Some(listed) => overlap::refuse_files(output, listed),
+            Some(listed) => overlap::refuse_files(output, listed, "output.url"),
             None => Ok(()),
         }
     }

@@ -8,7 +8,7 @@ mod input;
 mod leader_rounds;
 pub(crate) mod numbers;
 mod outcome;
-mod overlap;
+pub(crate) mod overlap;
 mod pair_limit;
 mod previous_result;
 mod publish;
@@ -59,7 +59,7 @@ pub async fn run(
     let attempt = Attempt::random();
     let mut others = claim::Others::default();
     let mut waited_for = None;
-    overlap::refuse_urls(&output, &job.source)?;
+    overlap::refuse_urls(&output, &job.source, "output.url")?;
     loop {
         let input = Input::find(session, job).await?;
         input.refuse_overlap(&output)?;

@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+mod apply;
 mod check;
 mod clean;
 mod compare;
@@ -33,6 +34,7 @@ pub(in crate::cli) enum Command {
     /// Find the documents of a finished output that are most similar to one document
     Neighbors(neighbors::Neighbors),
     Show(show::Show),
+    Apply(apply::Apply),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
@@ -76,6 +78,7 @@ impl Command {
             Command::Find(command) => command.run(screen),
             Command::Neighbors(command) => command.run(),
             Command::Show(command) => command.run(),
+            Command::Apply(command) => command.run(),
             Command::Clean(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Sql(command) => command.run(),
