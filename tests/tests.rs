@@ -8,6 +8,7 @@
     reason = "a test ends where it fails, its helpers too, and says aloud what it passes over"
 )]
 
+mod apply;
 mod brute_force;
 mod cluster;
 mod command;
