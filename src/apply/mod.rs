@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The tables of the output say which rows of which file stay (`decisions`, written by `tables`). Then each file is read
-//! once and written again (`work`): Parquet by row groups (`parquet`), CSV and JSON lines byte for byte (`records`), text
+//! once and written again (`one_file`): Parquet by row groups (`parquet`), CSV and JSON lines byte for byte (`records`), text
 //! files whole (`copy`), Reuters stories as Parquet (`stories`). Files have their names when they are whole, and groups of
 //! them are recorded (`parts`), so that an application which was killed is taken up there.
 
@@ -20,6 +20,7 @@ mod decisions;
 mod fate;
 mod manifest;
 mod names;
+mod one_file;
 mod parquet;
 mod parquet_options;
 mod parts;

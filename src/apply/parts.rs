@@ -7,8 +7,8 @@ use datafusion::common::runtime::SpawnedTask;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::manifest::{Part, SourceRecord};
-use super::target;
 use super::work::Work;
+use super::{one_file, target};
 use crate::error::{Error, Result};
 use crate::source::SourceFile;
 
@@ -71,7 +71,7 @@ async fn part(
     }
     let mut records = Vec::with_capacity(files.len());
     for (file, path) in files {
-        records.push(work.write(file, path).await?);
+        records.push(one_file::write(work, file, path).await?);
     }
     let part = Part { fingerprint, files: records };
     target::put_part(&work.target, number, &part).await?;

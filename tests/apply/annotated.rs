@@ -45,10 +45,10 @@ fn parquet_rows_get_columns() {
             let said = applied.said(name, row);
             let text = |column: usize| {
                 let column = cast(kept.column(own.len() + column), &DataType::Utf8).unwrap();
-                column
-                    .is_valid(row)
-                    .then(|| column.as_string::<i32>().value(row).to_owned())
-                    .unwrap_or_default()
+                match column.is_valid(row) {
+                    true => column.as_string::<i32>().value(row).to_owned(),
+                    false => String::new(),
+                }
             };
             assert_eq!([text(0), text(1), text(2)], said);
             clustered += usize::from(!said[0].is_empty());
