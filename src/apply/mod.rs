@@ -151,6 +151,7 @@ pub async fn apply(
     let paths = names::paths(&files, opened.job.source.format)?;
     let fingerprint = settings.fingerprint(&opened.stored);
     if let Found::Finished(manifest) = target::find(&target, &fingerprint).await? {
+        target::tidy_late(&target, &fingerprint).await;
         return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
     }
     let claim = match claim::ask(&target, &Attempt::random(), "apply", &mut claim::Others::default()).await? {

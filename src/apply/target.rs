@@ -178,6 +178,13 @@ pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &Manifest)
     }
 }
 
+/// As [`tidy`], where the attempt that finished the result was killed before it did that itself.
+pub(super) async fn tidy_late(target: &Layout, fingerprint: &str) {
+    if let Ok(Some(_)) = target.size(BEGUN).await {
+        tidy(target, fingerprint).await;
+    }
+}
+
 /// Removes the records that only an unfinished result needs. The result is there by now, so a store that fails is only told of.
 pub(super) async fn tidy(target: &Layout, fingerprint: &str) {
     let removed = async {

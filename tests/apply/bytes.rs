@@ -226,3 +226,65 @@ fn text_files_are_copied_or_left_out() {
         assert_eq!(found, expected, "{rejects}");
     }
 }
+
+/// A file that nothing can name is counted as the job counts it, and told of.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_without_a_name_are_counted() {
+    use std::os::unix::ffi::OsStrExt;
+    let applied = Applied::new();
+    for (id, text) in corpus(21, 30, 15) {
+        applied.put(&format!("{id}.txt"), text);
+    }
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.txt");
+    std::fs::write(applied.path("in").join(name), "a text that is read by nobody").unwrap();
+    applied.run("text", "");
+    let printed = applied.apply("to", &[]);
+    assert_eq!((printed["read"].as_u64(), printed["rejected"].as_u64()), (Some(31), Some(1)));
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(applied.path("to/manifest.json")).unwrap()).unwrap();
+    assert!(manifest["warnings"][0].as_str().unwrap().contains("rename"), "{manifest}");
+}
+
+/// Files of two folders that share their names go by their whole paths, and an output of an output has the same source.
+#[test]
+fn files_of_two_folders_stay_apart() {
+    let applied = Applied::new();
+    let documents = corpus(22, 80, 15);
+    let made = ["x", "y"].map(|folder| {
+        let mut made = Made::default();
+        made.other("id,text\n");
+        let half = if folder == "x" { &documents[..40] } else { &documents[40..] };
+        half.iter().for_each(|(id, text)| made.row(format!("{id},{text}\n")));
+        applied.put(&format!("{folder}/a.csv"), made.bytes());
+        made
+    });
+    applied.run("csv", "id = \"id\"\ntext = \"text\"");
+    let (x, y) = (applied.path("in/x"), applied.path("in/y"));
+    let job = format!(
+        "[source]\nformat = \"csv\"\nurl = [{x:?}, {y:?}]\nid = \"id\"\ntext = \"text\"\n[shingle]\nsize = 3\n\
+         [score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
+        applied.path("first")
+    );
+    std::fs::write(applied.path("first.toml"), job).unwrap();
+    let job = format!(
+        "source = {{ format = \"output\", url = {:?} }}\noutput.url = {:?}\nscore.threshold = 0.5\n",
+        applied.path("first"),
+        applied.path("second")
+    );
+    std::fs::write(applied.path("second.toml"), job).unwrap();
+    for job in ["first.toml", "second.toml"] {
+        resemblance().arg("run").arg(applied.path(job)).assert().success();
+    }
+    let mut apply = resemblance();
+    apply.arg("apply").arg(applied.path("second")).arg("--to").arg(applied.path("to")).assert().success();
+    result(&applied.path("to"));
+    let (gone, files) = (applied.gone(), files(&applied.path("to")));
+    for (folder, made) in ["x", "y"].into_iter().zip(made) {
+        let name = format!("{folder}/a.csv");
+        let kept = made.only(|row| !gone.contains(&applied.place(&name, row)));
+        let path = applied.path("in").join(&name);
+        let inside = format!("kept/{}", path.to_str().unwrap().trim_start_matches('/'));
+        assert!(files[&inside] == kept, "{inside}");
+    }
+}

@@ -57,6 +57,7 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
     assert_eq!(std::fs::read(applied.path("to").join(written)).unwrap(), b"somebody else's");
     std::fs::remove_file(applied.path("to").join(written)).unwrap();
 
+    let begun = std::fs::read(applied.path("to/_work/apply.json")).unwrap();
     let printed = applied.apply("to", &[]);
     let reused = printed["files_reused"].as_u64().unwrap();
     assert!(reused >= 100, "{printed}");
@@ -65,7 +66,11 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
         assert_eq!(found[part], expected[part], "{part}");
     }
     assert_eq!(printed["already_finished"], false);
+    // As after a kill between the manifest and the end.
+    std::fs::create_dir(applied.path("to/_work")).unwrap();
+    std::fs::write(applied.path("to/_work/apply.json"), begun).unwrap();
     assert_eq!(applied.apply("to", &[])["already_finished"], true);
+    assert!(!applied.path("to/_work").exists());
 }
 
 #[test]
