@@ -299,11 +299,11 @@ fn unsigned(column: &str) -> datafusion::prelude::Expr {
     cast(col(column), arrow::datatypes::DataType::UInt64).alias(column)
 }
 
-/// Encoded bytes at which a row group ends at the latest: an eighth of what each of the tasks may hold.
+/// Encoded bytes at which a row group ends at the latest: a quarter of what each of the tasks may hold.
 fn row_group_bytes(engine: &Local) -> usize {
     let tasks = engine.session().copied_config().target_partitions().max(1);
     match engine.session().runtime_env().memory_pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => (bytes / (8 * tasks)).max(1 << 20),
+        MemoryLimit::Finite(bytes) => (bytes / (4 * tasks)).max(1 << 20),
         _ => usize::MAX,
     }
 }

@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 
 use super::columns::parquet;
 use super::*;
-use crate::support::s3::S3;
+use crate::support::s3::{Fault, S3};
 
 #[test]
 fn a_bucket_is_read_and_written() {
@@ -92,4 +92,33 @@ fn reuters_stories_become_parquet() {
     assert_eq!(manifest["counts"]["removed"], gone.len());
     assert_eq!(kept, expected);
     assert_eq!(ids("rejected").len(), 21_578 - 19_018);
+}
+
+/// A file that cannot be put ends the command. The next one takes what is there, and puts the rest.
+#[test]
+fn a_bucket_that_refused_a_file_is_taken_up() {
+    let s3 = S3::start();
+    let documents = corpus(23, 100, 20);
+    for (name, part) in ["one", "two"].into_iter().zip(documents.chunks(50)) {
+        let line = |(id, text): &Document| format!("{id},{text}\n");
+        let lines: String = part.iter().map(line).collect();
+        s3.put(&format!("in/{name}.csv"), format!("id,text\n{lines}"));
+    }
+    let folder = tempdir().unwrap();
+    let job = folder.path().join("job.toml");
+    std::fs::write(&job, job_text_of("csv", s3.url("in/"), s3.url("out/"))).unwrap();
+    resemblance().envs(s3.env()).arg("run").arg(&job).assert().success();
+    let (from, to) = (s3.url("out"), s3.url("to"));
+    let apply = || resemblance().envs(s3.env()).args(["apply", &from, "--to", &to]).assert();
+    s3.faults.add("PUT /data/to/kept/two.csv", usize::MAX, Fault::Answer(403, String::new()));
+    let said = apply().code(3);
+    let said = String::from_utf8(said.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("kept/two.csv"), "{said}");
+    assert!(
+        s3.keys("to/").contains_key("to/kept/one.csv") && !s3.keys("to/").contains_key("to/manifest.json")
+    );
+    s3.faults.clear();
+    apply().success();
+    assert_eq!(s3.faults.requests("PUT /data/to/kept/one.csv").len(), 1);
+    result(&s3.file("to"));
 }
