@@ -28,6 +28,7 @@ mod records;
 mod settings;
 mod stories;
 mod tables;
+mod taken;
 mod target;
 mod text_columns;
 mod work;
@@ -153,6 +154,9 @@ pub async fn apply(
     if let Found::Finished(manifest) = target::find(&target, &fingerprint).await? {
         target::tidy_late(&target, &fingerprint).await;
         return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
+    }
+    if settings.annotate {
+        taken::refuse(session, &opened.job.source, &files).await?;
     }
     let claim = match claim::ask(&target, &Attempt::random(), "apply", &mut claim::Others::default()).await? {
         Asked::Granted(claim) => claim,

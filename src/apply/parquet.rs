@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use futures::TryStreamExt;
 use parquet::arrow::AsyncArrowWriter;
 use parquet::arrow::arrow_reader::RowSelection;
 
-use super::annotations::{Cursor, NAMES, annotated};
+use super::annotations::{Cursor, annotated};
 use super::fate::Fates;
 use super::manifest::Written;
 use super::parquet_options::options;
-use super::text_columns::taken;
 use super::work::{KEPT, REJECTED, Work, written};
 use crate::error::{Context, Result};
 use crate::source::{ParquetFile, SourceFile, row_selection};
@@ -20,7 +19,7 @@ use crate::source::{ParquetFile, SourceFile, row_selection};
 /// Writes the rows of a file that stay, and those of rejects apart: how many rows the file has, and the files.
 ///
 /// # Errors
-/// When the file cannot be read to its end, has a column that would be added, or the store refuses.
+/// When the file cannot be read to its end, or the store refuses.
 pub(super) async fn write(
     work: &Work,
     file: &SourceFile,
@@ -53,7 +52,6 @@ async fn copy(
     let (schema, mut cursor) = match &work.annotations {
         None => (Arc::clone(parquet.schema()), None),
         Some(annotations) => {
-            refuse_taken(parquet.schema(), file.path())?;
             let schema = Arc::new(annotated(parquet.schema(), annotations.id));
             (schema, Some(annotations.of(&work.session, &work.target, file.path()).await?))
         }
@@ -88,11 +86,4 @@ async fn with_columns(
     let mut columns = batch.columns().to_vec();
     columns.extend(cursor.columns(first, batch.num_rows()).await?);
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
-}
-
-fn refuse_taken(schema: &Schema, path: &str) -> Result<()> {
-    match NAMES.into_iter().find(|name| schema.field_with_name(name).is_ok()) {
-        Some(name) => Err(taken(name, path)),
-        None => Ok(()),
-    }
 }

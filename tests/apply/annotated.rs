@@ -126,6 +126,8 @@ fn names_that_are_there_already_are_refused() {
         let said = applied.refused("to", &["--annotate"], 3);
         assert!(said.contains("`kept_id`") && said.contains(name), "{said}");
         assert!(!applied.path("to/manifest.json").exists());
+        // What a line of JSON has is seen when it is read.
+        assert_eq!(applied.path("to").exists(), name == "a.jsonl");
     }
     let applied = Applied::new();
     let rows = batch(&corpus(14, 60, 20));
@@ -136,6 +138,7 @@ fn names_that_are_there_already_are_refused() {
     applied.run("parquet", "id = \"id\"\ntext = \"text\"");
     let said = applied.refused("to", &["--annotate"], 3);
     assert!(said.contains("`representative`") && said.contains("a.parquet"), "{said}");
+    assert!(!applied.path("to").exists());
 }
 
 fn zipped(bytes: &[u8]) -> Vec<u8> {
