@@ -23,6 +23,7 @@
 //! | [`engine`] | the one session, and what runs plans |
 //! | [`pipeline`] | the sentence, as code: run a step or take it over |
 //! | [`lookup`] | what is asked of finished outputs |
+//! | [`apply`] | the source of a finished output, written without the documents that go |
 //! | [`experiment`] | methods and settings, tried on samples |
 //! | `report` | charts, pages and metrics |
 //! | [`cli`] | one file per command |
@@ -47,6 +48,7 @@
 //! The SQL functions work in any DataFusion session: see [`udf::register_all`].
 
 mod address;
+pub mod apply;
 pub mod cli;
 pub mod clusters;
 pub mod corpus;

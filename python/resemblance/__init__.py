@@ -24,9 +24,10 @@ from .lookups import find, neighbors, show, sql
 from .output import Output, Run, Table
 from .output import open_output as open
 from .rows import Neighbor, Pair, Passage, Rows, ShownPair
-from .upkeep import Cleaned, Generated, Verified, Written, clean, generate, merge, verify
+from .upkeep import Applied, Cleaned, Generated, Verified, Written, apply, clean, generate, merge, verify
 
 __all__ = [
+    "Applied",
     "BugError",
     "Checked",
     "Cleaned",
@@ -47,6 +48,7 @@ __all__ = [
     "Table",
     "Verified",
     "Written",
+    "apply",
     "check",
     "clean",
     "command",

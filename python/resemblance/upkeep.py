@@ -1,4 +1,4 @@
-"""The commands that look after outputs, verify and clean, and the one that makes up a corpus."""
+"""The commands that act on outputs, apply, verify and clean, and the one that makes up a corpus."""
 
 from __future__ import annotations
 
@@ -10,6 +10,55 @@ from typing import Any, Optional, Union
 
 from .output import Location, Output, location_of, open_output
 from .process import call
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The documents of a source that stay and go: kept + removed + rejected = read."""
+
+    read: int
+    kept: int
+    removed: int
+    #: Those that the job rejected, wherever they go.
+    rejected: int
+    #: Files that were written; None for a dry run.
+    files: Optional[int]
+    #: Whether it was all there before.
+    already_finished: bool
+
+
+def apply(
+    output: Location,
+    to: Union[str, os.PathLike[str], None] = None,
+    *,
+    rejects: Optional[str] = None,
+    annotate: bool = False,
+    dry_run: bool = False,
+    memory: Optional[str] = None,
+    progress: bool = True,
+) -> Applied:
+    """Writes the source of a finished output without the documents that another one stands for.
+
+    Args:
+        output: a finished output, whose source has not changed.
+        to: the folder or URL to write to, which must be empty. A dry run needs none.
+        rejects: where documents go that the job rejected: "keep", "drop" or "apart".
+        annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
+        dry_run: whether documents are only counted.
+        memory: the most memory to use, such as "4GiB".
+        progress: whether files that are done are told on `sys.stderr`. Warnings always are.
+
+    Raises:
+        JobError: `to` holds something else, or overlaps with what is read.
+        InputError: the source is gone or has changed, or a file cannot be read or written.
+    """
+    given = {"to": None if to is None else os.fspath(to), "rejects": rejects, "memory": memory}
+    options = [f"--{name}={value}" for name, value in given.items() if value is not None]
+    options += ["--annotate"] if annotate else []
+    options += ["--dry-run"] if dry_run else []
+    applied = json.loads(call(["apply", "--json", *options, "--", location_of(output)], progress=progress))
+    counts = [applied[name] for name in ("read", "kept", "removed", "rejected", "files", "already_finished")]
+    return Applied(*counts)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Verify, clean and generate."""
+"""Apply, verify, clean and generate."""
 
 from __future__ import annotations
 
@@ -9,6 +9,23 @@ import pyarrow.parquet
 import pytest
 
 import resemblance
+
+
+def test_apply_writes_what_stays(quickstart: resemblance.Run, tmp_path: Path) -> None:
+    clusters = quickstart.clusters.to_arrow().to_pylist()
+    gone = {row["id"] for row in clusters if not row["representative"]}
+    counted = resemblance.apply(quickstart, dry_run=True)
+    assert counted.files is None and counted.removed == len(gone) > 0
+    assert counted.kept + counted.removed + counted.rejected == counted.read
+    applied = resemblance.apply(quickstart, tmp_path / "to", rejects="apart", progress=False)
+    assert (applied.read, applied.kept, applied.removed) == (counted.read, counted.kept, counted.removed)
+    kept = {file.name for file in (tmp_path / "to" / "kept").iterdir()}
+    assert len(kept) == applied.kept and not kept & gone
+    removed = pyarrow.parquet.read_table(tmp_path / "to" / "removed")
+    assert set(removed["id"].to_pylist()) == gone
+    assert resemblance.apply(quickstart, tmp_path / "to", rejects="apart").already_finished
+    with pytest.raises(resemblance.JobError, match="--to"):
+        resemblance.apply(quickstart, tmp_path / "to", rejects="drop")
 
 
 def test_verify_counts_the_files_or_names_the_damaged_one(quickstart: resemblance.Run, tmp_path: Path) -> None:

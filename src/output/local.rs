@@ -32,13 +32,7 @@ async fn put(
     let shown = path.display().to_string();
     let written = tokio::task::spawn_blocking(move || {
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
-        std::fs::create_dir_all(&parent)?;
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(STAGED.0).suffix(STAGED.1);
-        // As with any new file, the umask decides who may read it.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut staged = builder.tempfile_in(&parent)?;
+        let mut staged = staged_in(&parent)?;
         staged.write_all(&bytes)?;
         // First the bytes and then the name: after a power cut no name stands for less than was written.
         staged.as_file().sync_all()?;
@@ -59,6 +53,53 @@ async fn put(
             source: Box::new(io::Error::new(error.kind(), format!("{shown}: {error}"))),
         },
     })
+}
+
+/// A new file in `folder`, which is made if it is not there.
+fn staged_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    std::fs::create_dir_all(folder)?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(STAGED.0).suffix(STAGED.1);
+    // As with any new file, the umask decides who may read it.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    builder.tempfile_in(folder)
+}
+
+/// A file that has not got its name. Dropped, it is removed.
+pub(super) struct Staged {
+    staged: tempfile::TempPath,
+    path: PathBuf,
+}
+
+/// Begins a file that will be at `path`.
+///
+/// # Errors
+/// What the system says.
+pub(super) async fn stage(path: PathBuf) -> io::Result<(File, Staged)> {
+    blocking(move || {
+        let (file, staged) = staged_in(path.parent().unwrap_or(Path::new("/")))?.into_parts();
+        Ok((file, Staged { staged, path }))
+    })
+    .await
+}
+
+impl Staged {
+    /// Gives the file its name, unless another file has it. Its bytes must be on the disk by then.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`], or what the system says.
+    pub(super) async fn persist(self) -> io::Result<()> {
+        blocking(move || {
+            self.staged.persist_noclobber(&self.path).map_err(|e| e.error)?;
+            sync_folder(self.path.parent().unwrap_or(Path::new("/")))
+        })
+        .await
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
 /// What stands before and behind the random part of a file's name while it is written.

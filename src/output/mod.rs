@@ -13,6 +13,7 @@
 pub(crate) mod attempt;
 pub(crate) mod check;
 pub(crate) mod claim;
+pub(crate) mod entries;
 pub(crate) mod garbage;
 mod local;
 pub mod manifest;
@@ -23,6 +24,7 @@ mod published;
 pub mod read;
 mod store;
 mod stored;
+pub(crate) mod upload;
 pub mod write;
 
 pub use paths::Layout;

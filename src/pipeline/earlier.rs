@@ -87,7 +87,9 @@ impl Earlier {
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
     pub(super) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
-        self.outputs.iter().try_for_each(|stored| overlap::refuse_output(output, stored.layout()))
+        self.outputs
+            .iter()
+            .try_for_each(|stored| overlap::refuse_output(output, stored.layout(), "output.url"))
     }
 
     /// The outputs.

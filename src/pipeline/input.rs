@@ -63,11 +63,11 @@ impl Input {
     pub(super) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         match self {
             Input::Texts(_) => {}
-            Input::Reused(reused) => overlap::refuse_output(output, reused.stored.layout())?,
+            Input::Reused(reused) => overlap::refuse_output(output, reused.stored.layout(), "output.url")?,
             Input::Merged(earlier) => earlier.refuse_overlap(output)?,
         }
         match self.listed() {
-            Some(listed) => overlap::refuse_files(output, listed),
+            Some(listed) => overlap::refuse_files(output, listed, "output.url"),
             None => Ok(()),
         }
     }

@@ -12,7 +12,7 @@ mod leader_rounds;
 mod merge;
 pub(crate) mod numbers;
 mod outcome;
-mod overlap;
+pub(crate) mod overlap;
 mod pair_limit;
 mod previous_result;
 mod publish;
@@ -66,7 +66,7 @@ pub async fn run(
     let attempt = Attempt::random();
     let mut others = claim::Others::default();
     let mut waited_for = None;
-    overlap::refuse_urls(&output, &job.source)?;
+    overlap::refuse_urls(&output, &job.source, "output.url")?;
     loop {
         let (input, known) = (Input::find(session, job).await?, Known::find(session, job).await?);
         input.refuse_overlap(&output)?;

@@ -13,24 +13,24 @@ use crate::source::Listed;
 use crate::source::reach::{Reach, same_store};
 
 /// Refuses a source and an output of which one lies in the other: a run would read what it writes, and what it may remove
-/// would lie among documents.
+/// would lie among documents. `setting` is what the user calls the output's URL.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
-pub(super) fn refuse_urls(output: &Layout, source: &job::Source) -> Result<()> {
+pub(crate) fn refuse_urls(output: &Layout, source: &job::Source, setting: &str) -> Result<()> {
     let (store, root) = (output.store_url(), output.root());
     let shown = output.shown();
     for url in &source.urls {
         let reach = Reach::of(url)?;
         if reach.lies_in(store, root) {
             return Err(Error::job(format!(
-                "the source `{url}` lies in the output `{shown}`: choose an output.url that holds no documents"
+                "the source `{url}` lies in the output `{shown}`: choose another {setting}, which holds no documents"
             )));
         }
         if reach.takes_in(store, root) {
             return Err(Error::job(format!(
                 "the output `{shown}` lies in the source `{url}`, which would read the output's own files as documents: choose \
-                 an output.url outside of it"
+                 another {setting}, outside of it"
             )));
         }
     }
@@ -41,12 +41,12 @@ pub(super) fn refuse_urls(output: &Layout, source: &job::Source) -> Result<()> {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
-pub(super) fn refuse_output(output: &Layout, read: &Layout) -> Result<()> {
+pub(crate) fn refuse_output(output: &Layout, read: &Layout, setting: &str) -> Result<()> {
     let (written, read_from) = (output.root(), read.root());
     let overlap = written.prefix_matches(read_from) || read_from.prefix_matches(written);
     if same_store(output.store_url(), read.store_url()) && overlap {
         return Err(Error::job(format!(
-            "the output `{}` overlaps with the output `{}`, which is read: choose an output.url apart from it",
+            "the output `{}` overlaps with the output `{}`, which is read: choose another {setting}, apart from it",
             output.shown(),
             read.shown()
         )));
@@ -58,13 +58,13 @@ pub(super) fn refuse_output(output: &Layout, read: &Layout) -> Result<()> {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
-pub(super) fn refuse_files(output: &Layout, listed: &Listed) -> Result<()> {
+pub(crate) fn refuse_files(output: &Layout, listed: &Listed, setting: &str) -> Result<()> {
     let (store, root, shown) = (output.store_url(), output.root(), output.shown());
     let mut links = Links::default();
     for (of, location, path) in listed.places() {
         if same_store(of, store) && (location.prefix_matches(root) || links.lead_into(output, location)) {
             return Err(Error::job(format!(
-                "the source's file {path} lies in the output `{shown}`: choose an output.url that holds no documents"
+                "the source's file {path} lies in the output `{shown}`: choose another {setting}, which holds no documents"
             )));
         }
     }

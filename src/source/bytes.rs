@@ -141,16 +141,21 @@ pub(super) fn local_path(location: &str) -> Option<PathBuf> {
 
 /// The first bytes of a text, without a byte order mark, which may come in pieces; empty if there are none.
 pub(super) async fn start(chunks: &mut Chunks) -> Result<Bytes, DataFusionError> {
-    let Some(mut first) = chunks.try_next().await? else { return Ok(Bytes::new()) };
+    mark(chunks).await.map(|[_, text]| text)
+}
+
+/// The byte order mark of a text, which may come in pieces and is empty where there is none, and the first bytes behind it.
+pub(super) async fn mark(chunks: &mut Chunks) -> Result<[Bytes; 2], DataFusionError> {
+    let Some(mut first) = chunks.try_next().await? else { return Ok([Bytes::new(), Bytes::new()]) };
     while first.len() < BYTE_ORDER_MARK.len() && BYTE_ORDER_MARK.starts_with(&first) {
         let Some(more) = chunks.try_next().await? else { break };
         let mut longer = BytesMut::from(first);
         longer.extend_from_slice(&more);
         first = longer.freeze();
     }
-    Ok(match first.strip_prefix(BYTE_ORDER_MARK) {
-        Some(rest) => first.slice_ref(rest),
-        None => first,
+    Ok(match first.starts_with(BYTE_ORDER_MARK) {
+        true => [first.slice(..BYTE_ORDER_MARK.len()), first.slice(BYTE_ORDER_MARK.len()..)],
+        false => [Bytes::new(), first],
     })
 }
 

@@ -4,7 +4,7 @@
 //! under `NumberRows`, which says of each row where it stood (`numbering`). All other formats are read by `ParseFiles`,
 //! of whose batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`,
 //! `json_line`, `sgml`, `text`), in UTF-8 (`decode`). All of them read the files as they were listed, or not at all (`pin`).
-//! `columns` makes of every format the same columns.
+//! `columns` makes of every format the same columns. `file` gives a file as it is, and `pieces` its rows byte for byte.
 
 mod batch;
 mod bytes;
@@ -12,6 +12,7 @@ mod chunks;
 mod columns;
 mod csv;
 mod decode;
+mod file;
 mod footer;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -22,6 +23,7 @@ mod number_rows;
 mod numbering;
 mod parquet;
 mod parse_files;
+mod pieces;
 mod pin;
 pub(crate) mod reach;
 mod reading;
@@ -51,12 +53,15 @@ use crate::kernel::text::long_text::LongText;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 use reading::LONG_TEXT;
 
+pub(crate) use file::{ParquetFile, SourceFile, row_selection};
 pub(crate) use number_rows::NumberRows;
 #[cfg(test)]
 pub(crate) use numbering::CHUNK_COLUMN;
 pub(crate) use numbering::{Chunk, file_scan};
 pub(crate) use parse_files::ParseFiles;
+pub(crate) use pieces::{Piece, Pieces, Row, fields};
 pub(crate) use scan::pinned_scan;
+pub(crate) use selection::RowSet;
 pub use selection::Selection;
 pub(crate) use to_parse::CUT;
 
@@ -95,6 +100,11 @@ impl Listed {
         inputs.extend(self.unnamable.iter().cloned());
         inputs.sort_by(|a, b| a.path.cmp(&b.path));
         inputs
+    }
+
+    /// The files that can be read.
+    pub(crate) fn files(&self) -> impl Iterator<Item = SourceFile> + '_ {
+        self.files.iter().map(SourceFile::new)
     }
 
     /// Where every file is: its store, its path there, and how the user would write it.

@@ -32,6 +32,20 @@ impl RowSet {
         words[word] |= 1 << (row % BITS);
     }
 
+    /// The rows of both sets.
+    pub(crate) fn union(&self, other: &RowSet) -> RowSet {
+        let mut all = RowSet::default();
+        self.runs().chain(other.runs()).flatten().for_each(|row| all.insert(row));
+        all
+    }
+
+    /// The rows before row `end` that are not in the set.
+    pub(crate) fn others(&self, end: u64) -> RowSet {
+        let mut others = RowSet::default();
+        (0..end).filter(|row| !self.contains(*row)).for_each(|row| others.insert(row));
+        others
+    }
+
     /// Whether the row is wanted.
     pub(crate) fn contains(&self, row: u64) -> bool {
         self.word(row / BITS) >> (row % BITS) & 1 == 1
@@ -120,6 +134,11 @@ impl Selection {
         Ok(wanted)
     }
 
+    /// Wants these rows of the file that a source calls `source`.
+    pub(crate) fn of_file(source: &str, rows: RowSet) -> Self {
+        Self(BTreeMap::from([(source.to_owned(), rows)]))
+    }
+
     /// Wants the document at `position` of the file that a source calls `source`.
     pub fn insert(&mut self, source: &str, position: u64) {
         match self.0.get_mut(source) {
@@ -170,6 +189,8 @@ mod tests {
                 (set.within(start..start + length), rows.range(start..start + length).copied().collect()),
             ] {
                 prop_assert_eq!(set.runs().flatten().collect::<BTreeSet<_>>(), rows.clone());
+                prop_assert_eq!(set.others(400).runs().flatten().count(), 400 - rows.len());
+                prop_assert_eq!(&set.union(&set.others(400)), &RowSet::default().others(400));
                 prop_assert!(set.runs().zip(set.runs().skip(1)).all(|(a, b)| a.end < b.start), "runs are longest");
                 prop_assert_eq!((set.count(), set.last()), (rows.len() as u64, rows.last().copied()));
                 for row in 0..500 {

@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+mod apply;
 mod check;
 mod clean;
 mod compare;
@@ -35,6 +36,7 @@ pub(in crate::cli) enum Command {
     Neighbors(neighbors::Neighbors),
     Show(show::Show),
     Merge(merge::Merge),
+    Apply(apply::Apply),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
@@ -79,6 +81,7 @@ impl Command {
             Command::Neighbors(command) => command.run(),
             Command::Show(command) => command.run(),
             Command::Merge(command) => command.run(screen),
+            Command::Apply(command) => command.run(),
             Command::Clean(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Sql(command) => command.run(),

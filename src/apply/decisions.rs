@@ -1,0 +1,156 @@
+//! Which documents stay and which go, as the tables of an output say.
+//!
+//! A document goes if it is in a cluster and does not represent it. All others stay, those that were rejected too.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::JoinType;
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
+use futures::TryStreamExt;
+
+use super::manifest::Counts;
+use crate::error::Result;
+use crate::output::Stored;
+use crate::schema::{IdType, Table};
+
+/// The columns of the table of documents that go.
+pub(super) fn removed_schema(id: IdType) -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("id", id_type(id), false),
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::Int64, false),
+        Field::new("kept_id", id_type(id), false),
+        Field::new("jaccard", DataType::Float64, true),
+        Field::new("containment", DataType::Float64, true),
+        Field::new("cluster_id", id_type(id), false),
+    ]))
+}
+
+/// The columns of the table of documents in clusters.
+pub(super) fn clustered_schema(id: IdType) -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::Int64, false),
+        Field::new("cluster_id", id_type(id), false),
+        Field::new("representative", DataType::Boolean, false),
+        Field::new("kept_id", id_type(id), false),
+    ]))
+}
+
+/// The Arrow type of ids.
+pub(super) fn id_type(id: IdType) -> DataType {
+    match id {
+        IdType::Utf8 => DataType::Utf8,
+        IdType::Int64 => DataType::Int64,
+    }
+}
+
+/// The documents that go, in the columns of [`removed_schema`].
+///
+/// # Errors
+/// When the output lacks a table.
+pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
+    let gone = clustered(session, stored)?.filter(!col("representative"))?;
+    let (low, high) = (
+        when(col("member").lt(col("kept_id")), col("member")).otherwise(col("kept_id"))?,
+        when(col("member").lt(col("kept_id")), col("kept_id")).otherwise(col("member"))?,
+    );
+    let gone = gone.select(vec![
+        col("member"),
+        col("source"),
+        col("position"),
+        col("cluster_id"),
+        col("kept_id"),
+        low.alias("low"),
+        high.alias("high"),
+    ])?;
+    // Beside a known document, a is the new one, whichever id is smaller.
+    let in_order = || col("id_a").lt(col("id_b"));
+    let pairs = stored.table(session, Table::Pairs)?.select(vec![
+        when(in_order(), col("id_a")).otherwise(col("id_b"))?.alias("pair_low"),
+        when(in_order(), col("id_b")).otherwise(col("id_a"))?.alias("pair_high"),
+        col("id_a"),
+        col("jaccard"),
+        col("containment_a"),
+        col("containment_b"),
+    ])?;
+    // The share of the document that goes which is in the one that stays.
+    let containment =
+        when(col("member").eq(col("id_a")), col("containment_a")).otherwise(col("containment_b"))?;
+    Ok(gone.join(pairs, JoinType::Left, &["low", "high"], &["pair_low", "pair_high"], None)?.select(vec![
+        col("member").alias("id"),
+        col("source"),
+        col("position"),
+        col("kept_id"),
+        col("jaccard"),
+        containment.alias("containment"),
+        col("cluster_id"),
+    ])?)
+}
+
+/// The documents of clusters: (member, source, position, cluster_id, representative, kept_id).
+///
+/// # Errors
+/// When the output lacks a table.
+pub(super) fn clustered(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
+    let clusters = stored.table(session, Table::Clusters)?;
+    let kept = clusters.clone().filter(col("representative"))?;
+    let kept = kept.select(vec![col("cluster_id").alias("of"), col("id").alias("kept_id")])?;
+    let members =
+        clusters.select(vec![col("id").alias("member"), col("cluster_id"), col("representative")])?;
+    let members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
+    let documents = stored.table(session, Table::Documents)?;
+    let documents = documents.select(vec![col("id"), col("source"), col("position")])?;
+    Ok(members.join(documents, JoinType::Inner, &["member"], &["id"], None)?.select(vec![
+        col("member"),
+        col("source"),
+        col("position"),
+        col("cluster_id"),
+        col("representative"),
+        col("kept_id"),
+    ])?)
+}
+
+/// The documents of each file of the source, as the output counts them: what stays is known when the file is read.
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) async fn counts(session: &SessionContext, stored: &Stored) -> Result<BTreeMap<String, Counts>> {
+    let mut files: BTreeMap<String, Counts> = BTreeMap::new();
+    for (source, documents) in by_source(stored.table(session, Table::Documents)?).await? {
+        let of_file = files.entry(source).or_default();
+        (of_file.read, of_file.kept) = (documents, documents);
+    }
+    for (source, rejects) in by_source(stored.table(session, Table::Rejects)?).await? {
+        let of_file = files.entry(source).or_default();
+        of_file.read += rejects;
+        of_file.rejected = rejects;
+    }
+    Ok(files)
+}
+
+/// Documents that go, in all.
+///
+/// # Errors
+/// When the table cannot be read.
+pub(super) async fn count_removed(session: &SessionContext, stored: &Stored) -> Result<u64> {
+    let gone = stored.table(session, Table::Clusters)?.filter(!col("representative"))?;
+    Ok(gone.count().await? as u64)
+}
+
+async fn by_source(table: DataFrame) -> Result<Vec<(String, u64)>> {
+    let counted = table
+        .aggregate(vec![col("source")], vec![count(lit(1)).alias("rows")])?
+        .select(vec![cast(col("source"), DataType::Utf8), cast(col("rows"), DataType::UInt64)])?;
+    let mut batches = counted.execute_stream().await?;
+    let mut files = Vec::new();
+    while let Some(batch) = batches.try_next().await? {
+        let (sources, rows) = (as_string_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        files.extend(sources.iter().flatten().map(str::to_owned).zip(rows.values().iter().copied()));
+    }
+    Ok(files)
+}

@@ -1,0 +1,41 @@
+//! What is done with the documents of an output.
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::output::Stored;
+
+/// The version of what an application writes. Raise it with every change that gives other files.
+pub(super) const FORMAT_VERSION: u64 = 1;
+
+/// Where documents go that the job rejected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rejects {
+    /// They stay among the others.
+    #[default]
+    Keep,
+    /// They are left out.
+    Drop,
+    /// They go to a folder of their own.
+    Apart,
+}
+
+/// What is done with the documents of an output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Where documents go that the job rejected.
+    pub rejects: Rejects,
+    /// Whether every document stays, and gets columns that say what would be done with it.
+    pub annotate: bool,
+}
+
+impl Settings {
+    /// 32 hexadecimal digits that stand for everything that can change a file of the result.
+    pub(super) fn fingerprint(self, stored: &Stored) -> String {
+        let Self { rejects, annotate } = self;
+        let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);
+        let text = format!("apply {FORMAT_VERSION} {run} {origin} {rejects:?} {annotate}");
+        format!("{:032x}", xxh3_128(text.as_bytes()))
+    }
+}

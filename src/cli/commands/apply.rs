@@ -1,0 +1,133 @@
+//! `resemblance apply`: the source of a finished output without its copies.
+
+use std::sync::Arc;
+
+use crate::apply::{self, Counts, Opened, Outcome, Rejects, Settings};
+use crate::cli::support::work::Work;
+use crate::cli::support::{arguments, print};
+use crate::engine::{Local, RunControl, Silent};
+use crate::error::Result;
+use crate::{job, lookup};
+
+/// Write the source of a finished output without the documents that another one stands for
+///
+/// Of each cluster the representative stays, and the others go. The files of the source are written to kept/ in the
+/// folder that --to names, with their names, formats, columns and order. The table removed/ says which documents went,
+/// and which ones stand for them. If the command is interrupted, run it again to continue. The source itself is not
+/// changed.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Apply {
+    /// The finished output: the folder or URL that a job names as output.url
+    output: String,
+    /// The folder or URL to write to, which must be empty
+    #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
+    to: Option<String>,
+    /// What to do with documents that the job rejected
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Where::Keep, conflicts_with = "annotate")]
+    rejects: Where,
+    /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
+    #[arg(long)]
+    annotate: bool,
+    /// Print how many documents would stay and go, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Maximum amount of memory to use
+    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
+    memory: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Where {
+    /// They stay in kept/
+    Keep,
+    /// They are left out
+    Drop,
+    /// They are written to rejected/
+    Apart,
+}
+
+impl Apply {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let engine = job::Engine::local(self.memory);
+        let work = Work::begin(&engine)?;
+        let local = Local::new(lookup::session(&engine)?);
+        let settings = Settings {
+            rejects: match self.rejects {
+                Where::Keep => Rejects::Keep,
+                Where::Drop => Rejects::Drop,
+                Where::Apart => Rejects::Apart,
+            },
+            annotate: self.annotate,
+        };
+        let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
+        let (counts, outcome) = work.run(async {
+            let opened = Opened::open(crate::engine::Engine::session(&local), &self.output, settings).await?;
+            match &self.to {
+                Some(to) if !self.dry_run => {
+                    let outcome = apply::apply(&local, opened, to, settings, &control).await?;
+                    Ok((outcome.manifest.counts, Some(outcome)))
+                }
+                _ => Ok((opened.counts(crate::engine::Engine::session(&local), settings).await?, None)),
+            }
+        })?;
+        match self.json {
+            true => print::result(&record(counts, outcome.as_ref())),
+            false => print::result(&self.text(counts, outcome.as_ref())),
+        }
+    }
+
+    fn text(&self, counts: Counts, outcome: Option<&Outcome>) -> String {
+        let mut text = String::new();
+        for (number, said) in [
+            (counts.read, "documents read"),
+            (counts.kept, "kept"),
+            (counts.removed, "removed, because another one represents their cluster"),
+            (counts.rejected, self.of_rejects()),
+        ] {
+            text.push_str(&format!("{:>12} {said}\n", print::count(number)));
+        }
+        text.push('\n');
+        text.push_str(&match (outcome, &self.to) {
+            (Some(Outcome { already_finished: true, .. }), Some(to)) => {
+                format!("{to} is finished already; nothing was written\n")
+            }
+            (Some(Outcome { manifest, files_reused, .. }), Some(to)) => {
+                let files: usize = manifest.files.iter().map(|file| file.written.len()).sum();
+                let reused = match files_reused {
+                    0 => String::new(),
+                    files => {
+                        format!("; an earlier run had done {} of the source", print::counted(*files, "file"))
+                    }
+                };
+                format!("{} in {to}{reused}\n", print::counted(files as u64, "file"))
+            }
+            _ => "nothing was written\n".to_owned(),
+        });
+        text
+    }
+
+    fn of_rejects(&self) -> &'static str {
+        match self.rejects {
+            Where::Keep => "rejected by the job, which stay in kept/",
+            Where::Drop => "rejected by the job, which are left out",
+            Where::Apart => "rejected by the job, which are in rejected/",
+        }
+    }
+}
+
+fn record(counts: Counts, outcome: Option<&Outcome>) -> String {
+    let record = serde_json::json!({
+        "read": counts.read,
+        "kept": counts.kept,
+        "removed": counts.removed,
+        "rejected": counts.rejected,
+        "files": outcome.map(|outcome| outcome.manifest.files.iter().map(|file| file.written.len()).sum::<usize>()),
+        "files_reused": outcome.map(|outcome| outcome.files_reused),
+        "already_finished": outcome.is_some_and(|outcome| outcome.already_finished),
+        "dry_run": outcome.is_none(),
+    });
+    format!("{record}\n")
+}

@@ -1,0 +1,92 @@
+//! Whatever lies in a folder of an output, whoever put it there.
+
+use std::path::PathBuf;
+
+use futures::TryStreamExt;
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use super::{Layout, local};
+use crate::error::{Context, Result};
+
+/// A file that lies in an output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// Its path inside the output.
+    pub inside: String,
+    place: Place,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Place {
+    Disk(PathBuf),
+    Store(Path),
+}
+
+impl Entry {
+    /// Whether it has a name that a file of this program has while it is written to a disk.
+    pub(crate) fn is_staged(&self) -> bool {
+        local::is_staged(self.inside.rsplit('/').next().unwrap_or_default())
+    }
+}
+
+impl Layout {
+    /// A file anywhere in the output that is not one of `ours`; `None` if there is no such file.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn holds_beside(&self, ours: impl Fn(&Entry) -> bool) -> Result<Option<Entry>> {
+        if self.folder().is_some() {
+            return Ok(self.entries("").await?.into_iter().find(|entry| !ours(entry)));
+        }
+        let mut listed = self.store().list(Some(self.root()));
+        while let Some(meta) = listed.try_next().await.context(|| format!("cannot list {}", self.shown()))? {
+            let Some(inside) = self.inside(&meta.location) else { continue };
+            let entry = Entry { inside, place: Place::Store(meta.location) };
+            if !ours(&entry) {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The files under a folder of the output, or in all of it.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn entries(&self, folder: &str) -> Result<Vec<Entry>> {
+        let Some(root) = self.folder() else {
+            let listed = self.list(folder).await?.into_iter();
+            let entry = |meta: object_store::ObjectMeta| {
+                Some(Entry { inside: self.inside(&meta.location)?, place: Place::Store(meta.location) })
+            };
+            return Ok(listed.filter_map(entry).collect());
+        };
+        let files = local::files_under(&root.join(folder));
+        let files = files.context(|| format!("cannot list {}/{folder}", self.shown()))?;
+        let entry = |(file, _): (PathBuf, u64)| {
+            let inside = file.strip_prefix(root).ok()?.to_string_lossy().into_owned();
+            Some(Entry { inside, place: Place::Disk(file) })
+        };
+        Ok(files.into_iter().filter_map(entry).collect())
+    }
+
+    /// Removes files. One that is gone already is not an error.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub(crate) async fn remove_entries(&self, entries: Vec<Entry>) -> Result<()> {
+        let mut objects = Vec::new();
+        for entry in entries {
+            match entry.place {
+                Place::Disk(file) => {
+                    local::remove(&file).context(|| format!("cannot remove {}", file.display()))?;
+                }
+                Place::Store(path) => objects.push(path),
+            }
+        }
+        self.remove(objects).await?;
+        self.remove_empty_work();
+        Ok(())
+    }
+}

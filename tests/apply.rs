@@ -1,0 +1,164 @@
+//! `resemblance apply`: the source of an output without its copies, held against what plain code takes out of the same files.
+
+mod annotated;
+mod bytes;
+mod columns;
+mod interrupted;
+mod refused;
+mod stores;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+/// A source, the output of a job over it, and what is made of both.
+struct Applied {
+    folder: TempDir,
+}
+
+/// A document of a finished output, as its tables have it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    source: String,
+    position: u64,
+}
+
+impl Applied {
+    fn new() -> Self {
+        let applied = Self { folder: tempdir().unwrap() };
+        std::fs::create_dir(applied.path("in")).unwrap();
+        applied
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file of the source.
+    fn put(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        let path = self.path("in").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    /// Runs the job over the source, with these lines in `[source]`.
+    fn run(&self, format: &str, lines: &str) {
+        let mut text = format!("[source]\nformat = {format:?}\nurl = {:?}\n{lines}\n", self.path("in"));
+        write!(text, "[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n").unwrap();
+        write!(text, "[output]\nurl = {:?}\n", self.path("out")).unwrap();
+        std::fs::write(self.path("job.toml"), text).unwrap();
+        resemblance().arg("run").arg(self.path("job.toml")).assert().success();
+        assert!(manifest(&self.path("out")).counts["clusters"] > 1, "nothing is similar");
+    }
+
+    /// Applies the output to the folder `to`: what is printed.
+    fn apply(&self, to: &str, more: &[&str]) -> serde_json::Value {
+        let ran = resemblance()
+            .arg("apply")
+            .arg(self.path("out"))
+            .args(["--json", "--to"])
+            .arg(self.path(to))
+            .args(more)
+            .assert()
+            .success();
+        serde_json::from_slice(&ran.get_output().stdout).unwrap()
+    }
+
+    /// What the command says when it refuses, with exit code `code`.
+    fn refused(&self, to: &str, more: &[&str], code: i32) -> String {
+        let mut command = resemblance();
+        let ran = command.arg("apply").arg(self.path("out")).arg("--to").arg(self.path(to)).args(more);
+        String::from_utf8(ran.assert().code(code).get_output().stderr.clone()).unwrap()
+    }
+
+    /// The document that represents the cluster of each document that is in one: place -> (cluster_id, kept_id, id).
+    fn clustered(&self) -> BTreeMap<Place, (String, String, String)> {
+        let (documents, clusters) =
+            (table(&self.path("out"), "documents"), table(&self.path("out"), "clusters"));
+        let flags = clusters.column_by_name("representative").unwrap();
+        let flags = flags.as_any().downcast_ref::<arrow::array::BooleanArray>().unwrap().clone();
+        let members: Vec<_> =
+            strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect();
+        let kept: BTreeMap<&String, &String> = members
+            .iter()
+            .zip(&flags)
+            .filter(|(_, kept)| kept.unwrap())
+            .map(|((id, cluster), _)| (cluster, id))
+            .collect();
+        let of: BTreeMap<&String, &String> = members.iter().map(|(id, cluster)| (id, cluster)).collect();
+        let places = strings(&documents, "source").into_iter().zip(numbers(&documents, "position"));
+        strings(&documents, "id")
+            .into_iter()
+            .zip(places)
+            .filter_map(|(id, (source, position))| {
+                let cluster = *of.get(&id)?;
+                Some((Place { source, position }, (cluster.clone(), kept[cluster].clone(), id)))
+            })
+            .collect()
+    }
+
+    /// The documents that go.
+    fn gone(&self) -> BTreeSet<Place> {
+        let clustered = self.clustered();
+        clustered.into_iter().filter(|(_, (_, kept, id))| kept != id).map(|(place, _)| place).collect()
+    }
+
+    /// The documents that the job rejected.
+    fn rejected(&self) -> BTreeSet<Place> {
+        let rejects = table(&self.path("out"), "rejects");
+        let places = strings(&rejects, "source").into_iter().zip(numbers(&rejects, "position"));
+        places.map(|(source, position)| Place { source, position }).collect()
+    }
+
+    /// A row of a file of the source.
+    fn place(&self, name: &str, position: usize) -> Place {
+        let source = self.path("in").join(name).to_str().unwrap().to_owned();
+        Place { source, position: position as u64 }
+    }
+}
+
+/// The manifest of a result; its counts add up, file by file too, and every file that it names has its bytes.
+fn result(to: &Path) -> serde_json::Value {
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(to.join("manifest.json")).unwrap()).unwrap();
+    let adds_up = |counts: &serde_json::Value| {
+        let count = |name: &str| counts[name].as_u64().unwrap();
+        assert_eq!(count("kept") + count("removed") + count("rejected"), count("read"), "{counts}");
+    };
+    adds_up(&manifest["counts"]);
+    let mut named = BTreeSet::from(["manifest.json".to_owned()]);
+    for file in manifest["files"].as_array().unwrap() {
+        adds_up(file);
+    }
+    let written = manifest["files"].as_array().unwrap().iter().flat_map(|f| f["written"].as_array().unwrap());
+    for file in written.chain(manifest["removed"].as_array().unwrap()) {
+        let path = file["path"].as_str().unwrap();
+        let bytes = std::fs::read(to.join(path)).unwrap();
+        assert_eq!(bytes.len() as u64, file["bytes"].as_u64().unwrap(), "{path}");
+        assert_eq!(u64::from(crc32fast::hash(&bytes)), file["crc32"].as_u64().unwrap(), "{path}");
+        named.insert(path.to_owned());
+    }
+    assert_eq!(files(to).into_keys().collect::<BTreeSet<_>>(), named);
+    manifest
+}
+
+/// The files under a folder, by their paths in it.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        match path.is_dir() {
+            true => found
+                .extend(files(&path).into_iter().map(|(inside, bytes)| (format!("{name}/{inside}"), bytes))),
+            false => {
+                found.insert(name, std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,290 @@
+//! CSV, JSON lines and text files: every record that stays has the bytes that it had.
+
+use std::io::{Read, Write};
+
+use super::*;
+
+/// A file put together from records, so that it is known which bytes are of which row.
+#[derive(Default)]
+struct Made {
+    parts: Vec<(Option<usize>, Vec<u8>)>,
+    rows: usize,
+}
+
+impl Made {
+    fn other(&mut self, bytes: &str) {
+        self.parts.push((None, bytes.into()));
+    }
+
+    fn row(&mut self, bytes: String) {
+        self.parts.push((Some(self.rows), bytes.into()));
+        self.rows += 1;
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.only(|_| true)
+    }
+
+    /// Some rows, and nothing else.
+    fn rows_only(&self, wanted: impl Fn(usize) -> bool) -> Vec<u8> {
+        let parts = self.parts.iter().filter(|(row, _)| row.is_some_and(&wanted));
+        parts.flat_map(|(_, bytes)| bytes.clone()).collect()
+    }
+
+    /// The file without the rows that do not stay.
+    fn only(&self, stays: impl Fn(usize) -> bool) -> Vec<u8> {
+        let parts = self.parts.iter().filter(|(row, _)| row.is_none_or(&stays));
+        parts.flat_map(|(_, bytes)| bytes.clone()).collect()
+    }
+}
+
+/// Records with quotes, line ends inside of them, every end of a line, empty lines, and some that cannot be compared.
+fn csv(documents: &[Document], last: &str) -> Made {
+    let mut made = Made::default();
+    made.other("\u{feff}id,text,\"a \"\"note\"\"\"\r\n");
+    for (at, (id, text)) in documents.iter().enumerate() {
+        let end = ["\n", "\r\n", "\r"][at % 3];
+        made.row(match at % 4 {
+            0 => format!("{id},{text},{end}"),
+            1 => format!("{id},\"{}\",\"x \"\"y\"\", z\"{end}", text.replace(' ', "\n")),
+            2 => format!("\"{id}\",\"{text}\", spaces \u{e9}{end}"),
+            _ => format!("{id},\"{}\",\"\r\n\"{end}", text.replace(' ', ",  ")),
+        });
+        if at % 7 == 3 {
+            made.other("\r\n\n");
+        }
+        if at % 10 == 4 {
+            made.row(format!("short{id},two words,\n"));
+            made.row(format!("broken{id}\r\n"));
+        }
+    }
+    made.row(last.to_owned());
+    made
+}
+
+fn json_lines(documents: &[Document]) -> Made {
+    let mut made = Made::default();
+    for (at, (id, text)) in documents.iter().enumerate() {
+        made.row(match at % 3 {
+            0 => format!("{{\"id\": \"{id}\", \"text\": \"{text}\"}}\n"),
+            1 => format!(
+                "  {{\"more\":[1, {{\"id\":2}}],\"text\":\"{}\",\"id\":\"{id}\"}}\r\n",
+                text.replace(' ', "\\n")
+            ),
+            _ => format!("{{\"text\":\"{text}\",\"id\":\"{id}\",\"n\":1.50}} \n"),
+        });
+        if at % 9 == 5 {
+            made.other("\n  \r\n");
+            made.row("{\"id\": \"cut off\", \"text\"\n".to_owned());
+        }
+    }
+    made
+}
+
+#[test]
+fn csv_records_stay_byte_for_byte() {
+    let applied = Applied::new();
+    let documents = corpus(3, 120, 20);
+    let made = [
+        ("one.csv", csv(&documents[..70], "last,\"never closed\n")),
+        ("sub/two.csv", csv(&documents[70..], "end,two words,no end")),
+    ];
+    for (name, made) in &made {
+        applied.put(name, made.bytes());
+    }
+    applied.put("sub/header.csv", "\u{feff}id,text,\"a \"\"note\"\"\"\n");
+    applied.run("csv", "id = \"id\"\ntext = \"text\"\non_error = \"reject\"");
+    let (gone, rejected) = (applied.gone(), applied.rejected());
+    assert!(gone.len() > 20 && rejected.len() > 20, "{} {}", gone.len(), rejected.len());
+    for (rejects, to) in [("keep", "kept"), ("drop", "dropped"), ("apart", "apart")] {
+        let printed = applied.apply(to, &["--rejects", rejects]);
+        let manifest = result(&applied.path(to));
+        assert_eq!(manifest["rejects"], rejects);
+        for count in ["read", "kept", "removed", "rejected"] {
+            assert_eq!(printed[count], manifest["counts"][count], "{count}");
+        }
+        assert_eq!(printed["removed"], gone.len());
+        assert_eq!(printed["rejected"], rejected.len());
+        assert_eq!(printed["read"], made.iter().map(|(_, made)| made.rows).sum::<usize>());
+        let files = files(&applied.path(to));
+        for (name, made) in &made {
+            let is = |set: &BTreeSet<Place>, row| set.contains(&applied.place(name, row));
+            let kept = made.only(|row| !is(&gone, row) && (rejects == "keep" || !is(&rejected, row)));
+            assert!(files[&format!("kept/{name}")] == kept, "{name} with {rejects}");
+            let apart = files.get(&format!("rejected/{name}"));
+            assert_eq!(apart.is_some(), rejects == "apart");
+            if let Some(apart) = apart {
+                let rows = made.rows_only(|row| is(&rejected, row));
+                assert!(*apart == [&made.parts[0].1[..], &rows].concat(), "{name}");
+            }
+        }
+        assert_eq!(files["kept/sub/header.csv"], "\u{feff}id,text,\"a \"\"note\"\"\"\n".as_bytes());
+    }
+    // A result is not made twice.
+    assert_eq!(applied.apply("kept", &[])["already_finished"], true);
+}
+
+#[test]
+fn csv_without_a_header_and_in_another_encoding_stays_too() {
+    let applied = Applied::new();
+    let documents = corpus(4, 80, 15);
+    let mut made = Made::default();
+    for (id, text) in &documents {
+        made.row(format!("{id};'{text}; ß'\n"));
+    }
+    let latin = |bytes: &[u8]| {
+        let text = std::str::from_utf8(bytes).unwrap();
+        text.chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect::<Vec<u8>>()
+    };
+    applied.put("a.txt", latin(&made.bytes()));
+    let lines = "id = \"column_1\"\ntext = \"column_2\"\nheader = false\ndelimiter = \";\"\nquote = \"'\"";
+    applied.run("csv", &format!("{lines}\nencoding = \"windows-1252\""));
+    applied.apply("to", &[]);
+    let gone = applied.gone();
+    let kept = made.only(|row| !gone.contains(&applied.place("a.txt", row)));
+    assert!(gone.len() > 10 && files(&applied.path("to"))["kept/a.txt"] == latin(&kept));
+}
+
+#[test]
+fn compressed_json_lines_stay_byte_for_byte() {
+    let applied = Applied::new();
+    let documents = corpus(5, 150, 20);
+    let gzip = |bytes: &[u8]| {
+        // Two members, as some writers make.
+        let mut all = Vec::new();
+        for half in bytes.chunks(bytes.len() / 2 + 1) {
+            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(half).unwrap();
+            all.extend(encoder.finish().unwrap());
+        }
+        all
+    };
+    let made = [
+        ("a.jsonl.gz", json_lines(&documents[..60])),
+        ("day=1/b.jsonl.zst", json_lines(&documents[60..110])),
+        ("day=2/c.ndjson", json_lines(&documents[110..])),
+    ];
+    for (name, made) in &made {
+        applied.put(
+            name,
+            match name {
+                name if name.ends_with(".gz") => gzip(&made.bytes()),
+                name if name.ends_with(".zst") => zstd::encode_all(&made.bytes()[..], 3).unwrap(),
+                _ => made.bytes(),
+            },
+        );
+    }
+    applied.put("empty.jsonl", "");
+    applied.run("jsonl", "id = \"id\"\ntext = \"text\"\non_error = \"reject\"");
+    applied.apply("to", &[]);
+    result(&applied.path("to"));
+    let (gone, files) = (applied.gone(), files(&applied.path("to")));
+    for (name, made) in &made {
+        let bytes = &files[&format!("kept/{name}")];
+        let mut text = Vec::new();
+        match name {
+            name if name.ends_with(".gz") => {
+                flate2::read::MultiGzDecoder::new(&bytes[..]).read_to_end(&mut text).unwrap();
+            }
+            name if name.ends_with(".zst") => text = zstd::decode_all(&bytes[..]).unwrap(),
+            _ => text = bytes.clone(),
+        }
+        let expected = made.only(|row| !gone.contains(&applied.place(name, row)));
+        assert!(text == expected && expected != made.bytes(), "{name}");
+    }
+    assert!(files["kept/empty.jsonl"].is_empty());
+}
+
+#[test]
+fn text_files_are_copied_or_left_out() {
+    let applied = Applied::new();
+    let mut documents = corpus(6, 60, 15);
+    documents.push(("too short".into(), "two words".into()));
+    for (id, text) in &documents {
+        applied.put(&format!("sub/{id} #1.txt"), format!("\u{feff}{text}\r\n"));
+    }
+    applied.put("invalid.txt", b"\xff\xfe not a text of any kind");
+    applied.run("text", "");
+    let (gone, rejected) = (applied.gone(), applied.rejected());
+    assert_eq!((gone.len() > 10, rejected.len()), (true, 2));
+    let source = files(&applied.path("in"));
+    for rejects in ["keep", "drop", "apart"] {
+        applied.apply(rejects, &["--rejects", rejects]);
+        result(&applied.path(rejects));
+        let mut expected = BTreeMap::new();
+        for (name, bytes) in &source {
+            let place = applied.place(name, 0);
+            let folder = match (gone.contains(&place), rejected.contains(&place), rejects) {
+                (true, ..) | (_, true, "drop") => continue,
+                (_, true, "apart") => "rejected",
+                _ => "kept",
+            };
+            expected.insert(format!("{folder}/{name}"), bytes.clone());
+        }
+        let mut found = files(&applied.path(rejects));
+        found.retain(|name, _| name.starts_with("kept/") || name.starts_with("rejected/"));
+        assert_eq!(found, expected, "{rejects}");
+    }
+}
+
+/// A file that nothing can name is counted as the job counts it, and told of.
+#[cfg(target_os = "linux")]
+#[test]
+fn files_without_a_name_are_counted() {
+    use std::os::unix::ffi::OsStrExt;
+    let applied = Applied::new();
+    for (id, text) in corpus(21, 30, 15) {
+        applied.put(&format!("{id}.txt"), text);
+    }
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.txt");
+    std::fs::write(applied.path("in").join(name), "a text that is read by nobody").unwrap();
+    applied.run("text", "");
+    let printed = applied.apply("to", &[]);
+    assert_eq!((printed["read"].as_u64(), printed["rejected"].as_u64()), (Some(31), Some(1)));
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(applied.path("to/manifest.json")).unwrap()).unwrap();
+    assert!(manifest["warnings"][0].as_str().unwrap().contains("rename"), "{manifest}");
+}
+
+/// Files of two folders that share their names go by their whole paths, and an output of an output has the same source.
+#[test]
+fn files_of_two_folders_stay_apart() {
+    let applied = Applied::new();
+    let documents = corpus(22, 80, 15);
+    let made = ["x", "y"].map(|folder| {
+        let mut made = Made::default();
+        made.other("id,text\n");
+        let half = if folder == "x" { &documents[..40] } else { &documents[40..] };
+        half.iter().for_each(|(id, text)| made.row(format!("{id},{text}\n")));
+        applied.put(&format!("{folder}/a.csv"), made.bytes());
+        made
+    });
+    applied.run("csv", "id = \"id\"\ntext = \"text\"");
+    let (x, y) = (applied.path("in/x"), applied.path("in/y"));
+    let job = format!(
+        "[source]\nformat = \"csv\"\nurl = [{x:?}, {y:?}]\nid = \"id\"\ntext = \"text\"\n[shingle]\nsize = 3\n\
+         [score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
+        applied.path("first")
+    );
+    std::fs::write(applied.path("first.toml"), job).unwrap();
+    let job = format!(
+        "source = {{ format = \"output\", url = {:?} }}\noutput.url = {:?}\nscore.threshold = 0.5\n",
+        applied.path("first"),
+        applied.path("second")
+    );
+    std::fs::write(applied.path("second.toml"), job).unwrap();
+    for job in ["first.toml", "second.toml"] {
+        resemblance().arg("run").arg(applied.path(job)).assert().success();
+    }
+    let mut apply = resemblance();
+    apply.arg("apply").arg(applied.path("second")).arg("--to").arg(applied.path("to")).assert().success();
+    result(&applied.path("to"));
+    let (gone, files) = (applied.gone(), files(&applied.path("to")));
+    for (folder, made) in ["x", "y"].into_iter().zip(made) {
+        let name = format!("{folder}/a.csv");
+        let kept = made.only(|row| !gone.contains(&applied.place(&name, row)));
+        let path = applied.path("in").join(&name);
+        let inside = format!("kept/{}", path.to_str().unwrap().trim_start_matches('/'));
+        assert!(files[&inside] == kept, "{inside}");
+    }
+}

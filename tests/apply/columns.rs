@@ -1,0 +1,260 @@
+//! Parquet: every column, type and row group of what stays is as it was.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::datatypes::*;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::{KeyValue, ParquetMetaData, SortingColumn};
+use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
+
+use super::*;
+
+/// Rows in a group.
+const GROUP: usize = 25;
+
+/// Documents with columns of many types, some values of which are null.
+pub fn batch(documents: &[Document]) -> RecordBatch {
+    let count = documents.len();
+    let some = |at: usize| at % 5 != 2;
+    let lists = (0..count).map(|at| some(at).then(|| (0..at % 4).map(|n| (n != 1).then_some(n as i32))));
+    let list = ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
+    let words: DictionaryArray<Int32Type> =
+        (0..count).map(|at| some(at).then_some(["x", "y", "z"][at % 3])).collect();
+    let decimal: Decimal128Array = (0..count).map(|at| some(at).then_some(at as i128 * 1_000_003)).collect();
+    let times: TimestampMicrosecondArray = (0..count).map(|at| some(at).then_some(at as i64 * 7)).collect();
+    let inner = Arc::new(Field::new("deep", DataType::UInt64, true));
+    let deep: ArrayRef =
+        Arc::new((0..count).map(|at| some(at).then_some(u64::MAX - at as u64)).collect::<UInt64Array>());
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("n", Arc::new((0..count).map(|at| some(at).then_some(at as i64)).collect::<Int64Array>())),
+        ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
+        ("text", Arc::new(LargeStringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
+        ("list", Arc::new(list)),
+        ("word", Arc::new(words)),
+        ("decimal", Arc::new(decimal.with_precision_and_scale(25, 3).unwrap())),
+        ("time", Arc::new(times.with_timezone("Europe/Berlin"))),
+        ("struct", Arc::new(StructArray::from(vec![(inner, deep)]))),
+        (
+            "bytes",
+            Arc::new((0..count).map(|at| some(at).then(|| vec![at as u8, 0, 255])).collect::<BinaryArray>()),
+        ),
+        ("flag", Arc::new((0..count).map(|at| some(at).then_some(at % 2 == 0)).collect::<BooleanArray>())),
+        ("small", Arc::new((0..count).map(|at| Some(at as u8)).collect::<UInt8Array>())),
+        ("day", Arc::new((0..count).map(|at| some(at).then_some(at as i32)).collect::<Date32Array>())),
+        ("f", Arc::new((0..count).map(|at| Some(at as f32 / 3.0)).collect::<Float32Array>())),
+    ];
+    let nullable = columns.into_iter().map(|(name, values)| (name, values, name != "small"));
+    let batch = RecordBatch::try_from_iter_with_nullable(nullable).unwrap();
+    let fields: Vec<Field> = batch
+        .schema()
+        .fields()
+        .iter()
+        .map(|field| {
+            let about = [("comment".to_owned(), format!("about {}", field.name()))];
+            field.as_ref().clone().with_metadata(about.into())
+        })
+        .collect();
+    let schema = Schema::new_with_metadata(fields, [("owner".to_owned(), "somebody".to_owned())].into());
+    RecordBatch::try_new(Arc::new(schema), batch.columns().to_vec()).unwrap()
+}
+
+/// Writes documents so that each way in which files differ is there.
+pub fn write(path: &Path, batch: &RecordBatch, arrow_schema: bool) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let pair = KeyValue::new("pipeline".to_owned(), "nightly \u{e9}".to_owned());
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(GROUP))
+        .set_compression(Compression::SNAPPY)
+        .set_column_compression(ColumnPath::from("text"), Compression::ZSTD(ZstdLevel::default()))
+        .set_column_compression(ColumnPath::from("n"), Compression::UNCOMPRESSED)
+        .set_column_dictionary_enabled(ColumnPath::from("id"), false)
+        .set_column_bloom_filter_enabled(ColumnPath::from("id"), true)
+        .set_sorting_columns(Some(vec![SortingColumn {
+            column_idx: 0,
+            descending: false,
+            nulls_first: true,
+        }]))
+        .set_key_value_metadata(Some(vec![pair]))
+        .build();
+    let options = parquet::arrow::arrow_writer::ArrowWriterOptions::new()
+        .with_properties(properties)
+        .with_skip_arrow_metadata(!arrow_schema)
+        .with_schema_root("documents".to_owned());
+    let file = File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new_with_options(file, batch.schema(), options).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// All rows of a Parquet file, and its footer.
+pub fn parquet(path: &Path) -> (RecordBatch, Arc<ParquetMetaData>) {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
+    let (schema, metadata) = (Arc::clone(builder.schema()), Arc::clone(builder.metadata()));
+    let batches: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
+    (concat_batches(&schema, &batches).unwrap(), metadata)
+}
+
+/// Holds a file against the rows of another one that stay.
+fn assert_like(kept: &Path, source: &Path, stays: impl Fn(usize) -> bool) {
+    let ((kept_rows, kept), (rows, about)) = (parquet(kept), parquet(source));
+    let mask: BooleanArray = (0..rows.num_rows()).map(|row| Some(stays(row))).collect();
+    assert_eq!(kept_rows, filter_record_batch(&rows, &mask).unwrap(), "{source:?}");
+    assert_eq!(kept_rows.schema(), rows.schema());
+    let (of_kept, of_source) = (kept.file_metadata(), about.file_metadata());
+    assert_eq!(of_kept.schema_descr().root_schema(), of_source.schema_descr().root_schema());
+    assert_eq!(of_kept.key_value_metadata(), of_source.key_value_metadata());
+    let groups = kept.row_groups();
+    assert_eq!(groups.len(), kept_rows.num_rows().div_ceil(GROUP));
+    assert!(groups.iter().rev().skip(1).all(|group| group.num_rows() == GROUP as i64));
+    for group in groups {
+        let first = about.row_group(0);
+        assert_eq!(group.sorting_columns(), first.sorting_columns());
+        for (column, of_source) in group.columns().iter().zip(first.columns()) {
+            let path = column.column_path();
+            assert_eq!(column.compression_codec(), of_source.compression_codec(), "{path}");
+            assert_eq!(
+                column.bloom_filter_offset().is_some(),
+                of_source.bloom_filter_offset().is_some(),
+                "{path}"
+            );
+            let dictionaries = [column, of_source].map(|column| column.dictionary_page_offset().is_some());
+            assert_eq!(dictionaries[0], dictionaries[1], "{path}");
+        }
+    }
+}
+
+#[test]
+fn parquet_keeps_every_column_and_its_row_groups() {
+    let applied = Applied::new();
+    let mut documents = corpus(8, 230, 25);
+    for at in [17, 120] {
+        documents[at].1 = "two words".into();
+    }
+    let names = ["day=1/a.parquet", "day=1/b.parquet", "day=2/a.parquet"];
+    for (at, (name, part)) in names.into_iter().zip(documents.chunks(90)).enumerate() {
+        write(&applied.path("in").join(name), &batch(part), at != 1);
+    }
+    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    let (gone, rejected) = (applied.gone(), applied.rejected());
+    assert!(gone.len() > 30 && rejected.len() == 2);
+    for rejects in ["keep", "apart"] {
+        let to = applied.path(rejects);
+        applied.apply(rejects, &["--rejects", rejects, "--memory", "128MiB"]);
+        let manifest = result(&to);
+        let counts = &manifest["counts"];
+        assert_eq!(
+            (counts["read"].as_u64(), counts["removed"].as_u64()),
+            (Some(230), Some(gone.len() as u64))
+        );
+        for name in names {
+            let is = |set: &BTreeSet<Place>, row| set.contains(&applied.place(name, row));
+            let stays = |row| !is(&gone, row) && (rejects == "keep" || !is(&rejected, row));
+            let source = applied.path("in").join(name);
+            assert_like(&to.join("kept").join(name), &source, stays);
+            let apart = to.join("rejected").join(name);
+            assert_eq!(
+                apart.exists(),
+                rejects == "apart" && rejected.iter().any(|p| p.source == source.to_str().unwrap())
+            );
+            if apart.exists() {
+                assert_like(&apart, &source, |row| is(&rejected, row));
+            }
+        }
+    }
+}
+
+/// The table of documents that go says what the other tables say.
+#[test]
+fn removed_documents_are_told_with_what_stands_for_them() {
+    let applied = Applied::new();
+    let documents = corpus(9, 200, 25);
+    let numbered: Vec<Document> =
+        documents.iter().enumerate().map(|(at, d)| (at.to_string(), d.1.clone())).collect();
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values((0..200).map(|at| at * 3 - 100)));
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values(numbered.iter().map(|d| &d.1)));
+    let rows = RecordBatch::try_from_iter([("id", ids), ("text", texts)]).unwrap();
+    write_batch(&applied.path("in/a.parquet"), &rows.slice(0, 120), 40);
+    write_batch(&applied.path("in/b.parquet"), &rows.slice(120, 80), 40);
+    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    applied.apply("to", &[]);
+    let manifest = result(&applied.path("to"));
+    let tables: Vec<RecordBatch> = manifest["removed"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|file| parquet(&applied.path("to").join(file["path"].as_str().unwrap())).0)
+        .collect();
+    let removed = concat_batches(&tables[0].schema(), &tables).unwrap();
+    assert_eq!(removed.schema().field(0).data_type(), &DataType::Int64);
+    let pairs = table(&applied.path("out"), "pairs");
+    let of_pair: BTreeMap<(String, String), (f64, f64, f64)> = strings(&pairs, "id_a")
+        .into_iter()
+        .zip(strings(&pairs, "id_b"))
+        .zip(floats(&pairs, "jaccard"))
+        .zip(floats(&pairs, "containment_a"))
+        .zip(floats(&pairs, "containment_b"))
+        .map(|(((ids, jaccard), a), b)| (ids, (jaccard, a, b)))
+        .collect();
+    let clustered = applied.clustered();
+    let number = |name: &str, row: usize| {
+        let column = removed.column_by_name(name).unwrap();
+        let column = column.as_any().downcast_ref::<Float64Array>().unwrap();
+        column.is_valid(row).then(|| column.value(row))
+    };
+    let (mut seen, mut direct) = (BTreeSet::new(), 0);
+    let columns = ["id", "kept_id", "cluster_id", "source"].map(|name| strings(&removed, name));
+    for (row, position) in numbers(&removed, "position").into_iter().enumerate() {
+        let [id, kept, cluster, source] = [0, 1, 2, 3].map(|column| columns[column][row].clone());
+        let place = Place { source, position };
+        assert_eq!(clustered[&place], (cluster, kept.clone(), id.clone()));
+        let as_a = of_pair.get(&(id.clone(), kept.clone())).map(|(jaccard, a, _)| (*jaccard, *a));
+        let expected = as_a.or_else(|| of_pair.get(&(kept, id)).map(|(jaccard, _, b)| (*jaccard, *b)));
+        assert_eq!(number("jaccard", row).zip(number("containment", row)), expected);
+        direct += usize::from(expected.is_some());
+        assert!(seen.insert(place));
+    }
+    assert!(direct > 20 && seen == applied.gone());
+}
+
+/// The 96-bit times of old files become 64-bit ones, for nobody writes them any more; nothing else changes.
+#[test]
+fn old_types_are_written_as_their_successors() {
+    use parquet::data_type::{ByteArray, ByteArrayType, Int96, Int96Type};
+    let applied = Applied::new();
+    let documents = corpus(10, 60, 20);
+    let schema = "message m { required binary id (UTF8); required binary text (UTF8); required int96 t; }";
+    let schema = Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let file = File::create(applied.path("in/old.parquet")).unwrap();
+    let mut writer =
+        parquet::file::writer::SerializedFileWriter::new(file, schema, Default::default()).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    for texts in
+        [documents.iter().map(|d| &d.0).collect::<Vec<_>>(), documents.iter().map(|d| &d.1).collect()]
+    {
+        let mut column = group.next_column().unwrap().unwrap();
+        let texts: Vec<ByteArray> = texts.into_iter().map(|text| text.as_str().into()).collect();
+        column.typed::<ByteArrayType>().write_batch(&texts, None, None).unwrap();
+        column.close().unwrap();
+    }
+    let mut column = group.next_column().unwrap().unwrap();
+    let times: Vec<Int96> = (0..60).map(|at| Int96::from(vec![at, 0, 2_440_588 + at])).collect();
+    column.typed::<Int96Type>().write_batch(&times, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.close().unwrap();
+    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    applied.apply("to", &[]);
+    let ((kept, _), (rows, _)) =
+        (parquet(&applied.path("to/kept/old.parquet")), parquet(&applied.path("in/old.parquet")));
+    let gone = applied.gone();
+    let mask: BooleanArray =
+        (0..60).map(|row| Some(!gone.contains(&applied.place("old.parquet", row)))).collect();
+    assert!(gone.len() > 5);
+    assert_eq!(kept, filter_record_batch(&rows, &mask).unwrap());
+}
