@@ -537,3 +537,37 @@ fn soak_reuters_comes_in_22_days() {
         eprintln!("{} pairs of 22 days, {more:?}", manifest(&merged).counts["pairs"]);
     }
 }
+
+/// The daily job: each day against all that came before, merged into one output. The texts of candidates lie in the sources of
+/// all days. `show` finds the texts of known documents, and `apply` what a document was removed for.
+#[test]
+fn each_day_goes_on_from_what_was_merged() {
+    let documents = corpus(90, 150, 25);
+    let parts: Vec<_> = documents.chunks(50).map(<[_]>::to_vec).collect();
+    let days = Days::new(&parts);
+    run(&days.job(0, &[])).unwrap();
+    let mut until = days.output(0);
+    for day in 1..3 {
+        let against = format!("against.output={}", until.display());
+        let of_day = job(&days.path(&format!("day{day}.parquet")), &days.output(day), &[&against]);
+        let outcome = run(&of_day).unwrap();
+        assert!(outcome.manifest.counts["pairs"] > 10);
+        let merged = days.path(&format!("until{day}"));
+        let mut merge = resemblance();
+        merge.arg("merge").args([&until, &days.output(day)]).arg("--to").arg(&merged);
+        merge.assert().success();
+        until = merged;
+    }
+    run(&days.whole(&[])).unwrap();
+    std::fs::rename(&until, days.path("merged")).unwrap();
+    days.check_merged("day by day");
+
+    let (id, _) = rows(&days.output(1)).into_values().find(|row| row.2).map(|row| (row.0, row.1)).unwrap();
+    for output in [days.output(1), days.path("merged")] {
+        resemblance().arg("show").arg(output).args(["--id", &id]).assert().success();
+    }
+    let clean = days.path("clean");
+    resemblance().arg("apply").arg(days.output(1)).arg("--to").arg(&clean).assert().success();
+    let kept = std::fs::read_dir(clean.join("kept")).unwrap().count();
+    assert_eq!(kept, 1);
+}

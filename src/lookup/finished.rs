@@ -51,12 +51,27 @@ impl Finished {
         self.stored.job()
     }
 
-    /// The job that read the texts, and the files of its source: see [`Stored::source`].
+    /// The jobs that read the texts, and the files of their sources: see [`Stored::sources`].
     ///
     /// # Errors
-    /// As [`Stored::source`].
-    pub(super) async fn source(&self, why: &str, or: &str) -> Result<(Job, Listed)> {
-        self.stored.source(&self.session, why, or).await
+    /// As [`Stored::sources`].
+    pub(super) async fn sources(&self, why: &str, or: &str) -> Result<Vec<(Job, Listed)>> {
+        self.stored.sources(&self.session, why, or).await
+    }
+
+    /// The outputs that this one's run compared its documents with, each in a session of its own: the last one first.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(super) async fn known(&self) -> Result<Vec<Finished>> {
+        let mut known = Vec::new();
+        for output in self.manifest().known.iter().rev() {
+            let state = self.session.state();
+            let session =
+                SessionContext::new_with_config_rt(state.config().clone(), Arc::clone(state.runtime_env()));
+            known.push(Finished::open(&session, &output.output).await?);
+        }
+        Ok(known)
     }
 
     /// The rows of a table to compute on, their numbers unsigned: see `read::unsigned`. Reads nothing yet.

@@ -1,4 +1,4 @@
-//! The texts of documents of a finished output, from its source, and the shingles that it does not keep.
+//! The texts of documents of a finished output, from its sources, and the shingles that it does not keep.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,17 @@ use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
 use super::{Finished, Id, id};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::job::{Job, Shingle, ShingleHash};
 use crate::pipeline::numbers::utf8;
 use crate::source::{self, Listed, Selection};
 use crate::stage;
 
-/// The source of a finished output, which is what it was when the output was made.
+/// The sources of a finished output, which are what they were when the output was made.
 pub struct Reread<'a> {
     finished: &'a Finished,
-    /// The job that read it.
-    job: Job,
-    listed: Listed,
+    /// The jobs that read them, one at least, with the files of each. Their texts were cut alike.
+    sources: Vec<(Job, Listed)>,
 }
 
 /// What the source is read again for.
@@ -31,10 +30,10 @@ pub enum Need {
 }
 
 impl<'a> Reread<'a> {
-    /// Lists the source of `finished`, and makes sure that it has not changed.
+    /// Lists the sources of `finished`, and makes sure that they have not changed.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where it is not there any more, or has changed.
+    /// [`Kind::Input`](crate::error::Kind::Input) where one is not there any more, or has changed.
     pub async fn open(finished: &'a Finished, need: Need) -> Result<Self> {
         let (kept, or) = match need {
             Need::Shingles => (
@@ -43,8 +42,8 @@ impl<'a> Reread<'a> {
             ),
             Need::Texts => ("an output keeps no texts", ""),
         };
-        let (job, listed) = finished.source(kept, or).await?;
-        Ok(Self { finished, job, listed })
+        let sources = finished.sources(kept, or).await?;
+        Ok(Self { finished, sources })
     }
 
     /// (source, position) of documents -> their texts by their ids, as the source has them.
@@ -53,15 +52,21 @@ impl<'a> Reread<'a> {
     /// When the source cannot be read to the end, or changes while it is read.
     pub(super) async fn texts(&self, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
         let ids = id::column(self.finished.manifest().source.id);
-        let wanted = Selection::of_rows(documents).await?;
-        let (session, source) = (self.finished.session(), &self.job.source);
-        let read = source::open_wanted(session, source, &self.listed, wanted).await?.frame;
-        let mut rows = read.select(vec![ids, utf8("text")])?.execute_stream().await?;
+        let mut wanted = Selection::of_rows(documents).await?;
         let mut texts = BTreeMap::new();
-        while let Some(batch) = rows.try_next().await? {
-            let found = id::ids(batch.column(0))?.into_iter().zip(as_string_array(batch.column(1))?);
-            texts.extend(found.filter_map(|(id, text)| Some((id, text?.to_owned()))));
+        for (Job { source, .. }, listed) in &self.sources {
+            let of_source = listed.take(&mut wanted);
+            if of_source.is_empty() {
+                continue;
+            }
+            let read = source::open_wanted(self.finished.session(), source, listed, of_source).await?.frame;
+            let mut rows = read.select(vec![ids.clone(), utf8("text")])?.execute_stream().await?;
+            while let Some(batch) = rows.try_next().await? {
+                let found = id::ids(batch.column(0))?.into_iter().zip(as_string_array(batch.column(1))?);
+                texts.extend(found.filter_map(|(id, text)| Some((id, text?.to_owned()))));
+            }
         }
+        wanted.all_taken()?;
         Ok(texts)
     }
 
@@ -71,13 +76,25 @@ impl<'a> Reread<'a> {
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
-        let shingle = comparable(&self.job);
-        let wanted = Selection::of_rows(documents).await?;
-        let (session, source) = (self.finished.session(), &self.job.source);
-        let read = source::open_cut(session, source, &self.listed, Some(wanted), &shingle).await?;
-        let documents = stage::documents::documents(read.frame)?;
-        let shingles = stage::shingles::shingles(documents, &shingle)?;
-        Ok(shingles.select(vec![col("doc"), col("shingles")])?)
+        let mut wanted = Selection::of_rows(documents).await?;
+        let mut all: Option<DataFrame> = None;
+        for (at, (job, listed)) in self.sources.iter().enumerate() {
+            let of_source = listed.take(&mut wanted);
+            if of_source.is_empty() && (all.is_some() || at + 1 < self.sources.len()) {
+                continue;
+            }
+            let (session, shingle) = (self.finished.session(), comparable(job));
+            let read = source::open_cut(session, &job.source, listed, Some(of_source), &shingle).await?;
+            let documents = stage::documents::documents(read.frame)?;
+            let shingles = stage::shingles::shingles(documents, &shingle)?;
+            let shingles = shingles.select(vec![col("doc"), col("shingles")])?;
+            all = Some(match all {
+                Some(all) => all.union(shingles)?,
+                None => shingles,
+            });
+        }
+        wanted.all_taken()?;
+        all.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 }
 

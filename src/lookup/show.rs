@@ -199,13 +199,26 @@ pub fn similarity(ids: [&Id; 2], texts: [&str; 2], job: &Job) -> Result<Pair> {
 pub struct Texts(BTreeMap<Id, String>);
 
 impl Texts {
-    /// The texts of the documents `ids` of `finished`: opens its source and reads them.
+    /// The texts of the documents `ids` of `finished`, or of the outputs that its run compared them with: opens their sources and
+    /// reads them.
     ///
     /// # Errors
     /// As [`Reread::open`] and [`Texts::read`].
     pub async fn open<'a>(finished: &Finished, ids: impl IntoIterator<Item = &'a Id>) -> Result<Self> {
+        let mut missing: Vec<&Id> = ids.into_iter().collect();
         let source = Reread::open(finished, Need::Texts).await?;
-        Self::read(finished, &source, ids).await
+        let mut texts = Self::read(finished, &source, missing.iter().copied()).await?;
+        missing.retain(|id| !texts.0.contains_key(id));
+        if missing.is_empty() {
+            return Ok(texts);
+        }
+        // The others are documents of earlier runs.
+        for earlier in finished.known().await? {
+            let source = Reread::open(&earlier, Need::Texts).await?;
+            texts.0.extend(Self::read(&earlier, &source, missing.iter().copied()).await?.0);
+            missing.retain(|id| !texts.0.contains_key(id));
+        }
+        Ok(texts)
     }
 
     /// The texts of the documents `ids`, which are held all at once: of the source their rows alone are read where the format

@@ -31,6 +31,7 @@ impl Known {
     pub(super) async fn find(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         let Some(against) = &job.against else { return Ok(None) };
         let earlier = Earlier::open(session, &against.outputs, "against.output", job).await?;
+        earlier.check_ids(session).await?;
         let mut sources = Vec::with_capacity(against.outputs.len());
         for (stored, url) in earlier.outputs().iter().zip(&against.outputs) {
             sources.push(match stored.manifest().keep()?.shingles() {
@@ -100,10 +101,10 @@ impl Known {
         self.earlier.all_live(session, &["id", "doc", "shingle_count"])
     }
 
-    /// The sources that texts of known documents are read from, each with the place of its output and the job that read it.
-    pub(super) fn sources(&self) -> impl Iterator<Item = (usize, &Job, &Listed)> {
+    /// The sources that texts of known documents are read from, by the place of their output, with the jobs that read them.
+    pub(super) fn sources(&self) -> impl Iterator<Item = (usize, &[(Job, Listed)])> {
         let places = self.sources.iter().enumerate();
-        places.flat_map(|(at, sources)| sources.iter().flatten().map(move |(job, listed)| (at, job, listed)))
+        places.filter_map(|(at, sources)| Some((at, sources.as_deref()?)))
     }
 
     /// What connects documents: the scores and the copies of this run, and the clusters of earlier ones: (a, b).

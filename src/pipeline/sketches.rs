@@ -183,40 +183,57 @@ impl<'a> Sketches<'a> {
         let positions = steps.table(wanted.table)?;
         let own = positions.clone().filter(col("origin").is_null())?;
         let documents = steps.rows(Table::Documents) + steps.rows(Table::Rejects);
-        let mut sketches = self.cut_at(own, &self.job.source, listed, documents).await?;
+        let own_source = [(&self.job.source, listed)];
+        let mut sketches = self.cut_at(own, &own_source, documents).await?;
         let Some(known) = self.known else { return Ok(sketches) };
-        for (origin, made, listed) in known.sources() {
+        for (origin, sources) in known.sources() {
             let there = positions.clone().filter(col("origin").eq(lit(origin as u64)))?;
             if rows_of(there.clone()).await? > 0 {
-                sketches =
-                    sketches.union(self.cut_at(there, &made.source, listed, known.earlier.count()).await?)?;
+                let sources: Vec<_> = sources.iter().map(|(made, listed)| (&made.source, listed)).collect();
+                sketches = sketches.union(self.cut_at(there, &sources, known.earlier.count()).await?)?;
             }
         }
         let kept = steps.table(WorkTable::Known)?.filter(col("shingles").is_not_null())?;
         Ok(sketches.union(stage::sketches::among(kept, wanted.needed)?.select(sketch())?)?)
     }
 
-    /// The sketches of the texts that stand at `positions` in the files of a source, of about so many documents.
+    /// The sketches of the texts that stand at `positions` in the files of some sources, one at least, of about so many
+    /// documents.
     async fn cut_at(
         &self,
         positions: DataFrame,
-        source: &job::Source,
-        listed: &Listed,
+        sources: &[(&job::Source, &Listed)],
         documents: u64,
     ) -> Result<DataFrame> {
         let (session, shingle) = (self.steps.session(), &self.job.shingle);
-        let documents = match self.selection(positions.clone(), documents).await? {
-            Some(selection) => {
-                let read = source::open_cut(session, source, listed, Some(selection), shingle).await?;
-                stage::documents::documents(read.frame)?
-            }
-            None => {
-                let read = source::open_cut(session, source, listed, None, shingle).await?;
-                let documents = stage::documents::documents(read.frame)?;
-                stage::sketches::at(documents, positions)?
-            }
-        };
-        stage::sketches::sketches(documents, self.job)
+        let mut wanted = self.selection(positions.clone(), documents).await?;
+        let mut all: Option<DataFrame> = None;
+        for (at, (source, listed)) in sources.iter().enumerate() {
+            let documents = match &mut wanted {
+                Some(wanted) => {
+                    let of_source = listed.take(wanted);
+                    if of_source.is_empty() && (all.is_some() || at + 1 < sources.len()) {
+                        continue;
+                    }
+                    let read = source::open_cut(session, source, listed, Some(of_source), shingle).await?;
+                    stage::documents::documents(read.frame)?
+                }
+                None => {
+                    let read = source::open_cut(session, source, listed, None, shingle).await?;
+                    let documents = stage::documents::documents(read.frame)?;
+                    stage::sketches::at(documents, positions.clone())?
+                }
+            };
+            let sketches = stage::sketches::sketches(documents, self.job)?;
+            all = Some(match all {
+                Some(all) => all.union(sketches)?,
+                None => sketches,
+            });
+        }
+        if let Some(wanted) = wanted {
+            wanted.all_taken()?;
+        }
+        all.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 
     /// The positions, among about so many documents; `None` if a bit for each document is too much to hold, or to send.

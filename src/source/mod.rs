@@ -47,7 +47,7 @@ use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 use object_store::path::Path;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::{self, Format};
 use crate::kernel::text::long_text::LongText;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
@@ -105,6 +105,11 @@ impl Listed {
     /// The files that can be read.
     pub(crate) fn files(&self) -> impl Iterator<Item = SourceFile> + '_ {
         self.files.iter().map(SourceFile::new)
+    }
+
+    /// Takes out of `wanted` what lies in these files.
+    pub(crate) fn take(&self, wanted: &mut Selection) -> Selection {
+        wanted.take(|path| self.files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok())
     }
 
     /// Where every file is: its store, its path there, and how the user would write it.
@@ -188,9 +193,7 @@ async fn documents(
     if let Some(gone) = wanted.as_ref().and_then(|wanted| {
         wanted.sources().find(|source| files.binary_search_by(|file| file.path.as_str().cmp(source)).is_err())
     }) {
-        return Err(Error::input(format!(
-            "{gone} is missing, but one of its documents must be read again: bring the file back, or run the job again"
-        )));
+        return Err(selection::missing(gone));
     }
     let read = read(source.format, files, all);
     let text_column = |name: &String| SourceColumn { name: name.clone(), data_type: DataType::Utf8 };

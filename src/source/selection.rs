@@ -112,6 +112,13 @@ impl RowSet {
     }
 }
 
+/// The error about a file that is wanted and that no source has.
+pub(super) fn missing(file: &str) -> Error {
+    Error::input(format!(
+        "{file} is missing, but one of its documents must be read again: bring the file back, or run the job again"
+    ))
+}
+
 /// The wanted rows of each file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection(BTreeMap<String, RowSet>);
@@ -137,6 +144,30 @@ impl Selection {
     /// Wants these rows of the file that a source calls `source`.
     pub(crate) fn of_file(source: &str, rows: RowSet) -> Self {
         Self(BTreeMap::from([(source.to_owned(), rows)]))
+    }
+
+    /// Takes out what is wanted of the files for which `is_there` is true.
+    pub(super) fn take(&mut self, is_there: impl Fn(&str) -> bool) -> Selection {
+        let all = std::mem::take(&mut self.0);
+        let (there, rest) = all.into_iter().partition(|(path, _)| is_there(path));
+        self.0 = rest;
+        Selection(there)
+    }
+
+    /// Whether nothing is wanted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Makes sure that nothing is wanted any more, once each source was asked.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) with a file that no source has.
+    pub(crate) fn all_taken(&self) -> Result<()> {
+        match self.sources().next() {
+            None => Ok(()),
+            Some(gone) => Err(missing(gone)),
+        }
     }
 
     /// Wants the document at `position` of the file that a source calls `source`.

@@ -153,7 +153,7 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
     let more = documents[..60].iter().map(|(id, text)| (format!("again {id}"), format!("{text} w1 w2")));
     let renamed: Vec<_> = renamed.into_iter().chain(more).collect();
     std::fs::remove_dir_all(folder.join("in")).unwrap();
-    let job = job_file(folder, &parquet_files(folder, &documents.to_vec(), 3));
+    let job = job_file(folder, &parquet_files(folder, documents, 3));
     let own = ["output.keep=shingles", "candidates.method=prefix"];
     for (name, sets) in [("known", &[][..]), ("known-kept", &own)] {
         assert_same(cluster, &job, name, sets);
