@@ -29,6 +29,8 @@ use crate::plan::{Batches, Description, Requirement, Shape, Task};
 pub(crate) struct Touched {
     /// The counters of each rule are `2^bits`.
     pub bits: u32,
+    /// Counters of each token: see [`super::token_counts::TokenCounts::probes`].
+    pub probes: u32,
     /// One at least.
     pub rules: Vec<Touch>,
 }
@@ -74,15 +76,15 @@ impl Touched {
         let keeps = tokens.as_list::<i32>().iter().map(|tokens| {
             let tokens = tokens.as_ref().map(|tokens| tokens.as_primitive::<UInt64Type>().values());
             let tokens = tokens.map_or(&[][..], |tokens| tokens);
-            self.rules.iter().zip(&held.counts).any(|(rule, counts)| rule.keeps(tokens, counts))
+            self.rules.iter().zip(&held.counts).any(|(rule, counts)| rule.keeps(tokens, counts, self.probes))
         });
         Ok(filter_record_batch(batch, &BooleanArray::from_iter(keeps.map(Some)))?)
     }
 }
 
 impl Touch {
-    fn keeps(self, tokens: &[u64], counts: &Counts) -> bool {
-        let mut counted = tokens.iter().filter(|&&token| counts.of(token) > 0);
+    fn keeps(self, tokens: &[u64], counts: &Counts, probes: u32) -> bool {
+        let mut counted = tokens.iter().filter(|&&token| counts.has(token, probes));
         match self {
             Touch::Any => counted.next().is_some(),
             Touch::Share(share) => {

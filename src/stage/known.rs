@@ -17,14 +17,18 @@ use crate::operator::touched::{Touch, Touched};
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::{document_key, lsh_bands};
 
-/// Counters for the buckets of new documents are `2^bits`: four for each, so that few documents stay by chance.
+/// Counters for the buckets of new documents are `2^bits`: a document has many buckets, so there are 32 for each of these, of
+/// which a bucket takes three. Then about one document in a hundred stays by chance.
 fn bits(buckets: u64) -> u32 {
-    (buckets.saturating_mul(4).max(1).ilog2() + 1).clamp(MIN_BITS, MAX_BITS)
+    (buckets.saturating_mul(32).max(1).ilog2() + 1).clamp(MIN_BITS, MAX_BITS)
 }
 
 /// 1 KiB, and 32 MiB.
 const MIN_BITS: u32 = 10;
 const MAX_BITS: u32 = 25;
+
+/// Counters of a bucket.
+const PROBES: u32 = 3;
 
 /// (signature, ..) of known documents, (buckets, ..) of `count` new ones -> the known documents that share a bucket with a new
 /// one, and perhaps some others.
@@ -34,10 +38,11 @@ const MAX_BITS: u32 = 25;
 pub(crate) fn by_buckets(known: DataFrame, new: DataFrame, count: u64, lsh: &Lsh) -> Result<DataFrame> {
     let bits = bits(count.saturating_mul(lsh.bands as u64));
     let counts = apply(
-        Operator::TokenCounts(TokenCounts { bits }),
+        Operator::TokenCounts(TokenCounts { bits, probes: PROBES }),
         vec![new.select(vec![col("buckets").alias("tokens")])?],
     )?;
-    touched(known, lsh_bands(col("signature"), lsh), bits, vec![(Touch::Any, counts)])
+    let rules = vec![(Touch::Any, counts)];
+    touched(known, lsh_bands(col("signature"), lsh), (bits, PROBES), rules)
 }
 
 /// (doc, shingles, signature, ..) of known documents, the same of new ones, and the `frequencies` of the elements of those ->
@@ -56,18 +61,25 @@ pub(crate) fn by_elements(
         // A known document may also hold a new one: then it has an element of its prefix.
         let tokens = prefix::prefixes(new, frequencies, join)?;
         let tokens = tokens.select(vec![make_array(vec![col("token")]).alias("tokens")])?;
-        let of_prefixes = apply(Operator::TokenCounts(TokenCounts { bits: join.bits() }), vec![tokens])?;
+        let of_prefixes =
+            apply(Operator::TokenCounts(TokenCounts { bits: join.bits(), probes: 1 }), vec![tokens])?;
         rules.push((Touch::Any, of_prefixes));
     }
-    touched(known, join.set(), join.bits(), rules)
+    touched(known, join.set(), (join.bits(), 1), rules)
 }
 
-fn touched(known: DataFrame, tokens: Expr, bits: u32, rules: Vec<(Touch, DataFrame)>) -> Result<DataFrame> {
+/// The documents that a rule keeps, by counters of which there are `2^bits`, so many for each token.
+fn touched(
+    known: DataFrame,
+    tokens: Expr,
+    (bits, probes): (u32, u32),
+    rules: Vec<(Touch, DataFrame)>,
+) -> Result<DataFrame> {
     // The operator's columns are of no table any more.
     let columns: Vec<Expr> = known.schema().columns().into_iter().map(|column| ident(column.name)).collect();
     let (rules, mut inputs): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
     inputs.push(known.with_column("tokens", tokens)?);
-    Ok(apply(Operator::Touched(Touched { bits, rules }), inputs)?.select(columns)?)
+    Ok(apply(Operator::Touched(Touched { bits, probes, rules }), inputs)?.select(columns)?)
 }
 
 /// (doc, ..) -> the rows whose document is not among the `others` (doc, ..).

@@ -131,7 +131,7 @@ pub(crate) fn elements(documents: DataFrame, score: &Score, permutations: usize)
 /// When the frame lacks its columns.
 pub fn frequencies(documents: DataFrame, join: &Join) -> Result<DataFrame> {
     let sets = join.sets(documents)?.select(vec![col("set")])?;
-    apply(Operator::TokenCounts(TokenCounts { bits: join.bits }), vec![sets])
+    apply(Operator::TokenCounts(TokenCounts { bits: join.bits, probes: 1 }), vec![sets])
 }
 
 /// (doc, shingles, signature, ..), the frequencies -> the columns of [`crate::operator::prefixes::schema`].
@@ -178,6 +178,6 @@ pub fn candidates(
 fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
     let tokens = tokens.select(vec![make_array(vec![col("token")]).alias("tokens")])?;
-    let of_prefixes = apply(Operator::TokenCounts(TokenCounts { bits: join.bits }), vec![tokens])?;
+    let of_prefixes = apply(Operator::TokenCounts(TokenCounts { bits: join.bits, probes: 1 }), vec![tokens])?;
     apply(join.prefixes(Tokens::OfPrefixes), vec![frequencies, of_prefixes, join.sets(documents)?])
 }
