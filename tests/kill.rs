@@ -2,13 +2,13 @@
 
 #![allow(clippy::disallowed_methods, reason = "a moment to kill at is a time, so these tests sleep until it")]
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::tempdir;
 
+use crate::support::process::killed_at;
 use crate::support::*;
 
 fn spawn(job: &Path, output: &Path) -> Child {
@@ -32,23 +32,10 @@ fn job_file(folder: &Path) -> std::path::PathBuf {
 
 /// Starts a run and kills it as soon as it says that `step` is done: whether it was killed, and did not end before.
 fn killed_after(job: &Path, output: &Path, step: &str, more: &[&str]) -> bool {
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("resemblance"))
-        .arg("run")
-        .arg(job)
-        .args(["--set", &format!("output.url={}", output.display()), "--log-format", "json"])
-        .args(more)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
-        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-        if line["fields"]["step"] == step && line["fields"]["message"] == "done" {
-            child.kill().unwrap();
-            break;
-        }
-    }
-    !child.wait().unwrap().success()
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    let set = format!("output.url={}", output.display());
+    command.arg("run").arg(job).args(["--set", &set, "--log-format", "json"]).args(more);
+    killed_at(&mut command, |line| line["fields"]["step"] == step && line["fields"]["message"] == "done")
 }
 
 /// A kill after each step, of a first run and of one that replaces a result: the next run goes on from that step, its rows

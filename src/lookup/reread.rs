@@ -77,24 +77,21 @@ impl<'a> Reread<'a> {
     /// When the source cannot be read to the end, or changes while it is read.
     pub async fn shingles(&self, documents: DataFrame) -> Result<DataFrame> {
         let mut wanted = Selection::of_rows(documents).await?;
-        let mut all: Option<DataFrame> = None;
+        let mut all = Vec::with_capacity(self.sources.len());
         for (at, (job, listed)) in self.sources.iter().enumerate() {
             let of_source = listed.take(&mut wanted);
-            if of_source.is_empty() && (all.is_some() || at + 1 < self.sources.len()) {
+            // The first one gives a frame also where nothing is wanted.
+            if of_source.is_empty() && at > 0 {
                 continue;
             }
             let (session, shingle) = (self.finished.session(), comparable(job));
             let read = source::open_cut(session, &job.source, listed, Some(of_source), &shingle).await?;
             let documents = stage::documents::documents(read.frame)?;
             let shingles = stage::shingles::shingles(documents, &shingle)?;
-            let shingles = shingles.select(vec![col("doc"), col("shingles")])?;
-            all = Some(match all {
-                Some(all) => all.union(shingles)?,
-                None => shingles,
-            });
+            all.push(Ok(shingles.select(vec![col("doc"), col("shingles")])?));
         }
         wanted.all_taken()?;
-        all.ok_or_else(|| Error::bug("there is no source to read texts from"))
+        stage::union(all)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 }
 

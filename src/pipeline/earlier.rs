@@ -9,7 +9,7 @@ use crate::output::manifest::{KnownOutput, Origin, Run};
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
 use crate::schema::Table;
-use crate::stage::{known, merged};
+use crate::stage::{self, known, merged};
 
 /// Finished outputs, one at least, in the order in which they were made.
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    /// Opens the outputs at `urls`, which the user gave as `named_by`, and makes sure that they fit the job `made`: what decides
-    /// signatures is the same.
+    /// Opens the outputs at `urls`, which the user gave as `named_by`, and makes sure that they fit `job`: what decides signatures
+    /// is the same.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where one cannot be read or is damaged; [`Kind::Job`](crate::error::Kind::Job)
@@ -258,18 +258,15 @@ fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
         ("minhash.family", c.family == d.family),
         ("minhash.coefficients", c.coefficients == d.coefficients),
     ];
-    keys.into_iter().find(|(_, same)| !same).map(|(key, _)| key)
+    first_other(&keys)
+}
+
+/// The first key of (key, whether two jobs have it alike) that they have differently.
+pub(super) fn first_other(keys: &[(&'static str, bool)]) -> Option<&'static str> {
+    keys.iter().find(|(_, same)| !same).map(|(key, _)| *key)
 }
 
 /// The rows of all frames, of which there is one at least.
 pub(super) fn union(frames: impl Iterator<Item = Result<DataFrame>>) -> Result<DataFrame> {
-    let mut all: Option<DataFrame> = None;
-    for frame in frames {
-        let frame = frame?;
-        all = Some(match all {
-            Some(all) => all.union(frame)?,
-            None => frame,
-        });
-    }
-    all.ok_or_else(|| Error::bug("there is no earlier output"))
+    stage::union(frames)?.ok_or_else(|| Error::bug("there is no earlier output"))
 }

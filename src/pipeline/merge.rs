@@ -2,7 +2,7 @@
 
 use datafusion::prelude::SessionContext;
 
-use super::earlier::{Earlier, union};
+use super::earlier::{Earlier, first_other, union};
 use super::read::{Read, as_input};
 use crate::error::{Error, Result};
 use crate::job::Job;
@@ -63,5 +63,5 @@ fn other_rule(made: &Job, job: &Job) -> Option<&'static str> {
         ("output.expand", made.output.expand == job.output.expand),
         ("output.max_expand", made.output.max_expand == job.output.max_expand),
     ];
-    keys.into_iter().find(|(_, same)| !same).map(|(key, _)| key)
+    first_other(&keys)
 }

@@ -207,12 +207,13 @@ impl<'a> Sketches<'a> {
     ) -> Result<DataFrame> {
         let (session, shingle) = (self.steps.session(), &self.job.shingle);
         let mut wanted = self.selection(positions.clone(), documents).await?;
-        let mut all: Option<DataFrame> = None;
+        let mut sketches = Vec::with_capacity(sources.len());
         for (at, (source, listed)) in sources.iter().enumerate() {
             let documents = match &mut wanted {
                 Some(wanted) => {
                     let of_source = listed.take(wanted);
-                    if of_source.is_empty() && (all.is_some() || at + 1 < sources.len()) {
+                    // The first one gives a frame also where nothing is wanted.
+                    if of_source.is_empty() && at > 0 {
                         continue;
                     }
                     let read = source::open_cut(session, source, listed, Some(of_source), shingle).await?;
@@ -224,16 +225,12 @@ impl<'a> Sketches<'a> {
                     stage::sketches::at(documents, positions.clone())?
                 }
             };
-            let sketches = stage::sketches::sketches(documents, self.job)?;
-            all = Some(match all {
-                Some(all) => all.union(sketches)?,
-                None => sketches,
-            });
+            sketches.push(stage::sketches::sketches(documents, self.job));
         }
         if let Some(wanted) = wanted {
             wanted.all_taken()?;
         }
-        all.ok_or_else(|| Error::bug("there is no source to read texts from"))
+        stage::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 
     /// The positions, among about so many documents; `None` if a bit for each document is too much to hold, or to send.

@@ -10,6 +10,7 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::prefix::{self, Join};
 use super::scores::needed;
+use super::union;
 use crate::error::Result;
 use crate::job::{Lsh, Measure};
 use crate::operator::token_counts::TokenCounts;
@@ -138,24 +139,18 @@ pub(crate) fn connected(clusters: DataFrame) -> Result<DataFrame> {
 /// # Errors
 /// When a frame lacks its columns.
 pub(crate) fn founders(clusters: &[DataFrame]) -> Result<Option<DataFrame>> {
-    let mut all: Option<DataFrame> = None;
-    for (at, of_run) in clusters.iter().enumerate() {
+    let founders = clusters.iter().enumerate().map(|(at, of_run)| {
         let is_founder = col("id").eq(col("cluster_id"));
         let mut founders = of_run.clone().filter(is_founder.clone())?.select(vec![col("id")])?;
         // In a later run its cluster may have become a part of another one.
         for later in clusters.iter().skip(at + 1) {
-            let joined = later
-                .clone()
-                .filter(is_founder.clone().is_not_true())?
-                .select(vec![col("id").alias("joined")])?;
+            let joined = later.clone().filter(is_founder.clone().is_not_true())?;
+            let joined = joined.select(vec![col("id").alias("joined")])?;
             founders = joined.join(founders, JoinType::RightAnti, &["joined"], &["id"], None)?;
         }
-        all = Some(match all {
-            Some(all) => all.union(founders)?,
-            None => founders,
-        });
-    }
-    Ok(all.map(DataFrame::distinct).transpose()?)
+        Ok(founders)
+    });
+    Ok(union(founders)?.map(DataFrame::distinct).transpose()?)
 }
 
 /// (doc) and those that stand for them in the groups (rep, doc, size) -> (doc).

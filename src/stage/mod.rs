@@ -56,3 +56,16 @@ pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle)
         }
     })
 }
+
+/// The rows of all frames, which have the same columns; `None` if there is no frame.
+pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Result<Option<DataFrame>> {
+    let mut all: Option<DataFrame> = None;
+    for frame in frames {
+        let frame = frame?;
+        all = Some(match all {
+            Some(all) => all.union(frame)?,
+            None => frame,
+        });
+    }
+    Ok(all)
+}

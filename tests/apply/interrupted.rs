@@ -1,9 +1,9 @@
 //! A result that is taken up where an attempt was killed.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::*;
+use crate::support::process::killed_at;
 
 /// Files of the source: enough for several parts.
 const FILES: usize = 1_500;
@@ -19,23 +19,14 @@ fn applied() -> Applied {
 
 /// Kills the command as soon as it says that some files are done.
 fn kill(applied: &Applied, to: &str) {
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin("resemblance"))
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    command
         .args(["--log-format", "json", "apply"])
         .arg(applied.path("out"))
         .arg("--to")
-        .arg(applied.path(to))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
-        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
-        if line["fields"]["message"] == "files written" {
-            child.kill().unwrap();
-            break;
-        }
-    }
-    assert!(!child.wait().unwrap().success(), "it ended before it was killed");
+        .arg(applied.path(to));
+    let killed = killed_at(&mut command, |line| line["fields"]["message"] == "files written");
+    assert!(killed, "it ended before it was killed");
     assert!(!applied.path(to).join("manifest.json").exists());
     assert!(std::fs::read_dir(applied.path(to).join("_work/parts")).unwrap().count() > 0);
 }

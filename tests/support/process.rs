@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "other processes are waited for by looking again and again")]
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -202,4 +202,17 @@ pub fn get(host: &str, port: u16, path: &str) -> Option<(u16, String)> {
     let answer = String::from_utf8_lossy(&answer).into_owned();
     let (head, body) = answer.split_once("\r\n\r\n")?;
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
+}
+
+/// Starts a command that logs as JSON, and kills it as soon as a line of its log is the one that `is_time` knows: whether it was
+/// killed, and did not end before.
+pub fn killed_at(command: &mut Command, is_time: impl Fn(&serde_json::Value) -> bool) -> bool {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok) {
+        if is_time(&serde_json::from_str(&line).unwrap()) {
+            child.kill().unwrap();
+            break;
+        }
+    }
+    !child.wait().unwrap().success()
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::cli::support::job_arguments::LOOKING_MEMORY;
 use crate::cli::support::progress::Screen;
-use crate::cli::support::run_job::run_job;
+use crate::cli::support::run_job::{finished_already, run_job};
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print};
 use crate::engine::{Progress, session};
@@ -70,14 +70,7 @@ fn as_json(outcome: &Outcome) -> Result<String> {
 
 fn as_text(job: &Job, outcome: &Outcome) -> String {
     let counts = &outcome.manifest.counts;
-    let mut text = String::new();
-    if outcome.already_finished {
-        let _ = writeln!(
-            text,
-            "{} is finished already; nothing was run (--overwrite runs it again)",
-            job.output.url
-        );
-    }
+    let mut text = finished_already(job, outcome);
     for (name, noun) in
         [("documents", "document"), ("pairs", "pair"), ("clusters", "cluster"), ("rejects", "reject")]
     {

@@ -9,7 +9,7 @@ use crate::cli::support::job_arguments::JobArguments;
 use crate::cli::support::metrics::Destination;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{self, Pairs, Recorder};
-use crate::cli::support::run_job::run_job;
+use crate::cli::support::run_job::{finished_already, run_job};
 use crate::cli::support::{panics, print};
 use crate::engine::Progress;
 use crate::error::Result;
@@ -117,14 +117,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let counted = |name: &str| manifest.counts.get(name).copied().unwrap_or(0);
     let number = |name: &str| print::count(counted(name));
     let noun = |name: &str, noun: &str| print::plural(counted(name), noun);
-    let mut text = String::new();
-    if outcome.already_finished {
-        let _ = writeln!(
-            text,
-            "{} is finished already; nothing was run (--overwrite runs it again)",
-            job.output.url
-        );
-    }
+    let mut text = finished_already(job, outcome);
     let _ = writeln!(text, "{:>12} {} compared", number("documents"), noun("documents", "document"));
     let reasons: Vec<String> =
         manifest.rejects.iter().map(|(reason, n)| format!("{} {reason}", print::count(*n))).collect();

@@ -37,6 +37,16 @@ pub(in crate::cli) fn run_job(
     })
 }
 
+/// The line that says that nothing was run, if the output of `job` was finished before.
+pub(in crate::cli) fn finished_already(job: &Job, outcome: &Outcome) -> String {
+    match outcome.already_finished {
+        true => {
+            format!("{} is finished already; nothing was run (--overwrite runs it again)\n", job.output.url)
+        }
+        false => String::new(),
+    }
+}
+
 async fn stopped_for_long(stop: &tokio_util::sync::CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
