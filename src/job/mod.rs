@@ -70,6 +70,16 @@ pub struct Job {
 }
 
 impl Job {
+    /// Which documents are paired, where some are known from earlier runs.
+    pub(crate) fn new_pairs(&self) -> Option<NewPairs> {
+        self.against.as_ref().map(|against| against.pairs)
+    }
+
+    /// What becomes of a document whose id is known, where some are known from earlier runs.
+    pub(crate) fn same_id(&self) -> Option<SameId> {
+        self.against.as_ref().map(|against| against.same_id)
+    }
+
     /// The job that merges `outputs`, of which the last one was made by `last`, into the one at `url`.
     pub fn of_merge(outputs: Vec<String>, last: &Job, url: &str) -> Job {
         let output = Output { url: url.to_owned(), ..last.output.clone() };

@@ -90,21 +90,12 @@ impl Prefixes {
     ) -> Result<Arc<Held>> {
         let held = MemoryConsumer::new("Prefixes").register(context.memory_pool());
         held.try_grow((1 + usize::from(of_prefixes.is_some())) << self.bits)?;
-        let counts = self.counts(plan, &context).await?;
+        let counts = Counts::read(self.bits, plan, &context).await?;
         let of_prefixes = match of_prefixes {
-            Some(plan) => Some(self.counts(plan, &context).await?),
+            Some(plan) => Some(Counts::read(self.bits, plan, &context).await?),
             None => None,
         };
         Ok(Arc::new(Held { counts, of_prefixes, _held: held }))
-    }
-
-    async fn counts(&self, plan: Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Result<Counts> {
-        let mut counts = Counts::new(self.bits);
-        let mut rows = plan.execute(0, Arc::clone(context))?;
-        while let Some(batch) = rows.next().await.transpose()? {
-            counts.merge(&batch)?;
-        }
-        Ok(counts)
     }
 
     /// Tokens in the prefix of a set of `len`.

@@ -12,6 +12,7 @@ use arrow::array::{ArrayRef, AsArray, BinaryBuilder, RecordBatch, UInt64Builder}
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::common::cast::{as_binary_array, as_uint64_array};
 use datafusion::common::{Result, internal_err};
+use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
@@ -66,6 +67,20 @@ impl Counts {
     /// The token's counter.
     pub(super) fn of(&self, token: u64) -> u8 {
         self.counts[self.at(token)]
+    }
+
+    /// Those of a plan of one partition with the columns of [`schema`], read to its end.
+    pub(super) async fn read(
+        bits: u32,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &Arc<TaskContext>,
+    ) -> Result<Self> {
+        let mut counts = Self::new(bits);
+        let mut rows = plan.execute(0, Arc::clone(context))?;
+        while let Some(batch) = rows.next().await.transpose()? {
+            counts.merge(&batch)?;
+        }
+        Ok(counts)
     }
 
     /// Adds the counters of a batch with the columns of [`schema`].

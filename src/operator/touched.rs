@@ -61,12 +61,7 @@ impl Touched {
         held.try_grow(plans.len() << self.bits)?;
         let mut all = Vec::with_capacity(plans.len());
         for plan in plans {
-            let mut counts = Counts::new(self.bits);
-            let mut rows = plan.execute(0, Arc::clone(&context))?;
-            while let Some(batch) = rows.next().await.transpose()? {
-                counts.merge(&batch)?;
-            }
-            all.push(counts);
+            all.push(Counts::read(self.bits, plan, &context).await?);
         }
         Ok(Arc::new(Held { counts: all, _held: held }))
     }

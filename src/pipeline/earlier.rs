@@ -8,14 +8,14 @@ use crate::job::Job;
 use crate::output::manifest::{KnownOutput, Origin, Run};
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
-use crate::schema::Table;
+use crate::schema::{SourceTypes, Table};
 use crate::stage::{self, known, merged};
 
 /// Finished outputs, one at least, in the order in which they were made.
 #[derive(Debug)]
 pub(super) struct Earlier {
     outputs: Vec<Stored>,
-    /// The key of the job that names them, for messages.
+    /// What names them, for messages: a key of the job, or the command.
     named_by: &'static str,
 }
 
@@ -97,6 +97,11 @@ impl Earlier {
         &self.outputs
     }
 
+    /// What the last one's tables take from its source.
+    pub(super) fn types(&self) -> SourceTypes {
+        self.outputs.last().map(|stored| stored.manifest().source.clone()).unwrap_or_default()
+    }
+
     /// What a manifest says of them.
     pub(super) fn record(&self) -> Vec<KnownOutput> {
         let record = |stored: &Stored| KnownOutput {
@@ -143,7 +148,7 @@ impl Earlier {
                 if later.manifest().known.iter().any(|known| known.fingerprint == *fingerprint) {
                     continue;
                 }
-                let there = earlier.table(session, Table::Documents)?.select(vec![col("doc")])?;
+                let there = earlier.table(session, Table::Documents)?;
                 let same = known::same(later.table(session, Table::Documents)?, there)?;
                 if let Some(id) = first_ids(same, 1).await?.first() {
                     return Err(Error::input(format!(

@@ -5,7 +5,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 use datafusion::scalar::ScalarValue;
 
 use super::earlier::{Earlier, union};
-use super::known_ids::{keys, replaced, replaces};
+use super::known_ids::{replaced, replaces};
 use super::steps::Steps;
 use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
@@ -141,7 +141,7 @@ impl Known {
     pub(super) fn staying(&self, steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
         let documents = self.names(steps.session())?;
         match replaces(job) {
-            true => known::without(documents, keys(steps)?),
+            true => known::without(documents, steps.table(WorkTable::Keys)?),
             false => Ok(documents),
         }
     }

@@ -1,6 +1,6 @@
 //! Documents whose id is known already.
 
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::DataFrame;
 
 use super::numbers::{first_ids, rows_of};
 use super::steps::Steps;
@@ -15,14 +15,14 @@ const NAMED: usize = 5;
 
 /// Whether new documents take the place of known ones.
 pub(super) fn replaces(job: &Job) -> bool {
-    job.against.as_ref().is_some_and(|against| against.same_id == SameId::Replace)
+    job.same_id() == Some(SameId::Replace)
 }
 
 /// Ends the run where the id of a new document is known, and the job says that this is an error.
 ///
 /// `known` (doc, ..) are the known documents.
 pub(super) async fn settle(steps: &Steps<'_>, job: &Job, known: DataFrame) -> Result<()> {
-    if job.against.as_ref().is_none_or(|against| against.same_id != SameId::Error) {
+    if job.same_id() != Some(SameId::Error) {
         return Ok(());
     }
     let same = stage::known::same(steps.table(Table::Documents)?, known)?;
@@ -43,10 +43,5 @@ pub(super) async fn replaced(steps: &Steps<'_>, job: &Job, known: DataFrame) -> 
     if !replaces(job) {
         return Ok(0);
     }
-    rows_of(stage::known::same(known, keys(steps)?)?).await
-}
-
-/// The keys (doc) of the new documents.
-pub(super) fn keys(steps: &Steps<'_>) -> Result<DataFrame> {
-    Ok(steps.table(WorkTable::Keys)?.select(vec![col("doc")])?)
+    rows_of(stage::known::same(known, steps.table(WorkTable::Keys)?)?).await
 }

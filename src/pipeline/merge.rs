@@ -14,8 +14,8 @@ use crate::stage;
 /// # Errors
 /// As [`Earlier::open`], where pairs were kept by other rules, and where an id is in two outputs.
 pub(super) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Earlier> {
-    let earlier = Earlier::open(session, urls, "merge", job).await?;
-    let types = earlier.outputs().last().map(|stored| stored.manifest().source.clone()).unwrap_or_default();
+    let earlier = Earlier::open(session, urls, "the command", job).await?;
+    let types = earlier.types();
     for stored in earlier.outputs() {
         let (made, shown) = (stored.job()?, stored.layout().shown());
         if let Some(key) = other_rule(&made, job) {
@@ -40,7 +40,7 @@ pub(super) async fn open(session: &SessionContext, urls: &[String], job: &Job) -
 /// # Errors
 /// When a table cannot be read.
 pub(super) async fn read(session: &SessionContext, earlier: &Earlier, job: &Job) -> Result<Read> {
-    let types = earlier.outputs().last().map(|stored| stored.manifest().source.clone()).unwrap_or_default();
+    let types = earlier.types();
     let documents = union(earlier.outputs().iter().enumerate().map(|(at, stored)| {
         let rejects = stored.table(session, Table::Rejects)?;
         let mut documents = earlier.live(session, at)?;

@@ -40,7 +40,7 @@ use known::Known;
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
 use previous_result::PreviousResult;
-use publish::{From, publish};
+use publish::{MadeOf, publish};
 use read::Read;
 pub use step::Step;
 use steps::Steps;
@@ -172,7 +172,7 @@ impl Run<'_> {
         let steps =
             Steps::new(engine, output, claim, control, fingerprint, key, job).over(read.types.clone());
         Walk::new(&steps, job, input, known, read.documents).walk().await?;
-        let from = From { inputs: &read.inputs, origin: input.origin(), known, merged: input.merged() };
-        publish(steps, job, from, replaced).await
+        let of = MadeOf { inputs: &read.inputs, origin: input.origin(), known, merged: input.merged() };
+        publish(steps, job, of, replaced).await
     }
 }

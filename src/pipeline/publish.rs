@@ -24,7 +24,7 @@ use crate::output::{Layout, attempt, check, garbage};
 use crate::{schema, stage};
 
 /// What a result was made of.
-pub(super) struct From<'a> {
+pub(super) struct MadeOf<'a> {
     /// Every file that was read.
     pub(super) inputs: &'a [InputFile],
     /// The run that cut the texts, if it was another one.
@@ -39,10 +39,10 @@ pub(super) struct From<'a> {
 pub(super) async fn publish(
     steps: Steps<'_>,
     job: &Job,
-    from: From<'_>,
+    of: MadeOf<'_>,
     replaced: PreviousResult,
 ) -> Result<Outcome> {
-    let From { inputs, origin, known, merged } = from;
+    let MadeOf { inputs, origin, known, merged } = of;
     let (output, claim) = (steps.output(), steps.claim());
     let mut counts = BTreeMap::new();
     let tables = schema::Table::of(job);
@@ -55,7 +55,7 @@ pub(super) async fn publish(
         steps.table(WorkTable::Members)?,
         steps.table(WorkTable::Scores)?,
         &job.output,
-        job.against.as_ref().map(|against| against.pairs),
+        job.new_pairs(),
     )?;
     let is_new_copy = col("doc").not_eq(col("rep")).and(col("known").is_not_true());
     let (left_out, _, copies, clusters, rejects) = futures::try_join!(

@@ -1,11 +1,11 @@
 //! From scores to the tables of pairs and clusters.
 
-use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::prelude::DataFrame;
 
 use super::earlier::Earlier;
 use super::step::Step;
 use super::steps::Steps;
-use super::tables::{AnyTable, WorkTable};
+use super::tables::WorkTable;
 use crate::error::Result;
 use crate::job::{Job, NewPairs};
 use crate::schema::Table;
@@ -17,21 +17,17 @@ const BYTES_OF_KEY: u64 = 24;
 /// Bytes of a row that has a document's id too, which is short.
 const BYTES_OF_MEMBER: u64 = 64;
 
+/// What pairs and clusters are made of.
+const NAMES: [&str; 3] = ["id", "doc", "shingle_count"];
+
 /// Finds the documents that scores stand for.
 pub(super) async fn members(steps: &Steps<'_>, job: &Job) -> Result<()> {
-    let documents = |table: AnyTable, known: bool| -> Result<DataFrame> {
-        let columns = vec![col("id"), col("doc"), col("shingle_count"), lit(known).alias("known")];
-        Ok(steps.table(table)?.select(columns)?)
-    };
-    let mut all = documents(Table::Documents.into(), false)?;
     let (mut groups, scores) = (steps.table(WorkTable::Groups)?, steps.table(WorkTable::Scores)?);
-    if let Some(against) = &job.against {
-        let known = documents(WorkTable::Known.into(), true)?;
-        if against.pairs == NewPairs::WithKnown {
-            groups = stage::known::groups_of_pairs(groups, known.clone(), scores.clone())?;
-        }
-        all = all.union(known)?;
+    let known = job.against.as_ref().map(|_| steps.table(WorkTable::Known)).transpose()?;
+    if let (Some(known), Some(NewPairs::WithKnown)) = (&known, job.new_pairs()) {
+        groups = stage::known::groups_of_pairs(groups, known.clone(), scores.clone())?;
     }
+    let all = stage::mark::both(steps.table(Table::Documents)?, known, &NAMES)?;
     let frame = stage::members::members(all, groups, scores)?;
     let documents = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
     let bytes = documents * BYTES_OF_MEMBER
@@ -43,8 +39,7 @@ pub(super) async fn members(steps: &Steps<'_>, job: &Job) -> Result<()> {
 /// Writes the pairs.
 pub(super) async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let (members, scores) = (steps.table(WorkTable::Members)?, steps.table(WorkTable::Scores)?);
-    let rule = job.against.as_ref().map(|against| against.pairs);
-    let frame = stage::pairs::pairs(members, scores, &job.output, job.lsh.bands, rule)?;
+    let frame = stage::pairs::pairs(members, scores, &job.output, job.lsh.bands, job.new_pairs())?;
     let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Scores);
     steps.run(Step::Pairs, bytes, vec![frame]).await
 }
@@ -59,9 +54,7 @@ pub(super) async fn clusters(steps: &Steps<'_>) -> Result<()> {
 
 /// Writes the clusters that new documents are in, of these and of `known` ones (id, doc, shingle_count).
 pub(super) async fn grown_clusters(steps: &Steps<'_>, known: DataFrame, founders: DataFrame) -> Result<()> {
-    let columns = |known: bool| vec![col("id"), col("doc"), col("shingle_count"), lit(known).alias("known")];
-    let new = steps.table(Table::Documents)?.select(columns(false))?;
-    let documents = new.union(known.select(columns(true))?)?;
+    let documents = stage::mark::both(steps.table(Table::Documents)?, Some(known), &NAMES)?;
     let frame = stage::clusters::grown(steps.table(WorkTable::Components)?, documents, founders)?;
     let bytes = steps.rows(WorkTable::Components) * BYTES_OF_MEMBER;
     steps.run(Step::Clusters, bytes, vec![frame]).await

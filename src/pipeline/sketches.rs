@@ -94,9 +94,9 @@ impl<'a> Sketches<'a> {
     /// Where pairs are only those of a new document with a known one, the documents (doc) that are known, or stand for one that
     /// is.
     pub(super) fn only_with_known(&self) -> Result<Option<DataFrame>> {
-        let Some(NewPairs::WithKnown) = self.job.against.as_ref().map(|against| against.pairs) else {
+        if self.job.new_pairs() != Some(NewPairs::WithKnown) {
             return Ok(None);
-        };
+        }
         let Some(known) = self.known_docs()? else { return Ok(None) };
         stage::known::with_representatives(known, self.steps.table(WorkTable::Groups)?).map(Some)
     }

@@ -84,7 +84,7 @@ impl Step {
         let mut steps = Vec::new();
         // What these find is known of the documents of a finished output.
         let texts = job.reuse.is_none();
-        let skips = job.against.as_ref().is_some_and(|against| against.same_id == SameId::Skip);
+        let skips = job.same_id() == Some(SameId::Skip);
         if texts && (job.source.duplicate_ids == DuplicateIds::Reject || skips) {
             steps.push(Step::Duplicates);
         }

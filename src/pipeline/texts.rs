@@ -1,7 +1,7 @@
 //! From texts to sketches: the passes over all documents, and what they refuse.
 
 use datafusion::common::cast::as_string_array;
-use datafusion::prelude::{DataFrame, col, lit};
+use datafusion::prelude::{DataFrame, col};
 
 use super::known::Known;
 use super::numbers::{keys_of, spawn};
@@ -28,8 +28,7 @@ pub(super) async fn duplicates(
     documents: DataFrame,
     known: Option<&Known>,
 ) -> Result<()> {
-    let skips = job.against.as_ref().is_some_and(|against| against.same_id == SameId::Skip);
-    let of_known = match known.filter(|_| skips) {
+    let of_known = match known.filter(|_| job.same_id() == Some(SameId::Skip)) {
         Some(known) => Some(stage::duplicates::of_known(documents.clone(), known.names(steps.session())?)?),
         None => None,
     };
@@ -85,16 +84,10 @@ pub(super) async fn sketches(steps: &Steps<'_>, job: &Job, documents: DataFrame)
 pub(super) async fn groups(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let keys = steps.table(WorkTable::Keys)?;
     let repeated = stage::duplicates::repeated(keys.clone(), NAMED_DUPLICATES)?;
-    let columns = |known: Option<bool>| {
-        let known = known.map(|known| lit(known).alias("known"));
-        [col("doc"), col("set_hash_0"), col("set_hash_1")].into_iter().chain(known).collect::<Vec<_>>()
-    };
+    let columns = ["doc", "set_hash_0", "set_hash_1"];
     let keys = match &job.against {
-        None => keys.select(columns(None))?,
-        Some(_) => {
-            let known = steps.table(WorkTable::Known)?.select(columns(Some(true)))?;
-            keys.select(columns(Some(false)))?.union(known)?
-        }
+        None => keys.select(columns.map(col).to_vec())?,
+        Some(_) => stage::mark::both(keys, Some(steps.table(WorkTable::Known)?), &columns)?,
     };
     let frames = vec![stage::groups::groups(keys)?];
     let bytes = (steps.rows(WorkTable::Keys) + steps.rows(WorkTable::Known)) * BYTES_OF_KEY;
