@@ -57,25 +57,36 @@ async fn rows_that_break_a_rule_are_counted() {
 #[test]
 fn other_schemas_are_refused_by_column() {
     let clusters = contract(Table::Clusters);
-    let right = ["id", "cluster_id", "size", "representative"];
-    let types = [DataType::Utf8, DataType::Utf8View, DataType::Int64, DataType::Boolean];
-    let schema = |names: [&str; 4], types: [DataType; 4]| {
+    let right = ["id", "cluster_id", "size", "representative", "known", "groups"];
+    let types = [
+        DataType::Utf8,
+        DataType::Utf8View,
+        DataType::Int64,
+        DataType::Boolean,
+        DataType::Boolean,
+        DataType::Int64,
+    ];
+    let schema = |names: [&str; 6], types: [DataType; 6]| {
         Schema::new(names.iter().zip(types).map(|(&n, t)| Field::new(n, t, true)).collect::<Vec<_>>())
     };
     clusters.check_schema(&schema(right, types.clone())).unwrap();
+    let with = |at: usize, name: &'static str| {
+        let mut names = right;
+        names[at] = name;
+        names
+    };
+    let of_type = |at: usize, kind: DataType| {
+        let mut types = types.clone();
+        types[at] = kind;
+        types
+    };
+    let mut swapped = right;
+    swapped.swap(0, 1);
     for (names, types, hints) in [
-        (["id", "cluster", "size", "representative"], types.clone(), ["no column `cluster_id`", "Utf8"]),
-        (["cluster_id", "id", "size", "representative"], types.clone(), ["`cluster_id` as column 1", "`id`"]),
-        (
-            right,
-            [DataType::Utf8, DataType::Utf8, DataType::UInt64, DataType::Boolean],
-            ["`size` as UInt64", "Int64"],
-        ),
-        (
-            right,
-            [DataType::Binary, DataType::Utf8, DataType::Int64, DataType::Boolean],
-            ["`id` as Binary", "Utf8"],
-        ),
+        (with(1, "cluster"), types.clone(), ["no column `cluster_id`", "Utf8"]),
+        (swapped, types.clone(), ["`cluster_id` as column 1", "`id`"]),
+        (right, of_type(2, DataType::UInt64), ["`size` as UInt64", "Int64"]),
+        (right, of_type(0, DataType::Binary), ["`id` as Binary", "Utf8"]),
     ] {
         let said = clusters.check_schema(&schema(names, types)).unwrap_err().to_string();
         assert!(hints.iter().all(|hint| said.contains(hint)) && said.contains("clusters"), "{said}");
@@ -88,9 +99,10 @@ fn other_schemas_are_refused_by_column() {
 
 #[test]
 fn the_reasons_are_those_of_the_rule() {
-    let rejects = contract(Table::Rejects);
-    let listed: Vec<_> = rejects.reasons.iter().map(|r| format!("'{}'", r.name)).collect();
-    assert!(rejects.rules.contains(&format!("reason IN ({})", listed.join(", "))));
+    for rejects in [Table::Rejects, Table::KnownRejects].map(contract) {
+        let listed: Vec<_> = rejects.reasons.iter().map(|r| format!("'{}'", r.name)).collect();
+        assert!(rejects.rules.contains(&format!("reason IN ({})", listed.join(", "))));
+    }
 }
 
 async fn judge(contract: &Contract, rows: DataFrame) -> Result<()> {

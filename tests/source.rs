@@ -797,6 +797,7 @@ fn source(format: Format, url: &str) -> Source {
         id_separator: "-".into(),
         text: vec!["text".into()],
         columns: Vec::new(),
+        group: None,
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Error,
         csv: Csv { delimiter: b',', header: true, quote: b'"' },

@@ -102,6 +102,7 @@ impl<'a> Reading<'a> {
             id_separator: ":".into(),
             text: self.text.clone(),
             columns: Vec::new(),
+            group: None,
             duplicate_ids: job::DuplicateIds::Error,
             on_error: job::OnError::Error,
             csv: self.csv,

@@ -65,6 +65,7 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataF
         col("position"),
         col("cluster_id"),
         col("kept_id"),
+        col("kept_known"),
         low.alias("low"),
         high.alias("high"),
     ])?;
@@ -77,11 +78,14 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataF
         col("jaccard"),
         col("containment_a"),
         col("containment_b"),
+        col("known_b"),
     ])?;
     // The share of the document that goes which is in the one that stays.
     let containment =
         when(col("member").eq(col("id_a")), col("containment_a")).otherwise(col("containment_b"))?;
-    Ok(gone.join(pairs, JoinType::Left, &["low", "high"], &["pair_low", "pair_high"], None)?.select(vec![
+    // The same id may be in both sources; what goes is never known.
+    let (left, right) = (&["low", "high", "kept_known"], &["pair_low", "pair_high", "known_b"]);
+    Ok(gone.join(pairs, JoinType::Left, left, right, None)?.select(vec![
         col("member").alias("id"),
         col("source"),
         col("position"),
@@ -92,16 +96,22 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataF
     ])?)
 }
 
-/// The documents of clusters: (member, source, position, cluster_id, representative, kept_id).
+/// The documents of clusters that are in the output's own source: (member, source, position, cluster_id, representative, kept_id,
+/// kept_known).
 ///
 /// # Errors
 /// When the output lacks a table.
 pub(super) fn clustered(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
     let clusters = stored.table(session, Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?;
-    let kept = kept.select(vec![col("cluster_id").alias("of"), col("id").alias("kept_id")])?;
+    let kept = kept.select(vec![
+        col("cluster_id").alias("of"),
+        col("id").alias("kept_id"),
+        col("known").alias("kept_known"),
+    ])?;
+    let members = clusters.filter(!col("known"))?;
     let members =
-        clusters.select(vec![col("id").alias("member"), col("cluster_id"), col("representative")])?;
+        members.select(vec![col("id").alias("member"), col("cluster_id"), col("representative")])?;
     let members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
     let documents = stored.table(session, Table::Documents)?;
     let documents = documents.select(vec![col("id"), col("source"), col("position")])?;
@@ -112,6 +122,7 @@ pub(super) fn clustered(session: &SessionContext, stored: &Stored) -> Result<Dat
         col("cluster_id"),
         col("representative"),
         col("kept_id"),
+        col("kept_known"),
     ])?)
 }
 
@@ -138,7 +149,7 @@ pub(super) async fn counts(session: &SessionContext, stored: &Stored) -> Result<
 /// # Errors
 /// When the table cannot be read.
 pub(super) async fn count_removed(session: &SessionContext, stored: &Stored) -> Result<u64> {
-    let gone = stored.table(session, Table::Clusters)?.filter(!col("representative"))?;
+    let gone = stored.table(session, Table::Clusters)?.filter((!col("representative")).and(!col("known")))?;
     Ok(gone.count().await? as u64)
 }
 

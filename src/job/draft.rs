@@ -67,7 +67,7 @@ impl Draft {
 
     fn error(&self, Wrong { key, said }: Wrong) -> Error {
         match Document::parse(&self.text, &self.shown, &self.sets) {
-            Ok(document) => document.error(key, &said),
+            Ok(document) => document.error(&key, &said),
             Err(error) => error,
         }
     }

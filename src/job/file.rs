@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
 use super::{
-    BucketHash, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, References, SameId, ScoreBy,
-    ShingleHash, Short, Unit, Words,
+    BucketHash, Compare, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, References, SameId,
+    ScoreBy, ShingleHash, Short, Unit, Words,
 };
 use crate::error::Result;
 
@@ -44,7 +44,7 @@ pub struct File {
     /// `[candidates]`: how candidates are found.
     #[serde(default)]
     pub candidates: Candidates,
-    /// `[against]`: documents that earlier runs know, which those of the source are compared with.
+    /// `[against]`: documents that are known already, which those of the source are compared with.
     pub against: Option<Against>,
     /// `[score]`: what makes a candidate a pair.
     #[serde(default)]
@@ -83,6 +83,9 @@ pub struct Source {
     /// Column, or list of columns, that the table `documents` carries beside what the run computes, under their own names and
     /// after its own columns. Parquet columns keep their types, of all other formats they are text. Default: none.
     pub columns: Option<Names>,
+    /// Column that says which group a document is of, such as the crawl or the shop that it is from. The table `documents` carries it
+    /// too. No value is a group of its own. Default: none.
+    pub group: Option<String>,
     /// What happens when an id comes twice: `error` ends the run, `reject` keeps the first that can be compared.
     #[serde(default = "Source::duplicate_ids")]
     pub duplicate_ids: DuplicateIds,
@@ -322,28 +325,33 @@ pub enum Choose {
 pub struct Candidates {
     /// `lsh`, `prefix` or `all`.
     pub method: Method,
+    /// Which documents are compared, by `source.group`: `all`, those of one group (`within`) or of two groups (`across`).
+    pub compare: Compare,
 }
 
 impl Default for Candidates {
     fn default() -> Self {
-        Self { method: Method::Lsh }
+        Self { method: Method::Lsh, compare: Compare::All }
     }
 }
 
-/// `[against]`: documents that earlier runs know, which those of the source are compared with.
+/// `[against]`: documents that are known already, which those of the source are compared with: of finished outputs, or of a
+/// second source.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Against {
     /// Folder or URL prefix of a finished output, or a list of them in the order in which they were made: their documents are
-    /// known. They were made with the same `[shingle]` and `[minhash]`. Required.
-    pub output: Names,
+    /// known. They were made with the same `[shingle]` and `[minhash]`. Either this or `source` is required.
+    pub output: Option<Names>,
+    /// `[against.source]`, with the keys of `[source]` but for `columns`: a second dataset, whose documents are known. An id may be
+    /// in both.
+    pub source: Option<Source>,
     /// Which documents are paired: `new-old+new-new`, or `new-old` alone. Two known documents never are.
     #[serde(default)]
     pub pairs: NewPairs,
     /// What becomes of a document whose id is known already: `error` ends the run, `replace` lets it take the known document's
-    /// place, `skip` puts it into `rejects`.
-    #[serde(default)]
-    pub same_id: SameId,
+    /// place, `skip` puts it into `rejects`. Only with `output`. Default: `error`.
+    pub same_id: Option<SameId>,
 }
 
 /// `[score]`: what makes a candidate a pair.
@@ -387,6 +395,10 @@ pub struct Output {
     /// A run that would write more pairs than this ends with exit code 4 before it does, and says what to do.
     #[serde(default = "Output::max_pairs")]
     pub max_pairs: u64,
+    /// Whether `pairs` gets the longest passage that the two texts have in common, as it stands in each: the columns `passage_a` and
+    /// `passage_b`. The texts of pairs are read again for it.
+    #[serde(default)]
+    pub passages: bool,
 }
 
 // As for the source: `url` is required, so the defaults stand one by one.

@@ -6,12 +6,12 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    Against, BucketHash, Csv, Encoding, Family, InputFile, Job, Keep, Lsh, Measure, Minhash, OnError, Output,
-    References, Score, Shingle, Short, Source, Words, file,
+    Against, BucketHash, Compare, Csv, Encoding, Family, InputFile, Job, Keep, Lsh, Measure, Minhash,
+    OnError, Output, References, Score, Shingle, Short, Source, Words, file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 
 /// 32 hexadecimal digits that stand for everything that can change a row of the result: the sections of the job that
 /// say what is computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
@@ -51,6 +51,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         id_separator,
         text,
         columns,
+        group,
         duplicate_ids,
         on_error,
         csv,
@@ -63,7 +64,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Score { threshold, measure, by, prefilter } = score;
     // Where a run ends early for `max_pairs` there are no rows, and where it does not, they are the same for any limit: so
     // a run that ended goes on from its last step under a higher one.
-    let Output { url: _, expand, max_expand, max_pairs: _, keep } = output;
+    let Output { url: _, expand, max_expand, max_pairs: _, keep, passages } = output;
 
     let mut lines = format!(
         "version {FORMAT_VERSION}\n\
@@ -97,8 +98,13 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         // Which output that is stands among the inputs, by its own fingerprint: wherever it lies, its rows are the same.
         (reuse.is_some(), "reuse".to_owned()),
         (merge.is_some(), "merge".to_owned()),
+        (*passages, "passages".to_owned()),
+        (group.is_some(), format!("group {group:?}")),
+        (candidates.compare != Compare::All, format!("compare {:?}", candidates.compare)),
         (against.is_some(), {
-            let rules = against.as_ref().map(|Against { outputs: _, pairs, same_id }| (pairs, same_id));
+            // The known documents stand among the inputs, by fingerprints of their outputs or of the second source.
+            let rules =
+                against.as_ref().map(|Against { outputs: _, source: _, pairs, same_id }| (pairs, same_id));
             format!("against {rules:?}")
         }),
     ];
@@ -142,14 +148,14 @@ mod tests {
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {
-        // Known from version 4 of the tables on: another value here means that finished outputs would be made again.
-        assert_eq!(fingerprint(&job(), &inputs()), "ee60e1c0acfd76e21bc831cc63b1405a");
+        // Known from version 6 of the tables on: another value here means that finished outputs would be made again.
+        assert_eq!(fingerprint(&job(), &inputs()), "4f75eca9c0c31b5bedc6aa8aa94181ae");
     }
 
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 34] = [
+        let changes: [Change<Job>; 37] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -183,8 +189,12 @@ mod tests {
             ("keep", |j| j.output.keep = Keep::Shingles),
             ("against", |j| {
                 let (pairs, same_id) = (NewPairs::WithKnown, SameId::Skip);
-                j.against = Some(Against { outputs: vec!["out/before/".into()], pairs, same_id });
+                let outputs = vec!["out/before/".into()];
+                j.against = Some(Against { outputs, source: None, pairs, same_id });
             }),
+            ("group", |j| j.source.group = Some("crawl".into())),
+            ("compare", |j| j.candidates.compare = Compare::Across),
+            ("passages", |j| j.output.passages = true),
             ("merge", |j| j.merge = Some(vec!["out/before/".into()])),
             ("reuse", |j| j.reuse = Some(Reuse { output: "out/before/".into(), keeps_shingles: false })),
         ];

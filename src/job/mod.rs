@@ -57,7 +57,7 @@ pub struct Job {
     pub lsh: Lsh,
     /// How candidates are found.
     pub candidates: Candidates,
-    /// The documents that earlier runs know, which those of the source are compared with; none where they are compared with
+    /// The documents that are known already, which those of the source are compared with; none where they are compared with
     /// each other alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
@@ -70,19 +70,46 @@ pub struct Job {
 }
 
 impl Job {
-    /// Which documents are paired, where some are known from earlier runs.
+    /// Which documents are paired, where some are known already.
     pub(crate) fn new_pairs(&self) -> Option<NewPairs> {
         self.against.as_ref().map(|against| against.pairs)
     }
 
     /// What becomes of a document whose id is known, where some are known from earlier runs.
     pub(crate) fn same_id(&self) -> Option<SameId> {
-        self.against.as_ref().map(|against| against.same_id)
+        self.against.as_ref().filter(|against| against.source.is_none()).map(|against| against.same_id)
+    }
+
+    /// The second source, whose documents are known, where there is one.
+    pub(crate) fn known_source(&self) -> Option<&Source> {
+        self.against.as_ref()?.source.as_ref()
+    }
+
+    /// The columns that the tables have.
+    pub(crate) fn columns(&self) -> Columns {
+        let Output { keep, passages, .. } = self.output;
+        Columns { keep, passages, groups: self.has_groups() }
+    }
+
+    /// Whether documents are of groups.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.source.group.is_some() || self.known_source().is_some_and(|known| known.group.is_some())
+    }
+
+    /// Whether the run goes on from earlier ones.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.against.as_ref().is_some_and(|against| against.source.is_none())
+    }
+
+    /// The job that would read the second source `known` alone, and cut its texts as this one does.
+    pub(crate) fn of_known_source(&self, known: &Source) -> Job {
+        Job { source: known.clone(), against: None, ..self.clone() }
     }
 
     /// The job that merges `outputs`, of which the last one was made by `last`, into the one at `url`.
     pub fn of_merge(outputs: Vec<String>, last: &Job, url: &str) -> Job {
-        let output = Output { url: url.to_owned(), ..last.output.clone() };
+        // No text is read for a merge.
+        let output = Output { url: url.to_owned(), passages: false, ..last.output.clone() };
         Job { name: "merge".into(), reuse: None, merge: Some(outputs), against: None, output, ..last.clone() }
     }
 }
@@ -115,6 +142,9 @@ pub struct Source {
     /// The columns that go into the table `documents` as they are.
     #[serde(default)]
     pub columns: Vec<String>,
+    /// The one of these that says which group a document is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// What happens when an id comes twice.
     pub duplicate_ids: DuplicateIds,
     /// What happens to a row of a CSV or JSON lines file that cannot be read.
@@ -427,6 +457,22 @@ pub enum Choice {
 pub struct Candidates {
     /// The method.
     pub method: Method,
+    /// Which documents are compared, by their groups.
+    #[serde(default)]
+    pub compare: Compare,
+}
+
+/// Which documents are compared, by their groups.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compare {
+    /// Every two.
+    #[default]
+    All,
+    /// Two of one group.
+    Within,
+    /// Two of two groups.
+    Across,
 }
 
 /// How candidates are found.
@@ -441,18 +487,21 @@ pub enum Method {
     Prefix,
 }
 
-/// `[against]`: the documents that earlier runs know.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// `[against]`: the documents that are known already.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Against {
-    /// The finished outputs that hold them, in the order in which they were made; at least one.
+    /// The finished outputs that hold them, in the order in which they were made; none where a second source holds them.
     pub outputs: Vec<String>,
+    /// The second source that holds them, if outputs do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
     /// Which documents are paired.
     pub pairs: NewPairs,
     /// What becomes of a document whose id is known already.
     pub same_id: SameId,
 }
 
-/// Which documents are paired where some are known from earlier runs. Two known documents never are.
+/// Which documents are paired where some are known already. Two known documents never are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NewPairs {
     /// A new one with a known one, and two new ones.
@@ -546,6 +595,9 @@ pub struct Output {
     /// A run that would write more pairs than this ends before it does.
     #[serde(default = "file::Output::max_pairs")]
     pub max_pairs: u64,
+    /// Whether `pairs` has the longest common passages.
+    #[serde(default)]
+    pub passages: bool,
 }
 
 impl Output {
@@ -553,6 +605,17 @@ impl Output {
     pub fn most_expanded(&self) -> Option<u64> {
         (self.max_expand > 0).then_some(self.max_expand)
     }
+}
+
+/// Which columns the tables of an output have, beside those that all outputs have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// What `documents` keeps of the sketches.
+    pub keep: Keep,
+    /// Whether `pairs` has passages.
+    pub passages: bool,
+    /// Whether `pairs` and `clusters` tell of groups.
+    pub groups: bool,
 }
 
 /// What the table `documents` keeps of the sketches.

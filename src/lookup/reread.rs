@@ -7,8 +7,8 @@ use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
 
 use super::{Finished, Id, id};
-use crate::error::{Error, Result};
-use crate::job::{Job, Shingle, ShingleHash};
+use crate::error::{Context, Error, Result};
+use crate::job::{Job, Shingle, ShingleHash, fingerprint};
 use crate::pipeline::numbers::utf8;
 use crate::source::{self, Listed, Selection};
 use crate::stage;
@@ -93,6 +93,35 @@ impl<'a> Reread<'a> {
         wanted.all_taken()?;
         stage::union(all)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
+}
+
+/// The texts of the documents `ids` of the second source that the run of `finished` compared its documents with: all of it is read.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) where that source is not there any more, or has changed.
+pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
+    let job = finished.job()?;
+    let Some(source) = job.known_source() else { return Err(Error::bug("the job has no second source")) };
+    let why = || "an output keeps no texts, and against.source cannot be read again".to_owned();
+    let listed = source::list(finished.session(), source).await.context(why)?;
+    let made = finished.manifest().known.first().map(|known| known.fingerprint.as_str());
+    if made != Some(fingerprint(&job.of_known_source(source), &listed.inputs()).as_str()) {
+        return Err(Error::input(format!(
+            "an output keeps no texts, and {} has changed since it was made: run the job again with --overwrite",
+            source.urls.join(", ")
+        )));
+    }
+    let frame = source::open_listed(finished.session(), source, &listed).await?.frame;
+    let wanted = ids.iter().map(Id::literal).collect();
+    let rows = frame.filter(col("id").in_list(wanted, false))?;
+    let mut rows =
+        rows.select(vec![id::column(finished.manifest().source.id), utf8("text")])?.execute_stream().await?;
+    let mut texts = BTreeMap::new();
+    while let Some(batch) = rows.try_next().await? {
+        let found = id::ids(batch.column(0))?.into_iter().zip(as_string_array(batch.column(1))?);
+        texts.extend(found.filter_map(|(id, text)| Some((id, text?.to_owned()))));
+    }
+    Ok(texts)
 }
 
 /// How texts are cut whose shingles are only compared with each other. The numbers of a dictionary are the collection's; any

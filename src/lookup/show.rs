@@ -1,6 +1,6 @@
 //! show: which pairs of a finished output, or which documents of a cluster, are shown with their texts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use datafusion::common::cast::{as_boolean_array, as_float64_array};
 use datafusion::prelude::{DataFrame, col};
@@ -8,7 +8,7 @@ use futures::TryStreamExt;
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::reread::{Need, Reread, comparable};
+use super::reread::{self, Need, Reread, comparable};
 use super::similarity::Similarity;
 use super::{Finished, Id, id};
 use crate::error::{Error, Result};
@@ -45,6 +45,26 @@ pub struct Pair {
     pub containment_a: f64,
     /// The share of b's shingles that are in a.
     pub containment_b: f64,
+    /// For each of the two, whether it is of an earlier output, or of a second source.
+    #[serde(skip)]
+    pub known: [bool; 2],
+}
+
+impl Pair {
+    /// The two documents.
+    pub fn documents(&self) -> [Member; 2] {
+        let [a, b] = self.known;
+        [Member { id: self.id_a.clone(), known: a }, Member { id: self.id_b.clone(), known: b }]
+    }
+}
+
+/// A document of the output's own source, or one that was known already: an id may be in both sources.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    /// Its id.
+    pub id: Id,
+    /// Whether it is of an earlier output, or of a second source.
+    pub known: bool,
 }
 
 /// The first of some pairs.
@@ -74,6 +94,7 @@ pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usi
         col("jaccard"),
         col("containment_a"),
         col("containment_b"),
+        col("known_b"),
     ];
     let table = table.select(columns)?;
     let sorted = |ascending: bool| {
@@ -112,13 +133,14 @@ async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<Pairs> {
     Ok(Pairs { first: least.into_values().collect(), all })
 }
 
-/// Calls `take` with each row of (id_a, id_b, jaccard, containment_a, containment_b).
+/// Calls `take` with each row of (id_a, id_b, jaccard, containment_a, containment_b, known_b).
 async fn each(table: DataFrame, mut take: impl FnMut(Pair)) -> Result<()> {
     let mut rows = table.execute_stream().await?;
     while let Some(batch) = rows.try_next().await? {
         let ids = id::ids(batch.column(0))?.into_iter().zip(id::ids(batch.column(1))?);
         let share = |column: usize| as_float64_array(batch.column(column)).map(|share| share.values());
         let (jaccard, of_a, of_b) = (share(2)?, share(3)?, share(4)?);
+        let known_b = as_boolean_array(batch.column(5))?;
         for (row, (id_a, id_b)) in ids.enumerate() {
             take(Pair {
                 id_a,
@@ -126,6 +148,7 @@ async fn each(table: DataFrame, mut take: impl FnMut(Pair)) -> Result<()> {
                 jaccard: jaccard[row],
                 containment_a: of_a[row],
                 containment_b: of_b[row],
+                known: [false, known_b.value(row)],
             });
         }
     }
@@ -138,9 +161,9 @@ pub struct Cluster {
     /// The smallest id among them.
     pub id: Id,
     /// The one to keep where only one is wanted.
-    pub representative: Id,
+    pub representative: Member,
     /// As many of the others as were asked for, those of the smallest ids.
-    pub others: Vec<Id>,
+    pub others: Vec<Member>,
     /// How many documents there are in all.
     pub size: u64,
 }
@@ -154,22 +177,31 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
     let kind = finished.manifest().source.id;
     let clusters = finished.stored(Table::Clusters).await?;
     let found = clusters.clone().filter(col("id").eq(of.literal()))?;
-    let found = found.select(vec![id::column_named("cluster_id", kind)])?.collect().await?;
+    let found = found
+        .sort(vec![col("known").sort(true, false)])?
+        .select(vec![id::column_named("cluster_id", kind)])?
+        .collect()
+        .await?;
     let mut found = found.iter().map(|batch| id::ids(batch.column(0)));
     let Some(id) = found.next().transpose()?.and_then(|ids| ids.into_iter().next()) else { return Ok(None) };
     let members = clusters.filter(col("cluster_id").eq(id.literal()))?;
     let size = members.clone().count().await? as u64;
     let first = members
-        .select(vec![id::column(kind), col("representative")])?
-        .sort(vec![col("representative").sort(false, false), col("id").sort(true, false)])?
+        .select(vec![id::column(kind), col("representative"), col("known")])?
+        .sort(vec![
+            col("representative").sort(false, false),
+            col("id").sort(true, false),
+            col("known").sort(true, false),
+        ])?
         .limit(0, Some(most.saturating_add(1)))?;
     let (mut representative, mut others) = (None, Vec::new());
     for batch in first.collect().await? {
-        for (id, represents) in id::ids(batch.column(0))?.into_iter().zip(as_boolean_array(batch.column(1))?)
-        {
-            match represents {
-                Some(true) => representative = Some(id),
-                _ => others.push(id),
+        let (represents, known) = (as_boolean_array(batch.column(1))?, as_boolean_array(batch.column(2))?);
+        for (row, id) in id::ids(batch.column(0))?.into_iter().enumerate() {
+            let member = Member { id, known: known.value(row) };
+            match represents.value(row) {
+                true => representative = Some(member),
+                false => others.push(member),
             }
         }
     }
@@ -182,7 +214,7 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
 ///
 /// # Errors
 /// When the texts cannot be cut.
-pub fn similarity(ids: [&Id; 2], texts: [&str; 2], job: &Job) -> Result<Pair> {
+pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Result<Pair> {
     let by = comparable(job);
     let mut scratch = Scratch::default();
     let mut sets = [Vec::new(), Vec::new()];
@@ -192,37 +224,46 @@ pub fn similarity(ids: [&Id; 2], texts: [&str; 2], job: &Job) -> Result<Pair> {
     let [a, b] = sets;
     let Similarity { jaccard, containment_a, containment_b } =
         Similarity::new(shared(&a, &b), a.len() as u64, b.len() as u64);
-    Ok(Pair { id_a: ids[0].clone(), id_b: ids[1].clone(), jaccard, containment_a, containment_b })
+    let [a, b] = documents;
+    let (id_a, id_b, known) = (a.id.clone(), b.id.clone(), [a.known, b.known]);
+    Ok(Pair { id_a, id_b, jaccard, containment_a, containment_b, known })
 }
 
-/// The texts of some documents of an output, by their ids.
-pub struct Texts(BTreeMap<Id, String>);
+/// The texts of some documents of an output.
+pub struct Texts(BTreeMap<Member, String>);
 
 impl Texts {
-    /// The texts of the documents `ids` of `finished`, or of the outputs that its run compared them with: opens their sources and
-    /// reads them.
+    /// The texts of `documents` of `finished`, or of what its run compared them with: opens the sources and reads them.
     ///
     /// # Errors
     /// As [`Reread::open`] and [`Texts::read`].
-    pub async fn open<'a>(finished: &Finished, ids: impl IntoIterator<Item = &'a Id>) -> Result<Self> {
-        let mut missing: Vec<&Id> = ids.into_iter().collect();
+    pub async fn open(finished: &Finished, documents: impl IntoIterator<Item = Member>) -> Result<Self> {
+        let (known, own): (BTreeSet<_>, BTreeSet<_>) = documents.into_iter().partition(|of| of.known);
         let source = Reread::open(finished, Need::Texts).await?;
-        let mut texts = Self::read(finished, &source, missing.iter().copied()).await?;
-        missing.retain(|id| !texts.0.contains_key(id));
+        let mut texts = Self::read(finished, &source, own.iter().map(|of| &of.id)).await?;
+        let mut missing: Vec<Id> = known.into_iter().map(|of| of.id).collect();
         if missing.is_empty() {
             return Ok(texts);
         }
-        // The others are documents of earlier runs.
+        if finished.job()?.known_source().is_some() {
+            let found = reread::texts_of_known_source(finished, &missing).await?;
+            texts.0.extend(of_known(found));
+            return Ok(texts);
+        }
         for earlier in finished.known().await? {
             let source = Reread::open(&earlier, Need::Texts).await?;
-            texts.0.extend(Self::read(&earlier, &source, missing.iter().copied()).await?.0);
-            missing.retain(|id| !texts.0.contains_key(id));
+            let found = source.texts(earlier.documents_of(keys(&missing)).await?).await?;
+            missing.retain(|id| !found.contains_key(id));
+            texts.0.extend(of_known(found));
+            if missing.is_empty() {
+                break;
+            }
         }
         Ok(texts)
     }
 
-    /// The texts of the documents `ids`, which are held all at once: of the source their rows alone are read where the format
-    /// has rows that can be told apart unread.
+    /// The texts of the documents `ids` of the output itself, which are held all at once: of the source their rows alone are read
+    /// where the format has rows that can be told apart unread.
     ///
     /// # Errors
     /// When the tables or the source cannot be read.
@@ -231,18 +272,34 @@ impl Texts {
         again: &Reread<'_>,
         ids: impl IntoIterator<Item = &'a Id>,
     ) -> Result<Self> {
-        let keys = ids.into_iter().map(|id| document_key(&id.to_string()));
-        again.texts(finished.documents_of(keys).await?).await.map(Self)
+        let texts = again.texts(finished.documents_of(keys(ids)).await?).await?;
+        Ok(Self(texts.into_iter().map(|(id, text)| (Member { id, known: false }, text)).collect()))
     }
 
     /// The text of a document.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) when it was not read.
-    pub fn of(&self, id: &Id) -> Result<&str> {
-        let text = self.0.get(id).map(String::as_str);
+    pub fn of(&self, document: &Member) -> Result<&str> {
+        let text = self.0.get(document).map(String::as_str);
         text.ok_or_else(|| {
-            Error::input(format!("the source holds no text of `{id}` any more: run the job again"))
+            Error::input(format!("the source holds no text of `{}` any more: run the job again", document.id))
         })
     }
+}
+
+impl Id {
+    /// The document of this id of the output's own source.
+    pub fn own(&self) -> Member {
+        Member { id: self.clone(), known: false }
+    }
+}
+
+/// The keys of documents.
+fn keys<'a>(ids: impl IntoIterator<Item = &'a Id>) -> impl Iterator<Item = u64> {
+    ids.into_iter().map(|id| document_key(&id.to_string()))
+}
+
+fn of_known(texts: BTreeMap<Id, String>) -> impl Iterator<Item = (Member, String)> {
+    texts.into_iter().map(|(id, text)| (Member { id, known: true }, text))
 }

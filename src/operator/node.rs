@@ -61,7 +61,7 @@ impl Operator {
             Operator::TokenCounts(_) => super::token_counts::schema(),
             Operator::Prefixes(_) => super::prefixes::schema(),
             Operator::Touched(_) => match inputs.last() {
-                Some(documents) => Arc::clone(documents.schema().inner()),
+                Some(documents) => super::touched::marked(documents.schema().as_arrow()),
                 None => Arc::new(Schema::empty()),
             },
             Operator::Score(_) => super::score::schema(),

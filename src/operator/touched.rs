@@ -1,4 +1,4 @@
-//! The documents of earlier runs that new documents may be similar to: those with tokens that new documents have.
+//! The known documents that new documents may be similar to: those with tokens that new documents have.
 //!
 //! The tokens of the new documents are counted in room that is known before (see [`super::token_counts`]), and each known
 //! document looks its own up there. A counter may be another token's, so a document too many may stay, and none too few.
@@ -7,8 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::UInt64Type;
+use arrow::datatypes::{DataType, Field, Schema, SchemaBuilder, SchemaRef, UInt64Type};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
@@ -21,8 +20,8 @@ use super::token_counts::Counts;
 use crate::kernel::jaccard::least_contained;
 use crate::plan::{Batches, Description, Requirement, Shape, Task};
 
-/// Counters (at, counts) for each of the rules, in their order, and documents (.., tokens: `List<UInt64>`) -> the documents
-/// that a rule keeps, with all their columns.
+/// Counters (at, counts) for each of the rules, in their order, and documents (.., tokens: `List<UInt64>`) -> all documents, with
+/// all their columns and a last one `touched: Boolean`: whether a rule keeps them.
 ///
 /// The counters are one partition each and are read whole before the first document; the documents keep their partitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,7 +34,7 @@ pub(crate) struct Touched {
     pub rules: Vec<Touch>,
 }
 
-/// Which documents are kept, by how many of their tokens are counted.
+/// Which documents are touched, by how many of their tokens are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Touch {
     /// Those with one at least.
@@ -66,15 +65,25 @@ impl Touched {
         Ok(Arc::new(Held { counts: all, _held: held }))
     }
 
-    fn keep(&self, batch: &RecordBatch, held: &Held) -> Result<RecordBatch> {
+    fn mark(&self, batch: &RecordBatch, held: &Held) -> Result<RecordBatch> {
         let Some(tokens) = batch.columns().last() else { return internal_err!("documents have tokens") };
         let keeps = tokens.as_list::<i32>().iter().map(|tokens| {
             let tokens = tokens.as_ref().map(|tokens| tokens.as_primitive::<UInt64Type>().values());
             let tokens = tokens.map_or(&[][..], |tokens| tokens);
             self.rules.iter().zip(&held.counts).any(|(rule, counts)| rule.keeps(tokens, counts, self.probes))
         });
-        Ok(filter_record_batch(batch, &BooleanArray::from_iter(keeps.map(Some)))?)
+        let touched: BooleanArray = keeps.map(Some).collect();
+        let mut columns = batch.columns().to_vec();
+        columns.push(Arc::new(touched));
+        Ok(RecordBatch::try_new(marked(&batch.schema()), columns)?)
     }
+}
+
+/// The documents' columns and the mark.
+pub(crate) fn marked(documents: &Schema) -> SchemaRef {
+    let mut fields = SchemaBuilder::from(&documents.fields);
+    fields.push(Field::new("touched", DataType::Boolean, false));
+    Arc::new(fields.finish().with_metadata(documents.metadata.clone()))
 }
 
 impl Touch {
@@ -117,7 +126,7 @@ impl Description for Touched {
         }
         let mut requirements: Vec<_> = counters.iter().map(|_| Requirement::single_partition()).collect();
         requirements.push(Requirement::none());
-        Shape::over(inputs, documents.schema(), requirements)
+        Shape::over(inputs, marked(&documents.schema()), requirements)
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Shared>) -> Result<Batches> {
@@ -129,7 +138,7 @@ impl Description for Touched {
         let batches = futures::stream::once(async move {
             let read = async || self.held(counters, context).await.map_err(Arc::new);
             let held = shared.get_or_init(read).await.clone().map_err(DataFusionError::Shared)?;
-            Ok::<_, DataFusionError>(documents.map(move |batch| self.keep(&batch?, &held)))
+            Ok::<_, DataFusionError>(documents.map(move |batch| self.mark(&batch?, &held)))
         });
         Ok(batches.try_flatten().boxed())
     }

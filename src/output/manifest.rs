@@ -10,7 +10,7 @@ use datafusion::common::cast::{as_string_array, as_uint32_array, as_uint64_array
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::{FORMAT_VERSION, InputFile, Keep};
+use crate::job::{Columns, FORMAT_VERSION, InputFile, Keep};
 use crate::schema::SourceTypes;
 
 /// One Parquet file of a table.
@@ -184,6 +184,20 @@ impl Run {
                 "the job in the manifest does not say what documents keeps (output.keep): run the job again with --overwrite",
             )
             .because(e)
+        })
+    }
+
+    /// The columns that its tables have.
+    ///
+    /// # Errors
+    /// As [`Self::keep`].
+    pub(crate) fn columns(&self) -> Result<Columns> {
+        let passages = self.job.pointer("/output/passages").and_then(serde_json::Value::as_bool);
+        let has_group = |source: &str| self.job.pointer(source).is_some_and(|group| group.is_string());
+        Ok(Columns {
+            keep: self.keep()?,
+            passages: passages.unwrap_or(false),
+            groups: has_group("/source/group") || has_group("/against/source/group"),
         })
     }
 

@@ -161,7 +161,7 @@ impl Stored {
             let shown = self.layout.shown();
             return Err(Error::input(format!("the manifest of {shown} does not name the table {table}")));
         };
-        let schema = contract(table).over(&self.manifest.source, self.manifest.keep()?).arrow_schema();
+        let schema = contract(table).over(&self.manifest.source, self.manifest.columns()?).arrow_schema();
         read::provider(&self.layout, &written.files, schema).map(Some)
     }
 

@@ -1,6 +1,6 @@
 //! The outputs of earlier runs, in the order in which they were made: what a run goes on from, or what is merged.
 
-use datafusion::prelude::{DataFrame, SessionContext, col, lit};
+use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
 
 use super::numbers::first_ids;
 use crate::error::{Error, Result};
@@ -35,7 +35,14 @@ impl Earlier {
         let mut outputs = Vec::with_capacity(urls.len());
         for url in urls {
             let stored = Stored::open(session, url).await?;
-            if let Some(key) = other_key(&stored.job()?, job) {
+            let made = stored.job()?;
+            if made.known_source().is_some() {
+                return Err(Error::job(format!(
+                    "{url} links its documents to a second source (against.source), whose documents it does not hold, so no run can \
+                     go on from it: name outputs of jobs without one"
+                )));
+            }
+            if let Some(key) = other_key(&made, job) {
                 return Err(Error::job(format!(
                     "{url} was made with another `{key}` than this job has, so their signatures cannot be compared: give the \
                      job the same one"
@@ -136,6 +143,23 @@ impl Earlier {
         self.outputs.iter().any(replaces)
     }
 
+    /// Makes sure that all outputs carry the column `name`, by which documents are of groups.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with the output that does not.
+    pub(super) fn check_column(&self, name: &str) -> Result<()> {
+        let lacks =
+            |stored: &&Stored| stored.manifest().source.columns.iter().all(|column| column.name != name);
+        match self.outputs.iter().find(lacks) {
+            None => Ok(()),
+            Some(stored) => Err(Error::job(format!(
+                "{} does not carry the column `{name}`, which is source.group: make it again with that group, or with the column \
+                 among its source.columns",
+                stored.layout().shown()
+            ))),
+        }
+    }
+
     /// Makes sure that no two of the outputs have a document of one id, but where a later run replaced it. Runs that knew each
     /// other have made sure of it.
     ///
@@ -182,8 +206,7 @@ impl Earlier {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub(super) fn all_live(&self, session: &SessionContext, columns: &[&str]) -> Result<DataFrame> {
-        let columns: Vec<_> = columns.iter().map(|column| col(*column)).collect();
+    pub(super) fn all_live(&self, session: &SessionContext, columns: Vec<Expr>) -> Result<DataFrame> {
         union((0..self.outputs.len()).map(|at| Ok(self.live(session, at)?.select(columns.clone())?)))
     }
 

@@ -11,7 +11,7 @@ use super::overlap;
 use super::read::{Read, as_input};
 use super::tables::AllSketches;
 use crate::error::{Error, Result};
-use crate::job::{InputFile, Job, Reuse, ShingleHash, fingerprint};
+use crate::job::{InputFile, Job, Reuse, ShingleHash, Source, fingerprint};
 use crate::output::manifest::Origin;
 use crate::output::{Layout, Stored};
 use crate::schema::Table;
@@ -35,7 +35,7 @@ pub(super) struct Reused {
     stored: Stored,
     /// The run that cut the texts.
     origin: Origin,
-    /// The files that the texts are in; `None` if the output keeps shingles, because then no text is read.
+    /// The files that the texts are in; `None` if no text is read, since the output keeps shingles.
     listed: Option<Listed>,
 }
 
@@ -82,7 +82,7 @@ impl Input {
             }
             Input::Merged(earlier) => Origin::known_inputs(&earlier.record()),
         };
-        inputs.extend(Origin::known_inputs(&known.map(|known| known.earlier.record()).unwrap_or_default()));
+        inputs.extend(Origin::known_inputs(&known.map(Known::record).unwrap_or_default()));
         fingerprint(job, &inputs)
     }
 
@@ -136,7 +136,7 @@ impl Input {
     /// When the table cannot be read.
     pub(super) fn sketches(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
         match self {
-            Input::Reused(reused) if reused.listed.is_none() => {
+            Input::Reused(reused) if reused.stored.manifest().keep()?.shingles() => {
                 reused.stored.table(session, Table::Documents).map(Some)
             }
             Input::Texts(_) | Input::Reused(_) | Input::Merged(_) => Ok(None),
@@ -159,8 +159,9 @@ impl Reused {
         let made = stored.job()?;
         let same_kept =
             job.reuse.as_ref().is_some_and(|reuse| reuse.keeps_shingles == made.output.keep.shingles());
-        if !same_kept
-            || (&made.shingle, &made.minhash, &made.source) != (&job.shingle, &job.minhash, &job.source)
+        // The job may name another one of the columns that are carried.
+        let source = Source { group: made.source.group.clone(), ..job.source.clone() };
+        if !same_kept || (&made.shingle, &made.minhash, &made.source) != (&job.shingle, &job.minhash, &source)
         {
             return Err(Error::input(format!(
                 "{url} holds another result than it did when the job file was read: run again"
@@ -187,6 +188,9 @@ impl Reused {
             )));
         }
         let listed = match keep.shingles() {
+            true if job.output.passages => {
+                Some(stored.source(session, "output.passages needs the texts", "").await?.1)
+            }
             true => None,
             false => {
                 let (why, or) = (format!("{url} keeps no shingles"), KEEP_THEM);

@@ -1,151 +1,92 @@
-//! The documents that earlier runs know, and what is needed of them: sketches, texts and clusters.
+//! The documents that are known already, which those of the job's own source are compared with.
 
-use arrow::datatypes::DataType;
-use datafusion::prelude::{DataFrame, SessionContext, col, lit};
-use datafusion::scalar::ScalarValue;
+use datafusion::prelude::{DataFrame, SessionContext};
 
-use super::earlier::{Earlier, union};
-use super::known_ids::{replaced, replaces};
+use super::known_outputs::KnownOutputs;
+use super::known_source::KnownSource;
 use super::steps::Steps;
-use super::tables::{AllSketches, WorkTable};
-use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::error::Result;
+use crate::job::{InputFile, Job};
+use crate::output::Layout;
+use crate::output::manifest::KnownOutput;
 use crate::schema::SourceTypes;
-use crate::source::Listed;
-use crate::stage::{known, merged};
 
-/// The finished outputs whose documents are known.
+/// Where known documents are.
 #[derive(Debug)]
-pub(super) struct Known {
-    pub(super) earlier: Earlier,
-    /// For each output, the sources that its texts are in, with the jobs that read them; `None` if the output keeps shingles,
-    /// because then no text is read.
-    sources: Vec<Option<Vec<(Job, Listed)>>>,
+pub(super) enum Known {
+    /// In the outputs of earlier runs.
+    Outputs(KnownOutputs),
+    /// In a second source.
+    Source(Box<KnownSource>),
 }
 
 impl Known {
-    /// Opens the outputs that `job` names; `None` if it names none.
+    /// Opens what `job` names; `None` if it names nothing.
     ///
     /// # Errors
-    /// As [`Earlier::open`], and where texts are needed that are gone or have changed.
+    /// As [`KnownOutputs::open`] and [`KnownSource::open`].
     pub(super) async fn find(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
         let Some(against) = &job.against else { return Ok(None) };
-        let earlier = Earlier::open(session, &against.outputs, "against.output", job).await?;
-        earlier.check_ids(session).await?;
-        let mut sources = Vec::with_capacity(against.outputs.len());
-        for (stored, url) in earlier.outputs().iter().zip(&against.outputs) {
-            sources.push(match stored.manifest().keep()?.shingles() {
-                true => None,
-                false if AllSketches::of(job) != AllSketches::Nowhere => {
-                    return Err(Error::job(format!(
-                        "{url} keeps no shingles, and this job needs those of all documents: use candidates.method = \"lsh\" \
-                         and output.keep = \"signatures\", or make that output again with output.keep = \"shingles\""
-                    )));
-                }
-                false => {
-                    let (why, or) = (format!("{url} keeps no shingles"), KEEP_THEM);
-                    Some(stored.sources(session, &why, or).await?)
-                }
-            });
-        }
-        Ok(Some(Self { earlier, sources }))
+        Ok(Some(match &against.source {
+            Some(source) => Known::Source(Box::new(KnownSource::open(session, source, job).await?)),
+            None => Known::Outputs(KnownOutputs::open(session, &against.outputs, job).await?),
+        }))
     }
 
-    /// Makes sure that ids are of one type, here and in the source.
+    /// Refuses an output that overlaps with what is read.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the output whose ids are of another one.
+    /// [`Kind::Job`](crate::error::Kind::Job) with both.
+    pub(super) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
+        match self {
+            Known::Outputs(outputs) => outputs.earlier.refuse_overlap(output),
+            Known::Source(source) => source.refuse_overlap(output),
+        }
+    }
+
+    /// Makes sure that ids are of one type, here and in the job's own source.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) where they are not.
     pub(super) fn check_types(&self, types: &SourceTypes) -> Result<()> {
-        for stored in self.earlier.outputs() {
-            let there = stored.manifest().source.id;
-            if there != types.id {
-                return Err(Error::job(format!(
-                    "ids are of type {there:?} in {} and of type {:?} in the source: give source.id a column of the same type",
-                    stored.layout().shown(),
-                    types.id
-                )));
-            }
+        match self {
+            Known::Outputs(outputs) => outputs.check_types(types),
+            Known::Source(source) => source.check_types(types),
         }
-        Ok(())
     }
 
-    /// All known documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1, signature,
-    /// shingles), of which the last is null where an output keeps none. `origin` is the place of the output among these. A
-    /// document that a later output replaced is not among them.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
-    pub(super) fn documents(&self, session: &SessionContext) -> Result<DataFrame> {
-        let columns =
-            ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
-        let of_one = |(at, sources): (usize, &Option<_>)| -> Result<DataFrame> {
-            let mut columns = columns.map(col).to_vec();
-            columns.insert(0, lit(at as u64).alias("origin"));
-            columns.push(match sources {
-                None => col("shingles"),
-                Some(_) => {
-                    let none = ScalarValue::try_from(&DataType::new_list(DataType::UInt64, true))?;
-                    lit(none).alias("shingles")
-                }
-            });
-            Ok(self.earlier.live(session, at)?.select(columns)?)
-        };
-        union(self.sources.iter().enumerate().map(of_one))
+    /// What a manifest says of them.
+    pub(super) fn record(&self) -> Vec<KnownOutput> {
+        match self {
+            Known::Outputs(outputs) => outputs.earlier.record(),
+            Known::Source(source) => vec![source.record()],
+        }
     }
 
-    /// (id, doc, shingle_count) of all known documents.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
-    pub(super) fn names(&self, session: &SessionContext) -> Result<DataFrame> {
-        self.earlier.all_live(session, &["id", "doc", "shingle_count"])
+    /// The files that texts of known documents are read from in any case.
+    pub(super) fn inputs(&self) -> Vec<InputFile> {
+        match self {
+            Known::Outputs(_) => Vec::new(),
+            Known::Source(source) => source.inputs(),
+        }
     }
 
-    /// The sources that texts of known documents are read from, by the place of their output, with the jobs that read them.
-    pub(super) fn sources(&self) -> impl Iterator<Item = (usize, &[(Job, Listed)])> {
-        let places = self.sources.iter().enumerate();
-        places.filter_map(|(at, sources)| Some((at, sources.as_deref()?)))
+    /// The outputs that hold them, if outputs do.
+    pub(super) fn outputs(&self) -> Option<&KnownOutputs> {
+        match self {
+            Known::Outputs(outputs) => Some(outputs),
+            Known::Source(_) => None,
+        }
     }
 
     /// What connects documents: the scores and the copies of this run, and the clusters of earlier ones: (a, b).
     ///
-    /// Where documents were replaced, the pairs of earlier runs take the place of their clusters, which those documents may have
-    /// held together.
-    ///
     /// # Errors
     /// When a table cannot be read.
     pub(super) async fn edges(&self, steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
-        let session = steps.session();
-        let (scores, members) = (steps.table(WorkTable::Scores)?, steps.table(WorkTable::Members)?);
-        let replaces = replaced(steps, job, self.names(session)?).await? > 0;
-        let before = if replaces || self.earlier.replaced() {
-            let mut there = self.earlier.all_live(session, &["doc", "set_hash_0", "set_hash_1"])?;
-            let new = replaces.then(|| steps.table(WorkTable::Keys)).transpose()?;
-            if let Some(new) = &new {
-                there = known::without(there, new.clone())?;
-            }
-            let representatives = merged::representatives(there.clone())?;
-            let copies = merged::copies(there, representatives.clone())?;
-            let scores = self.earlier.scores_of_versions(session, new, representatives)?;
-            scores.select(vec![col("a"), col("b")])?.union(copies)?
-        } else {
-            union(self.earlier.clusters(session)?.into_iter().map(known::connected))?
-        };
-        known::connections(scores, members, before)
-    }
-
-    /// All known documents that this run does not replace: (id, doc, shingle_count).
-    ///
-    /// # Errors
-    /// When a table cannot be read.
-    pub(super) fn staying(&self, steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
-        let documents = self.names(steps.session())?;
-        match replaces(job) {
-            true => known::without(documents, steps.table(WorkTable::Keys)?),
-            false => Ok(documents),
+        match self {
+            Known::Outputs(outputs) => outputs.edges(steps, job).await,
+            Known::Source(source) => source.edges(steps),
         }
     }
 }
-
-/// What helps where the source of a known output has changed.
-const KEEP_THEM: &str = ", with output.keep = \"shingles\" if later runs should not need the source";

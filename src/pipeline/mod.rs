@@ -3,11 +3,14 @@
 //! Stages are lazy; this is where they are cut into *steps* that run, are published and can be taken up again.
 //! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
 
+mod by_group;
 mod components;
 mod earlier;
 mod input;
 mod known;
 mod known_ids;
+mod known_outputs;
+mod known_source;
 mod leader_rounds;
 mod merge;
 pub(crate) mod numbers;
@@ -71,7 +74,7 @@ pub async fn run(
         let (input, known) = (Input::find(session, job).await?, Known::find(session, job).await?);
         input.refuse_overlap(&output)?;
         if let Some(known) = &known {
-            known.earlier.refuse_overlap(&output)?;
+            known.refuse_overlap(&output)?;
         }
         let fingerprint = input.fingerprint(job, known.as_ref());
         if existing == OnExisting::Fail
@@ -172,7 +175,9 @@ impl Run<'_> {
         let steps =
             Steps::new(engine, output, claim, control, fingerprint, key, job).over(read.types.clone());
         Walk::new(&steps, job, input, known, read.documents).walk().await?;
-        let of = MadeOf { inputs: &read.inputs, origin: input.origin(), known, merged: input.merged() };
+        let mut inputs = read.inputs;
+        inputs.extend(known.map(Known::inputs).unwrap_or_default());
+        let of = MadeOf { inputs: &inputs, origin: input.origin(), known, merged: input.merged() };
         publish(steps, job, of, replaced).await
     }
 }

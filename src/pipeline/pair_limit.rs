@@ -2,6 +2,7 @@
 
 use datafusion::prelude::{DataFrame, col, lit};
 
+use super::by_group;
 use super::numbers::{one_number, rows_of};
 use super::sketches::Sketches;
 use super::step::Step;
@@ -9,7 +10,7 @@ use super::steps::Steps;
 use super::tables::WorkTable;
 use super::verify::every_two;
 use crate::error::{Error, Result};
-use crate::job::{Job, Measure, Method};
+use crate::job::{Compare, Job, Measure, Method};
 use crate::schema::Table;
 use crate::stage;
 
@@ -75,7 +76,11 @@ pub(super) async fn estimate(sketches: &Sketches<'_>, of: Population, sample: u6
     let documents = sketches.of_sample(needed).await?;
     let frames = match steps.is_done(Step::Sample).await? {
         true => Vec::new(),
-        false => every_two(steps, sketches.job, sketches.marked(documents)?).await?,
+        false => {
+            let frames = every_two(steps, sketches.job, sketches.marked(documents)?).await?;
+            let compared = |frame| by_group::compared(steps, sketches.job, frame);
+            frames.into_iter().map(compared).collect::<Result<_>>()?
+        }
     };
     steps.expect(1);
     steps.run(Step::Sample, 0, frames).await?;
@@ -136,6 +141,10 @@ pub(super) async fn check_scores(steps: &Steps<'_>, job: &Job) -> Result<()> {
 /// So many pairs with those of copies, if they are too many.
 async fn with_copies(steps: &Steps<'_>, job: &Job, pairs: u64) -> Result<Option<u64>> {
     let (most, groups) = (job.output.max_pairs, WorkTable::Groups);
+    if job.candidates.compare == Compare::Across {
+        // No copies are pairs.
+        return Ok(Some(pairs).filter(|&pairs| pairs > most));
+    }
     if every_two_of(steps.rows(groups)).saturating_add(pairs) <= most {
         return Ok(None);
     }

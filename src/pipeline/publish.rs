@@ -16,7 +16,7 @@ use super::previous_result::PreviousResult;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
-use crate::job::{FORMAT_VERSION, InputFile, Job, Method};
+use crate::job::{Compare, FORMAT_VERSION, InputFile, Job, Method};
 use crate::output::manifest::{Input, Origin, Run as Manifest, StepTime, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
@@ -48,7 +48,7 @@ pub(super) async fn publish(
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
     for &table in &tables {
-        let contract = schema::contract(table).over(steps.source(), job.output.keep);
+        let contract = schema::contract(table).over(steps.source(), job.columns());
         checks.push(spawn(check(contract, steps.stored(table)?, steps.rows(table))));
     }
     let left_out = stage::pairs::left_out(
@@ -57,6 +57,11 @@ pub(super) async fn publish(
         &job.output,
         job.new_pairs(),
     )?;
+    let left_out = match job.candidates.compare {
+        // No copies are pairs, and so no stars.
+        Compare::Across => left_out.filter(lit(false))?,
+        Compare::All | Compare::Within => left_out,
+    };
     let is_new_copy = col("doc").not_eq(col("rep")).and(col("known").is_not_true());
     let (left_out, _, copies, clusters, rejects) = futures::try_join!(
         spawn(one_number(left_out)),
@@ -83,9 +88,13 @@ pub(super) async fn publish(
     counts.insert("clustered_documents".into(), steps.rows(schema::Table::Clusters));
     counts.insert("pairs_left_out".into(), left_out);
     if let Some(known) = known {
-        counts.insert("known_documents".into(), known.earlier.count());
+        let count = known.outputs().map(|outputs| outputs.earlier.count());
+        let count = count.unwrap_or_else(|| steps.rows(WorkTable::KnownKeys));
+        counts.insert("known_documents".into(), count);
         counts.insert("touched_documents".into(), steps.rows(WorkTable::Known));
-        let replaced = known_ids::replaced(&steps, job, known.names(steps.session())?).await?;
+    }
+    if let Some(outputs) = known.and_then(Known::outputs) {
+        let replaced = known_ids::replaced(&steps, job, outputs.names(steps.session())?).await?;
         counts.insert("replaced_documents".into(), replaced);
     }
     let mut warnings = Vec::new();
@@ -123,7 +132,7 @@ pub(super) async fn publish(
         source: steps.source().clone(),
         origin: origin.cloned(),
         origins: merged.iter().flat_map(|earlier| earlier.origins()).collect(),
-        known: known.map(|known| known.earlier.record()).unwrap_or_default(),
+        known: known.map(Known::record).unwrap_or_default(),
         merged: merged.iter().flat_map(|earlier| earlier.fingerprints()).collect(),
         counts,
         rejects,

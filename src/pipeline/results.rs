@@ -2,12 +2,13 @@
 
 use datafusion::prelude::DataFrame;
 
+use super::by_group::{NAMES, own};
 use super::earlier::Earlier;
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::Result;
-use crate::job::{Job, NewPairs};
+use crate::job::{Compare, Job, NewPairs};
 use crate::schema::Table;
 use crate::stage;
 
@@ -17,9 +18,6 @@ const BYTES_OF_KEY: u64 = 24;
 /// Bytes of a row that has a document's id too, which is short.
 const BYTES_OF_MEMBER: u64 = 64;
 
-/// What pairs and clusters are made of.
-const NAMES: [&str; 3] = ["id", "doc", "shingle_count"];
-
 /// Finds the documents that scores stand for.
 pub(super) async fn members(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let (mut groups, scores) = (steps.table(WorkTable::Groups)?, steps.table(WorkTable::Scores)?);
@@ -27,7 +25,11 @@ pub(super) async fn members(steps: &Steps<'_>, job: &Job) -> Result<()> {
     if let (Some(known), Some(NewPairs::WithKnown)) = (&known, job.new_pairs()) {
         groups = stage::known::groups_of_pairs(groups, known.clone(), scores.clone())?;
     }
-    let all = stage::mark::both(steps.table(Table::Documents)?, known, &NAMES)?;
+    if job.candidates.compare == Compare::Across {
+        // Copies are of one group then, and so no pairs of each other.
+        groups = stage::groups::scored(groups, scores.clone())?;
+    }
+    let all = stage::mark::both(own(steps, job)?, known, &NAMES)?;
     let frame = stage::members::members(all, groups, scores)?;
     let documents = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
     let bytes = documents * BYTES_OF_MEMBER
@@ -39,23 +41,69 @@ pub(super) async fn members(steps: &Steps<'_>, job: &Job) -> Result<()> {
 /// Writes the pairs.
 pub(super) async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let (members, scores) = (steps.table(WorkTable::Members)?, steps.table(WorkTable::Scores)?);
-    let frame = stage::pairs::pairs(members, scores, &job.output, job.lsh.bands, job.new_pairs())?;
-    let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Scores);
+    let within = job.candidates.compare != Compare::Across;
+    let groups = members.clone();
+    let mut frame =
+        stage::pairs::pairs(members, scores, &job.output, job.lsh.bands, job.new_pairs(), within)?;
+    if job.has_groups() {
+        frame = stage::by_group::of_pairs(frame, groups)?;
+    }
+    let mut bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Scores);
+    if job.output.passages {
+        let is_second = job.known_source().is_some();
+        frame = stage::passages::passages(frame, steps.table(WorkTable::Texts)?, is_second)?;
+        // Every pair asks for two texts.
+        let per_text = steps.bytes(WorkTable::Texts) / steps.rows(WorkTable::Texts).max(1);
+        bytes += 2 * steps.rows(WorkTable::Scores) * per_text;
+    }
     steps.run(Step::Pairs, bytes, vec![frame]).await
 }
 
 /// Writes the clusters.
-pub(super) async fn clusters(steps: &Steps<'_>) -> Result<()> {
+pub(super) async fn clusters(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let members = steps.table(WorkTable::Members)?;
-    let frame = stage::clusters::clusters(members, steps.table(WorkTable::Components)?)?;
+    let frame = stage::clusters::clusters(members.clone(), steps.table(WorkTable::Components)?)?;
+    let frame = with_groups(frame, members, job)?;
     let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Components);
     steps.run(Step::Clusters, bytes, vec![frame]).await
 }
 
+/// Clusters with the number of groups of each, where there are groups.
+fn with_groups(clusters: DataFrame, documents: DataFrame, job: &Job) -> Result<DataFrame> {
+    match job.has_groups() {
+        true => stage::by_group::of_clusters(clusters, documents),
+        false => Ok(clusters),
+    }
+}
+
+/// Counts the pairs of every two groups.
+pub(super) async fn group_pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
+    let documents = stage::mark::both(own(steps, job)?, None, &NAMES)?;
+    let frame = stage::by_group::group_pairs(steps.table(Table::Pairs)?, documents)?;
+    let bytes = 4 * steps.rows(Table::Pairs) * BYTES_OF_MEMBER;
+    steps.run(Step::GroupPairs, bytes, vec![frame]).await
+}
+
 /// Writes the clusters that new documents are in, of these and of `known` ones (id, doc, shingle_count).
-pub(super) async fn grown_clusters(steps: &Steps<'_>, known: DataFrame, founders: DataFrame) -> Result<()> {
-    let documents = stage::mark::both(steps.table(Table::Documents)?, Some(known), &NAMES)?;
-    let frame = stage::clusters::grown(steps.table(WorkTable::Components)?, documents, founders)?;
+pub(super) async fn grown_clusters(
+    steps: &Steps<'_>,
+    job: &Job,
+    known: DataFrame,
+    founders: DataFrame,
+) -> Result<()> {
+    let documents = stage::mark::both(own(steps, job)?, Some(known), &NAMES)?;
+    let frame = stage::clusters::grown(steps.table(WorkTable::Components)?, documents.clone(), founders)?;
+    let frame = with_groups(frame, documents, job)?;
+    let bytes = steps.rows(WorkTable::Components) * BYTES_OF_MEMBER;
+    steps.run(Step::Clusters, bytes, vec![frame]).await
+}
+
+/// Writes the clusters that documents of the source are in, with those of the second source.
+pub(super) async fn linked_clusters(steps: &Steps<'_>, job: &Job) -> Result<()> {
+    let known = steps.table(WorkTable::Known)?;
+    let documents = stage::mark::both(own(steps, job)?, Some(known), &NAMES)?;
+    let frame = stage::clusters::linked(steps.table(WorkTable::Components)?, documents.clone())?;
+    let frame = with_groups(frame, documents, job)?;
     let bytes = steps.rows(WorkTable::Components) * BYTES_OF_MEMBER;
     steps.run(Step::Clusters, bytes, vec![frame]).await
 }

@@ -1,9 +1,13 @@
 //! The search for pairs: from sketches to candidates and scores.
 
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::{DataFrame, col, lit};
 use tokio::sync::OnceCell;
 
+use super::by_group;
+use super::known::Known;
 use super::known_ids::{self, replaces};
+use super::known_outputs::KnownOutputs;
+use super::known_source::{KnownSource, refuse_same_keys};
 use super::leader_rounds;
 use super::numbers::one_number;
 use super::pair_limit::{self, Population};
@@ -13,7 +17,7 @@ use super::steps::Steps;
 use super::tables::WorkTable;
 use super::verify::{BYTES_OF_PREFIX, every_two, verify};
 use crate::error::{Error, Result};
-use crate::job::{Job, Measure, Method};
+use crate::job::{Compare, Job, Measure, Method};
 use crate::schema::Table;
 use crate::stage;
 use crate::stage::prefix::Join;
@@ -52,6 +56,7 @@ impl<'a> PairSearch<'a> {
                 }
                 let (groups, known) = (steps.table(WorkTable::Groups)?, self.sketches.known_docs()?);
                 let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket, known)?;
+                let frame = by_group::compared(steps, job, frame)?;
                 let documents = steps.rows(WorkTable::Keys) + steps.rows(WorkTable::Known);
                 let bytes = documents * job.lsh.bands as u64 * BYTES_OF_ROW;
                 steps.run(Step::Candidates, bytes, vec![frame]).await?;
@@ -81,33 +86,71 @@ impl<'a> PairSearch<'a> {
         self.steps.run(Step::HotSketches, 0, vec![sketches]).await
     }
 
+    /// Finds documents of the second source whose key came before.
+    pub(super) async fn known_duplicates(&self) -> Result<()> {
+        let Some(Known::Source(source)) = self.sketches.known else {
+            return Err(Error::bug("the job has no second source"));
+        };
+        let duplicates = stage::duplicates::duplicates(source.documents(), &self.job().shingle)?;
+        self.steps.run(Step::KnownDuplicates, 0, vec![duplicates]).await
+    }
+
     /// Finds the known documents that new ones may be similar to.
     pub(super) async fn known(&self) -> Result<()> {
+        match self.sketches.known {
+            Some(Known::Outputs(outputs)) => self.known_of_outputs(outputs).await,
+            Some(Known::Source(source)) => self.known_of_source(source).await,
+            None => Err(Error::bug("the job knows no documents")),
+        }
+    }
+
+    async fn known_of_outputs(&self, known: &KnownOutputs) -> Result<()> {
         let (steps, job) = (self.steps, self.job());
-        let Some(known) = self.sketches.known else {
-            return Err(Error::bug("the job knows no documents"));
-        };
         if steps.is_done(Step::Known).await? {
             return steps.run(Step::Known, 0, vec![]).await;
         }
-        let (keys, documents) = (steps.table(WorkTable::Keys)?, known.documents(steps.session())?);
         known_ids::settle(steps, job, known.names(steps.session())?).await?;
-        let frame = match job.candidates.method {
-            Method::All => documents,
-            Method::Lsh => {
-                stage::known::by_buckets(documents, keys.clone(), steps.rows(WorkTable::Keys), &job.lsh)?
-            }
-            Method::Prefix => {
-                let (new, join) = (self.new_documents_to_join()?, self.join().await?);
-                let frequencies = steps.table(WorkTable::Frequencies)?;
-                stage::known::by_elements(documents, new, frequencies, join)?
-            }
-        };
+        let frame = self.touched(known.documents(steps.session())?).await?.filter(col("touched"))?;
         let frame = match replaces(job) {
-            true => stage::known::without(frame, keys)?,
+            true => stage::known::without(frame, steps.table(WorkTable::Keys)?)?,
             false => frame,
         };
         steps.run(Step::Known, 0, vec![frame]).await
+    }
+
+    /// The one pass over the texts of the second source.
+    async fn known_of_source(&self, known: &KnownSource) -> Result<()> {
+        let (steps, job) = (self.steps, self.job());
+        let mut frames = Vec::new();
+        if !steps.is_done(Step::Known).await? {
+            let mut documents = known.documents();
+            if steps.is_taken(Step::KnownDuplicates) {
+                let duplicates = steps.table(WorkTable::KnownDuplicates)?;
+                documents = stage::duplicates::reject(documents, duplicates)?;
+            }
+            let shingles = stage::shingles::shingles(stage::known::turned(documents)?, &job.shingle)?;
+            let signatures = stage::signatures::signatures(shingles, job, None)?;
+            let group = known.group();
+            frames.push(stage::known::of_source(self.touched(signatures).await?, group)?);
+        }
+        steps.run(Step::Known, 0, frames).await?;
+        refuse_same_keys(steps).await
+    }
+
+    /// Known `documents` with a mark `touched`.
+    async fn touched(&self, documents: DataFrame) -> Result<DataFrame> {
+        let (steps, job) = (self.steps, self.job());
+        match job.candidates.method {
+            Method::All => Ok(documents.with_column("touched", lit(true))?),
+            Method::Lsh => {
+                let keys = steps.table(WorkTable::Keys)?;
+                stage::known::by_buckets(documents, keys, steps.rows(WorkTable::Keys), &job.lsh)
+            }
+            Method::Prefix => {
+                let (new, join) = (self.new_documents_to_join()?, self.join().await?);
+                stage::known::by_elements(documents, new, steps.table(WorkTable::Frequencies)?, join)
+            }
+        }
     }
 
     /// Counts the shingles of the documents that are joined by their prefixes: of new ones, where others are known.
@@ -151,8 +194,25 @@ impl<'a> PairSearch<'a> {
                 let only = |frame| stage::known::with_known(frame, known.clone());
                 frames = frames.into_iter().map(only).collect::<Result<_>>()?;
             }
+            let compared = |frame| by_group::compared(steps, job, frame);
+            frames = frames.into_iter().map(compared).collect::<Result<_>>()?;
         }
         steps.run(Step::Scores, 0, frames).await
+    }
+
+    /// Finds where the texts of pairs are.
+    pub(super) async fn text_positions(&self) -> Result<()> {
+        let needed = self.steps.table(WorkTable::Members)?.select(vec![col("doc").alias("needed")])?;
+        self.sketches.find_texts(needed).await
+    }
+
+    /// Reads those texts.
+    pub(super) async fn texts(&self) -> Result<()> {
+        let frames = match self.steps.is_done(Step::Texts).await? {
+            true => vec![],
+            false => self.sketches.texts().await?,
+        };
+        self.steps.run(Step::Texts, 0, frames).await
     }
 
     /// The table that holds all candidates, once they were found.
@@ -173,7 +233,9 @@ impl<'a> PairSearch<'a> {
         let (steps, job) = (self.steps, self.job());
         let beside = (step == Step::AllCandidates).then_some(WorkTable::Candidates);
         // Leaders stand for documents of a like set, and what holds a leader need not hold the others.
-        let dense = job.output.most_expanded().filter(|_| job.score.measure == Measure::Jaccard);
+        // And what is paired with a leader of its group may be similar to documents of others.
+        let is_plain = job.score.measure == Measure::Jaccard && job.candidates.compare == Compare::All;
+        let dense = job.output.most_expanded().filter(|_| is_plain);
         if dense.is_none() {
             // Nothing keeps the number of pairs down.
             let (of, count) = match beside {
@@ -189,7 +251,8 @@ impl<'a> PairSearch<'a> {
         }
         let (documents, join) = (self.documents_to_join()?, self.join().await?);
         let (frequencies, known) = (steps.table(WorkTable::Frequencies)?, self.sketches.known_docs()?);
-        let mut frame = stage::prefix::candidates(documents, frequencies, join, dense, known)?;
+        let frame = stage::prefix::candidates(documents, frequencies, join, dense, known)?;
+        let mut frame = by_group::compared(steps, job, frame)?;
         if let Some(beside) = beside {
             frame = frame.union(steps.table(beside)?)?.distinct()?;
         }

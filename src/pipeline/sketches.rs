@@ -36,7 +36,7 @@ pub(super) struct Sketches<'a> {
     pub(super) job: &'a Job,
     /// Where texts are read, or kept sketches.
     input: &'a Input,
-    /// The documents that earlier runs know, if the job compares its own with them.
+    /// The documents that are known already, if the job compares its own with such.
     pub(super) known: Option<&'a Known>,
     /// Bytes of a sketch, about, once somebody asked.
     bytes_of_one: OnceCell<u64>,
@@ -160,77 +160,134 @@ impl<'a> Sketches<'a> {
 
     /// Finds where the texts of documents are, as far as their shingles are not there.
     pub(super) async fn find(&self, wanted: &TextsToCut) -> Result<()> {
+        let known = self.known_where(|known| Ok(known.filter(col("shingles").is_null())?))?;
+        self.find_among(known, wanted.step, wanted.needed.clone(), wanted.bytes).await
+    }
+
+    /// Finds where the texts of the documents `needed` (needed) are.
+    pub(super) async fn find_texts(&self, needed: DataFrame) -> Result<()> {
+        let bytes = self.steps.rows(WorkTable::Members) * BYTES_OF_POSITION;
+        self.find_among(self.known_where(Ok)?, Step::TextPositions, needed, bytes).await
+    }
+
+    /// Those of the known documents that are touched, if there may be any.
+    fn known_where(&self, those: impl Fn(DataFrame) -> Result<DataFrame>) -> Result<Option<DataFrame>> {
+        self.known.map(|_| those(self.steps.table(WorkTable::Known)?)).transpose()
+    }
+
+    /// Finds in `step` where the texts of the documents `needed` are: of the job's own, and of `known` ones.
+    async fn find_among(
+        &self,
+        known: Option<DataFrame>,
+        step: Step,
+        needed: DataFrame,
+        bytes: u64,
+    ) -> Result<()> {
         let steps = self.steps;
         let no_origin = lit(ScalarValue::UInt64(None)).alias("origin");
         let at = |origin| vec![col("source"), col("position"), col("doc"), origin];
         let mut documents = steps.table(Table::Documents)?.select(at(no_origin))?;
-        if self.known.is_some() {
-            let known = steps.table(WorkTable::Known)?.filter(col("shingles").is_null())?;
+        if let Some(known) = known {
             documents = documents.union(known.select(at(col("origin")))?)?;
         }
         let rows = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
-        let bytes = wanted.bytes + rows * BYTES_OF_POSITION;
-        let positions = stage::sketches::positions(documents, wanted.needed.clone())?;
-        steps.run(wanted.step, bytes, vec![positions]).await
+        let positions = stage::sketches::positions(documents, needed)?;
+        steps.run(step, bytes + rows * BYTES_OF_POSITION, vec![positions]).await
     }
 
     /// Reads those texts again, once it was found where they are, and takes the sketches that are there.
     pub(super) async fn cut(&self, wanted: TextsToCut) -> Result<DataFrame> {
+        let texts = self.at(wanted.table, Some(&self.job.shingle)).await?;
+        let mut sketches = Vec::with_capacity(texts.len() + 1);
+        for texts in texts {
+            sketches.push(stage::sketches::sketches(texts, self.job));
+        }
+        if self.known.is_some() {
+            let kept = self.steps.table(WorkTable::Known)?.filter(col("shingles").is_not_null())?;
+            sketches.push(Ok(stage::sketches::among(kept, wanted.needed)?.select(sketch())?));
+        }
+        stage::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
+    }
+
+    /// Reads the texts of pairs, once it was found where they are: (doc, text).
+    pub(super) async fn texts(&self) -> Result<Vec<DataFrame>> {
+        let texts = self.at(WorkTable::TextPositions, None).await?;
+        texts.into_iter().map(|texts| Ok(texts.select(vec![col("doc"), col("text")])?)).collect()
+    }
+
+    /// The documents, as [`stage::documents`] has them, that stand at the positions of a table. Who takes no text from them but its
+    /// shingles says how it is cut: long ones are not held whole then.
+    async fn at(&self, table: WorkTable, cut: Option<&job::Shingle>) -> Result<Vec<DataFrame>> {
         let Some(listed) = self.input.listed() else {
             return Err(Error::bug("texts are read again, and no file was listed"));
         };
         let steps = self.steps;
-        let positions = steps.table(wanted.table)?;
+        let positions = steps.table(table)?;
         let own = positions.clone().filter(col("origin").is_null())?;
         let documents = steps.rows(Table::Documents) + steps.rows(Table::Rejects);
         let own_source = [(&self.job.source, listed)];
-        let mut sketches = self.cut_at(own, &own_source, documents).await?;
-        let Some(known) = self.known else { return Ok(sketches) };
-        for (origin, sources) in known.sources() {
-            let there = positions.clone().filter(col("origin").eq(lit(origin as u64)))?;
-            if rows_of(there.clone()).await? > 0 {
-                let sources: Vec<_> = sources.iter().map(|(made, listed)| (&made.source, listed)).collect();
-                sketches = sketches.union(self.cut_at(there, &sources, known.earlier.count()).await?)?;
+        let mut frames = self.read_at(own, &own_source, documents, cut).await?;
+        let of_origin = |origin: usize| positions.clone().filter(col("origin").eq(lit(origin as u64)));
+        match self.known {
+            None => {}
+            Some(Known::Source(source)) => {
+                let (there, documents) = (of_origin(0)?, steps.rows(WorkTable::KnownKeys));
+                if rows_of(there.clone()).await? > 0 {
+                    let known = self.read_at(there, &[source.files()], documents, cut).await?;
+                    for texts in known {
+                        frames.push(stage::known::turned(texts)?);
+                    }
+                }
+            }
+            Some(Known::Outputs(outputs)) => {
+                for (origin, sources) in outputs.sources() {
+                    let there = of_origin(origin)?;
+                    if rows_of(there.clone()).await? > 0 {
+                        let sources: Vec<_> =
+                            sources.iter().map(|(made, listed)| (&made.source, listed)).collect();
+                        frames.extend(self.read_at(there, &sources, outputs.earlier.count(), cut).await?);
+                    }
+                }
             }
         }
-        let kept = steps.table(WorkTable::Known)?.filter(col("shingles").is_not_null())?;
-        Ok(sketches.union(stage::sketches::among(kept, wanted.needed)?.select(sketch())?)?)
+        Ok(frames)
     }
 
-    /// The sketches of the texts that stand at `positions` in the files of some sources, one at least, of about so many
-    /// documents.
-    async fn cut_at(
+    /// The documents that stand at `positions` in the files of some sources, one at least, of about so many documents.
+    async fn read_at(
         &self,
         positions: DataFrame,
         sources: &[(&job::Source, &Listed)],
         documents: u64,
-    ) -> Result<DataFrame> {
-        let (session, shingle) = (self.steps.session(), &self.job.shingle);
+        cut: Option<&job::Shingle>,
+    ) -> Result<Vec<DataFrame>> {
+        let session = self.steps.session();
+        let open = async |source, listed, wanted| match cut {
+            Some(shingle) => source::open_cut(session, source, listed, wanted, shingle).await,
+            None => source::open_texts(session, source, listed, wanted).await,
+        };
         let mut wanted = self.selection(positions.clone(), documents).await?;
-        let mut sketches = Vec::with_capacity(sources.len());
+        let mut frames = Vec::with_capacity(sources.len());
         for (at, (source, listed)) in sources.iter().enumerate() {
-            let documents = match &mut wanted {
+            frames.push(match &mut wanted {
                 Some(wanted) => {
                     let of_source = listed.take(wanted);
                     // The first one gives a frame also where nothing is wanted.
                     if of_source.is_empty() && at > 0 {
                         continue;
                     }
-                    let read = source::open_cut(session, source, listed, Some(of_source), shingle).await?;
-                    stage::documents::documents(read.frame)?
+                    stage::documents::documents(open(source, listed, Some(of_source)).await?.frame)?
                 }
                 None => {
-                    let read = source::open_cut(session, source, listed, None, shingle).await?;
-                    let documents = stage::documents::documents(read.frame)?;
+                    let documents = stage::documents::documents(open(source, listed, None).await?.frame)?;
                     stage::sketches::at(documents, positions.clone())?
                 }
-            };
-            sketches.push(stage::sketches::sketches(documents, self.job));
+            });
         }
         if let Some(wanted) = wanted {
             wanted.all_taken()?;
         }
-        stage::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
+        Ok(frames)
     }
 
     /// The positions, among about so many documents; `None` if a bit for each document is too much to hold, or to send.

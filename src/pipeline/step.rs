@@ -7,8 +7,9 @@ use std::fmt;
 
 use super::tables::WorkTable::{
     self, AllCandidates, Candidates, Components, Cuts, Dense, DenseCandidates, Duplicates, Followers,
-    Frequencies, Groups, Hot, HotPositions, HotSketches, Keys, Known, LargeStar, Leaders, Members, Numbers,
-    Positions, Prefixes, Proposed, Sample, SamplePositions, Scores, SmallStar,
+    Frequencies, Groups, Hot, HotPositions, HotSketches, Keys, Known, KnownDuplicates, KnownKeys, LargeStar,
+    Leaders, Members, Numbers, Positions, Prefixes, Proposed, Sample, SamplePositions, Scores, SmallStar,
+    TextPositions, Texts,
 };
 use super::tables::{AllSketches, AnyTable, target};
 use crate::job::{DuplicateIds, Job, Measure, Method, Reuse, SameId, ShingleHash};
@@ -26,7 +27,9 @@ pub enum Step {
     Dictionary,
     /// Reads the texts: shingles, signatures, buckets.
     Sketches,
-    /// Finds the documents of earlier runs that new ones may be similar to.
+    /// Finds documents of a second source whose id came before.
+    KnownDuplicates,
+    /// Finds the known documents that new ones may be similar to.
     Known,
     /// Finds documents with the same shingles.
     Groups,
@@ -58,6 +61,10 @@ pub enum Step {
     Scores,
     /// Finds the documents that scores stand for.
     Members,
+    /// Finds the texts of documents of pairs.
+    TextPositions,
+    /// Reads them.
+    Texts,
     /// Writes the pairs.
     Pairs,
     /// A half of a round that finds components: every node's higher neighbours get its least one.
@@ -68,6 +75,8 @@ pub enum Step {
     Components,
     /// Writes the clusters.
     Clusters,
+    /// Counts the pairs of every two groups.
+    GroupPairs,
     /// Writes which clusters of earlier runs bear another id now.
     Merges,
 }
@@ -78,8 +87,12 @@ impl Step {
     /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; and one that may write too many pairs has a [`Step::Sample`].
     pub fn of(job: &Job) -> Vec<Step> {
         if job.merge.is_some() {
-            let pairs = [Step::Scores, Step::Members, Step::Pairs, Step::Components];
-            return [&[Step::Sketches, Step::Groups][..], &pairs, &[Step::Clusters, Step::Merges]].concat();
+            let mut steps = vec![Step::Sketches, Step::Groups, Step::Scores, Step::Members, Step::Pairs];
+            if job.has_groups() {
+                steps.push(Step::GroupPairs);
+            }
+            steps.extend([Step::Components, Step::Clusters, Step::Merges]);
+            return steps;
         }
         let mut steps = Vec::new();
         // What these find is known of the documents of a finished output.
@@ -97,6 +110,9 @@ impl Step {
         if known && job.candidates.method == Method::Prefix {
             steps.push(Step::Frequencies);
         }
+        if job.known_source().is_some_and(|source| source.duplicate_ids == DuplicateIds::Reject) {
+            steps.push(Step::KnownDuplicates);
+        }
         if known {
             steps.push(Step::Known);
         }
@@ -109,8 +125,15 @@ impl Step {
         if AllSketches::of(job) == AllSketches::Nowhere {
             steps.push(Step::Positions);
         }
-        steps.extend([Step::Scores, Step::Members, Step::Pairs, Step::Components, Step::Clusters]);
-        if known {
+        steps.extend([Step::Scores, Step::Members]);
+        if job.output.passages {
+            steps.extend([Step::TextPositions, Step::Texts]);
+        }
+        steps.extend([Step::Pairs, Step::Components, Step::Clusters]);
+        if job.has_groups() {
+            steps.push(Step::GroupPairs);
+        }
+        if job.goes_on() {
             steps.push(Step::Merges);
         }
         steps
@@ -144,6 +167,7 @@ impl Step {
             Step::Cuts => "cuts",
             Step::Dictionary => "dictionary",
             Step::Sketches => "sketches",
+            Step::KnownDuplicates => "known_duplicates",
             Step::Known => "known",
             Step::Groups => "groups",
             Step::Candidates => "candidates",
@@ -160,11 +184,14 @@ impl Step {
             Step::Sample => "sample",
             Step::Scores => "scores",
             Step::Members => "members",
+            Step::TextPositions => "text_positions",
+            Step::Texts => "texts",
             Step::Pairs => "pairs",
             Step::LargeStar(round) => return format!("large_star_{round}").into(),
             Step::SmallStar(round) => return format!("small_star_{round}").into(),
             Step::Components => "components",
             Step::Clusters => "clusters",
+            Step::GroupPairs => "group_pairs",
             Step::Merges => "merges",
         };
         name.into()
@@ -175,6 +202,14 @@ impl Step {
         let (noun, threshold) = (job.score.measure.noun(), job.score.threshold);
         match self {
             Step::Duplicates => "find documents that have the id of an earlier one".into(),
+            Step::KnownDuplicates => {
+                "find documents of the second source that have the id of an earlier one".into()
+            }
+            Step::Known if let Some(source) = job.known_source() => format!(
+                "read {} from {}, and keep the documents that new ones may be similar to",
+                source.text.join(" + "),
+                source.urls.join(", ")
+            ),
             Step::Known => {
                 let outputs = job.against.iter().flat_map(|against| &against.outputs);
                 let outputs: Vec<&str> = outputs.map(String::as_str).collect();
@@ -235,12 +270,18 @@ impl Step {
                 format!("{cut}keep candidates of {noun} {threshold} or more")
             }
             Step::Members => "find the documents that scores stand for".into(),
-            Step::Pairs => format!("write the pairs, {} at most", job.output.max_pairs),
+            Step::TextPositions => "find where the texts of pairs are".into(),
+            Step::Texts => "read them again".into(),
+            Step::Pairs => {
+                let passages = if job.output.passages { " with their longest common passages" } else { "" };
+                format!("write the pairs{passages}, {} at most", job.output.max_pairs)
+            }
             Step::LargeStar(_) | Step::SmallStar(_) | Step::Components => {
                 "find which documents are connected by scores".into()
             }
             Step::Clusters if job.against.is_some() => "write the clusters that new documents are in".into(),
             Step::Clusters => "write the clusters".into(),
+            Step::GroupPairs => "count the pairs of every two groups".into(),
             Step::Merges => "write which clusters of earlier runs bear another id now".into(),
         }
     }
@@ -267,6 +308,12 @@ impl Step {
                 }
                 tables
             }
+            Step::KnownDuplicates => all(KnownDuplicates),
+            Step::Known if job.known_source().is_some() => vec![
+                (Known.into(), not_null("touched")),
+                (Table::KnownRejects.into(), not_null("reason")),
+                (KnownKeys.into(), null("reason")),
+            ],
             Step::Known => all(Known),
             Step::Groups => all(Groups),
             // A document of a hot or dense bucket comes without a second one, and so does a leader.
@@ -286,11 +333,14 @@ impl Step {
             Step::Sample => all(Sample),
             Step::Scores => all(Scores),
             Step::Members => all(Members),
+            Step::TextPositions => all(TextPositions),
+            Step::Texts => all(Texts),
             Step::Pairs => vec![(Table::Pairs.into(), Rows::All)],
             Step::LargeStar(round) => all(LargeStar(round)),
             Step::SmallStar(round) => all(SmallStar(round)),
             Step::Components => all(Components),
             Step::Clusters => vec![(Table::Clusters.into(), Rows::All)],
+            Step::GroupPairs => vec![(Table::GroupPairs.into(), Rows::All)],
             Step::Merges => vec![(Table::Merges.into(), Rows::All)],
         }
     }

@@ -29,8 +29,12 @@ pub(crate) enum WorkTable {
     Keys,
     /// The sketches of all documents.
     Sketches,
-    /// The documents of earlier runs that new ones may be similar to.
+    /// Documents of a second source whose key an earlier one has.
+    KnownDuplicates,
+    /// The known documents that new ones may be similar to.
     Known,
+    /// The keys of all documents of a second source.
+    KnownKeys,
     /// Documents that share their shingles with another.
     Groups,
     /// Every two documents that may be similar.
@@ -73,6 +77,10 @@ pub(crate) enum WorkTable {
     SmallStar(usize),
     /// Documents that scores stand for.
     Members,
+    /// Where their texts are.
+    TextPositions,
+    /// Their texts.
+    Texts,
 }
 
 impl WorkTable {
@@ -83,7 +91,9 @@ impl WorkTable {
             WorkTable::Numbers => "numbers",
             WorkTable::Keys => "keys",
             WorkTable::Sketches => "sketches",
+            WorkTable::KnownDuplicates => "known_duplicates",
             WorkTable::Known => "known",
+            WorkTable::KnownKeys => "known_keys",
             WorkTable::Groups => "groups",
             WorkTable::Candidates => "candidates",
             WorkTable::Hot => "hot",
@@ -105,6 +115,8 @@ impl WorkTable {
             WorkTable::LargeStar(round) => return format!("large_star_{round}").into(),
             WorkTable::SmallStar(round) => return format!("small_star_{round}").into(),
             WorkTable::Members => "members",
+            WorkTable::TextPositions => "text_positions",
+            WorkTable::Texts => "texts",
         };
         name.into()
     }
@@ -119,7 +131,7 @@ impl WorkTable {
             names.iter().map(|n| Field::new(*n, DataType::UInt64, false)).collect::<Vec<_>>()
         };
         let fields = match self {
-            WorkTable::Duplicates => vec![
+            WorkTable::Duplicates | WorkTable::KnownDuplicates => vec![
                 Field::new("source", DataType::Utf8, false),
                 Field::new("position", DataType::UInt64, false),
                 Field::new("reason", DataType::Utf8, false),
@@ -152,11 +164,14 @@ impl WorkTable {
                 fields.extend([list("shingles", DataType::UInt64), list("signature", DataType::UInt32)]);
                 fields
             }
-            WorkTable::Positions | WorkTable::HotPositions | WorkTable::SamplePositions => {
+            WorkTable::Positions
+            | WorkTable::HotPositions
+            | WorkTable::SamplePositions
+            | WorkTable::TextPositions => {
                 vec![
                     Field::new("source", DataType::Utf8, false),
                     Field::new("position", DataType::UInt64, false),
-                    // The known output that the document is of; null for one of the job's own source.
+                    // The known output that the document is of, or 0 for one of a second source; null for one of the job's own.
                     Field::new("origin", DataType::UInt64, true),
                 ]
             }
@@ -175,8 +190,17 @@ impl WorkTable {
                     list("signature", DataType::UInt32, false),
                     // Null where the output keeps none.
                     list("shingles", DataType::UInt64, true),
+                    // Null where there are no groups.
+                    Field::new("group", DataType::Utf8, true),
                 ]
             }
+            WorkTable::KnownKeys => {
+                vec![Field::new("id", id, false), Field::new("doc", DataType::UInt64, false)]
+            }
+            WorkTable::Texts => vec![
+                Field::new("doc", DataType::UInt64, false),
+                Field::new("text", DataType::LargeUtf8, false),
+            ],
             WorkTable::Groups => u64s(&["rep", "doc", "size"]),
             WorkTable::Candidates
             | WorkTable::AllCandidates
@@ -194,6 +218,7 @@ impl WorkTable {
                 let mut fields = vec![Field::new("id", id, false)];
                 fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));
                 fields.push(Field::new("known", DataType::Boolean, false));
+                fields.push(Field::new("group", DataType::Utf8, true));
                 fields
             }
         };
@@ -232,7 +257,7 @@ impl AnyTable {
     /// Its columns for a job over a source of these types.
     pub(super) fn schema(self, job: &Job, source: &SourceTypes) -> SchemaRef {
         match self {
-            AnyTable::Public(table) => schema::contract(table).over(source, job.output.keep).arrow_schema(),
+            AnyTable::Public(table) => schema::contract(table).over(source, job.columns()).arrow_schema(),
             AnyTable::Work(table) => table.schema(source),
         }
     }

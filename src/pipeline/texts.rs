@@ -3,7 +3,8 @@
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col};
 
-use super::known::Known;
+use super::by_group;
+use super::known_outputs::KnownOutputs;
 use super::numbers::{keys_of, spawn};
 use super::step::Step;
 use super::steps::Steps;
@@ -26,7 +27,7 @@ pub(super) async fn duplicates(
     steps: &Steps<'_>,
     job: &Job,
     documents: DataFrame,
-    known: Option<&Known>,
+    known: Option<&KnownOutputs>,
 ) -> Result<()> {
     let of_known = match known.filter(|_| job.same_id() == Some(SameId::Skip)) {
         Some(known) => Some(stage::duplicates::of_known(documents.clone(), known.names(steps.session())?)?),
@@ -85,15 +86,18 @@ pub(super) async fn groups(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let keys = steps.table(WorkTable::Keys)?;
     let repeated = stage::duplicates::repeated(keys.clone(), NAMED_DUPLICATES)?;
     let columns = ["doc", "set_hash_0", "set_hash_1"];
-    let keys = match &job.against {
+    let mut keys = match &job.against {
         None => keys.select(columns.map(col).to_vec())?,
         Some(_) => stage::mark::both(keys, Some(steps.table(WorkTable::Known)?), &columns)?,
     };
+    if let Some(groups) = by_group::keys(steps, job)? {
+        keys = stage::by_group::with_keys(keys, groups)?;
+    }
     let frames = vec![stage::groups::groups(keys)?];
     let bytes = (steps.rows(WorkTable::Keys) + steps.rows(WorkTable::Known)) * BYTES_OF_KEY;
     let (repeated, ()) =
         futures::try_join!(spawn(keys_of(repeated)), steps.run(Step::Groups, bytes, frames))?;
-    refuse_duplicates(steps, &repeated).await
+    refuse_duplicates(steps.table(Table::Documents)?, &repeated, "source").await
 }
 
 /// The documents without those whose id came before or is known, where the job rejects those.
@@ -104,11 +108,12 @@ fn first_of_each_id(steps: &Steps<'_>, documents: DataFrame) -> Result<DataFrame
     }
 }
 
-async fn refuse_duplicates(steps: &Steps<'_>, repeated: &[u64]) -> Result<()> {
+/// Ends the run where there are `repeated` keys, of `documents` (id, doc, ..) of the section `section`.
+pub(super) async fn refuse_duplicates(documents: DataFrame, repeated: &[u64], section: &str) -> Result<()> {
     if repeated.is_empty() {
         return Ok(());
     }
-    let named = stage::duplicates::named(steps.table(Table::Documents)?, repeated)?;
+    let named = stage::duplicates::named(documents, repeated)?;
     let mut messages = Vec::new();
     for batch in named.collect().await? {
         let (least, most) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
@@ -120,8 +125,8 @@ async fn refuse_duplicates(steps: &Steps<'_>, repeated: &[u64]) -> Result<()> {
         }
     }
     Err(Error::input(format!(
-        "ids must be unique, but {}{}: name a column of unique ids as source.id (or row_number), or set \
-         source.duplicate_ids = \"reject\"",
+        "ids must be unique, but {}{}: name a column of unique ids as {section}.id (or row_number), or set \
+         {section}.duplicate_ids = \"reject\"",
         messages.join("; "),
         if messages.len() == NAMED_DUPLICATES { " (perhaps not the only ones)" } else { "" },
     )))

@@ -7,6 +7,7 @@ use datafusion::prelude::{DataFrame, col};
 use super::earlier::Earlier;
 use super::input::Input;
 use super::known::Known;
+use super::known_outputs::KnownOutputs;
 use super::search::PairSearch;
 use super::sketches::Sketches;
 use super::step::Step;
@@ -22,7 +23,7 @@ pub(super) struct Walk<'a> {
     job: &'a Job,
     /// The documents as the source gives them, also those whose id came before.
     documents: DataFrame,
-    /// The documents that earlier runs know, if the job names any.
+    /// The documents that are known already, if the job names any.
     known: Option<&'a Known>,
     /// The outputs that are merged, if the job does that.
     merged: Option<&'a Earlier>,
@@ -58,16 +59,19 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// No step after `pairs` needs what it writes. Where steps run at the same time, both sides come to their end, also when
+    /// But for the one that counts the pairs of groups, no step after `pairs` needs what it writes. Where steps run at the same time, both sides come to their end, also when
     /// one of them fails: what the other has done by then need not be done again.
     async fn pairs_beside(&self, others: VecDeque<Step>) -> Result<()> {
-        let others = async {
-            for step in others {
+        let (of_pairs, others): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|step| *step == Step::GroupPairs);
+        let pairs = [vec![Step::Pairs], of_pairs].concat();
+        let take_all = async |steps: Vec<Step>| {
+            for step in steps {
                 self.take(step).await?;
             }
             Ok(())
         };
-        let (pairs, others) = futures::join!(self.take(Step::Pairs), others);
+        let (pairs, others) = futures::join!(take_all(pairs), take_all(others));
         pairs.and(others)
     }
 
@@ -82,6 +86,10 @@ impl<'a> Walk<'a> {
         further
     }
 
+    fn known_outputs(&self) -> Option<&'a KnownOutputs> {
+        self.known.and_then(Known::outputs)
+    }
+
     /// What connects documents: (a, b).
     async fn edges(&self) -> Result<DataFrame> {
         match self.known {
@@ -92,14 +100,17 @@ impl<'a> Walk<'a> {
 
     /// The documents (id) whose id is that of a cluster of an earlier run; `None` if there is no earlier run.
     fn founders(&self) -> Result<Option<DataFrame>> {
-        let earlier = self.known.map(|known| &known.earlier).or(self.merged);
+        let earlier = self.known_outputs().map(|known| &known.earlier).or(self.merged);
         earlier.map(|earlier| earlier.founders(self.steps.session())).transpose()
     }
 
     async fn take(&self, step: Step) -> Result<()> {
         let (steps, job, search) = (self.steps, self.job, &self.search);
         match step {
-            Step::Duplicates => texts::duplicates(steps, job, self.documents.clone(), self.known).await,
+            Step::Duplicates => {
+                texts::duplicates(steps, job, self.documents.clone(), self.known_outputs()).await
+            }
+            Step::KnownDuplicates => search.known_duplicates().await,
             Step::Cuts => texts::cuts(steps, job, self.documents.clone()).await,
             Step::Dictionary => texts::dictionary(steps).await,
             Step::Sketches => texts::sketches(steps, job, self.documents.clone()).await,
@@ -119,14 +130,19 @@ impl<'a> Walk<'a> {
                 None => search.scores().await,
             },
             Step::Members => results::members(steps, job).await,
+            Step::TextPositions => search.text_positions().await,
+            Step::Texts => search.texts().await,
             Step::Pairs => results::pairs(steps, job).await,
             Step::Components => components::components(steps, self.edges().await?).await,
-            Step::Clusters => match (self.known, self.founders()?) {
-                (Some(known), Some(founders)) => {
-                    results::grown_clusters(steps, known.staying(steps, job)?, founders).await
+            Step::Clusters => match self.known {
+                Some(Known::Outputs(known)) => {
+                    let founders = known.earlier.founders(steps.session())?;
+                    results::grown_clusters(steps, job, known.staying(steps, job)?, founders).await
                 }
-                _ => results::clusters(steps).await,
+                Some(Known::Source(_)) => results::linked_clusters(steps, job).await,
+                None => results::clusters(steps, job).await,
             },
+            Step::GroupPairs => results::group_pairs(steps, job).await,
             Step::Merges => match self.founders()? {
                 Some(founders) => results::merges(steps, founders).await,
                 None => Err(Error::bug("the job knows no clusters")),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
-use crate::job::{Job, Keep, ShingleHash};
+use crate::job::{Columns, Job, ShingleHash};
 
 /// The tables of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -22,6 +22,12 @@ pub enum Table {
     Documents,
     /// The documents that were read and not compared.
     Rejects,
+    /// How many pairs there are of two groups.
+    #[serde(rename = "group_pairs")]
+    GroupPairs,
+    /// The documents of a second source that were read and not compared.
+    #[serde(rename = "known_rejects")]
+    KnownRejects,
     /// The shingles by their numbers, where the job asks for a dictionary.
     Dictionary,
     /// Clusters of earlier runs that bear another id now, where the job goes on from earlier runs.
@@ -30,14 +36,24 @@ pub enum Table {
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 6] =
-        [Table::Pairs, Table::Clusters, Table::Documents, Table::Rejects, Table::Dictionary, Table::Merges];
+    pub const ALL: [Table; 8] = [
+        Table::Pairs,
+        Table::Clusters,
+        Table::Documents,
+        Table::Rejects,
+        Table::GroupPairs,
+        Table::KnownRejects,
+        Table::Dictionary,
+        Table::Merges,
+    ];
 
     /// Those that `job` writes.
     pub(crate) fn of(job: &Job) -> Vec<Table> {
         let writes = |table: &Table| match table {
             Table::Dictionary => job.shingle.hash == ShingleHash::Dictionary,
-            Table::Merges => job.against.is_some() || job.merge.is_some(),
+            Table::Merges => job.goes_on() || job.merge.is_some(),
+            Table::GroupPairs => job.has_groups(),
+            Table::KnownRejects => job.known_source().is_some(),
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()
@@ -45,7 +61,7 @@ impl Table {
 
     /// Whether only some jobs write it.
     pub(crate) fn is_optional(self) -> bool {
-        matches!(self, Table::Dictionary | Table::Merges)
+        matches!(self, Table::GroupPairs | Table::KnownRejects | Table::Dictionary | Table::Merges)
     }
 
     /// The table of this name.
@@ -60,6 +76,8 @@ impl Table {
             Table::Clusters => "clusters",
             Table::Documents => "documents",
             Table::Rejects => "rejects",
+            Table::GroupPairs => "group_pairs",
+            Table::KnownRejects => "known_rejects",
             Table::Dictionary => "dictionary",
             Table::Merges => "merges",
         }
@@ -86,7 +104,7 @@ pub struct Contract {
     pub columns: Vec<Column>,
     /// SQL expressions over the columns, each true of every row.
     pub rules: Vec<String>,
-    /// The values of the column `reason` and what they mean; only `rejects` has them.
+    /// The values of the column `reason` and what they mean; only `rejects` and `known_rejects` have them.
     #[serde(default)]
     pub reasons: Vec<Reason>,
     /// Rows that keep the contract, by column; a column that is null is left out.
@@ -200,6 +218,11 @@ pub fn contract(table: Table) -> &'static Contract {
         LazyLock::new(|| Contract::read(Table::Documents, include_str!("../../schemas/documents.toml")));
     static REJECTS: LazyLock<Contract> =
         LazyLock::new(|| Contract::read(Table::Rejects, include_str!("../../schemas/rejects.toml")));
+    static GROUP_PAIRS: LazyLock<Contract> =
+        LazyLock::new(|| Contract::read(Table::GroupPairs, include_str!("../../schemas/group_pairs.toml")));
+    static KNOWN_REJECTS: LazyLock<Contract> = LazyLock::new(|| {
+        Contract::read(Table::KnownRejects, include_str!("../../schemas/known_rejects.toml"))
+    });
     static DICTIONARY: LazyLock<Contract> =
         LazyLock::new(|| Contract::read(Table::Dictionary, include_str!("../../schemas/dictionary.toml")));
     static MERGES: LazyLock<Contract> =
@@ -209,6 +232,8 @@ pub fn contract(table: Table) -> &'static Contract {
         Table::Clusters => &CLUSTERS,
         Table::Documents => &DOCUMENTS,
         Table::Rejects => &REJECTS,
+        Table::GroupPairs => &GROUP_PAIRS,
+        Table::KnownRejects => &KNOWN_REJECTS,
         Table::Dictionary => &DICTIONARY,
         Table::Merges => &MERGES,
     }
@@ -229,14 +254,22 @@ impl Contract {
         })
     }
 
-    /// The contract of the same table over a source of these types, where the job keeps so much: every id has its type, and
-    /// `documents` has the sketches that are kept and the columns that it carries.
-    pub(crate) fn over(&self, source: &SourceTypes, keep: Keep) -> Contract {
+    /// The contract of the same table over a source of these types, with the columns that the job asks for: every id has its type,
+    /// `documents` has the sketches that are kept and the columns that it carries, and `pairs` and `clusters` may tell of groups and
+    /// passages.
+    pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
+        let Columns { keep, passages, groups } = columns;
         let mut contract = self.clone();
         if source.id == IdType::Int64 {
             for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
                 column.kind = Type::Source(DataType::Int64);
             }
+        }
+        if self.table == Table::Pairs && !passages {
+            ["passage_a", "passage_b"].into_iter().for_each(|name| contract.leave_out(name));
+        }
+        if !groups && self.table != Table::GroupPairs {
+            ["group_a", "group_b", "groups"].into_iter().for_each(|name| contract.leave_out(name));
         }
         if self.table == Table::Documents {
             if !keep.signatures() {
@@ -340,6 +373,7 @@ impl Contract {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Keep;
     use crate::schema::SourceColumn;
 
     #[test]
@@ -350,8 +384,13 @@ mod tests {
             assert_eq!(contract.table, table);
             assert!(contract.grain.ends_with('.') && contract.columns.iter().all(|c| c.doc.ends_with('.')));
             assert!((2..=3).contains(&contract.example.len()), "{table}");
+            // Having no group is a group too.
+            let nullable = table == Table::GroupPairs;
             for key in &contract.key {
-                assert!(contract.columns.iter().any(|c| c.name == *key && !c.nullable), "{table} {key}");
+                assert!(
+                    contract.columns.iter().any(|c| c.name == *key && c.nullable == nullable),
+                    "{table} {key}"
+                );
             }
             contract.check_schema(&contract.arrow_schema()).unwrap();
         }
@@ -368,7 +407,9 @@ mod tests {
         let columns = vec![SourceColumn { name: "title".into(), data_type: DataType::Utf8 }];
         let source = SourceTypes { id: IdType::Int64, columns };
         for table in Table::ALL {
-            let schema = contract(table).over(&source, Keep::Shingles).arrow_schema();
+            let schema = contract(table)
+                .over(&source, Columns { keep: Keep::Shingles, passages: true, groups: true })
+                .arrow_schema();
             for name in ["id", "id_a", "id_b", "cluster_id"] {
                 let kind = schema.field_with_name(name).ok().map(|field| field.data_type());
                 assert!(kind.is_none_or(|kind| *kind == DataType::Int64), "{table} {name}");
@@ -383,7 +424,7 @@ mod tests {
     fn what_is_not_kept_is_no_column_and_no_rule() {
         let columns = vec![SourceColumn { name: "title".into(), data_type: DataType::Utf8 }];
         let source = SourceTypes { id: IdType::Utf8, columns };
-        let of = |keep| contract(Table::Documents).over(&source, keep);
+        let of = |keep| contract(Table::Documents).over(&source, Columns { keep, ..Columns::default() });
         let names =
             |keep| of(keep).columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>().join(" ");
         let least = "id source position doc shingle_count";

@@ -162,6 +162,19 @@ pub async fn open_wanted(
     documents(ctx, source, listed, Some(wanted), None).await
 }
 
+/// As [`open_wanted`], or [`open_listed`] where none are named.
+///
+/// # Errors
+/// As [`open_wanted`].
+pub(crate) async fn open_texts(
+    ctx: &SessionContext,
+    source: &job::Source,
+    listed: &Listed,
+    wanted: Option<Selection>,
+) -> Result<Documents> {
+    documents(ctx, source, listed, wanted, None).await
+}
+
 /// As [`open_wanted`], or [`open_listed`] where none are named, for whoever wants no texts but their shingles: long text files
 /// are cut as `shingle` says while they are read, and are never held whole. Where there are such files, the frame has a
 /// column `cut` too.

@@ -4,11 +4,11 @@ use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{bool_and, count, first_value, min};
-use datafusion::prelude::{DataFrame, cast, col, lit};
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use crate::error::Result;
 
-/// (id, shingle_count, rep, ..), (doc, root) -> (id, cluster_id, size, representative).
+/// (id, shingle_count, rep, known, ..), (doc, root) -> (id, cluster_id, size, representative, known).
 ///
 /// `components` gives the root of each representative that has a score; a group without one is a cluster by
 /// itself. The cluster's representative is the document with the most shingles, of those the smallest id.
@@ -22,6 +22,7 @@ pub fn clusters(members: DataFrame, components: DataFrame) -> Result<DataFrame> 
         components.join(members, JoinType::Right, &["component_doc"], &["rep"], None)?.select(vec![
             col("id"),
             col("shingle_count"),
+            col("known"),
             coalesce(vec![col("found"), col("rep")]).alias("root"),
         ])?;
     // The aggregation holds one document for each cluster, the best so far: it does not sort.
@@ -41,12 +42,13 @@ pub fn clusters(members: DataFrame, components: DataFrame) -> Result<DataFrame> 
         col("cluster_id"),
         cast(col("documents"), DataType::UInt64).alias("size"),
         col("id").eq(col("longest")).alias("representative"),
+        col("known"),
     ])?)
 }
 
 /// The clusters of a run against known documents: (doc, root) of every document that is connected with another, (id, doc,
 /// shingle_count, known) of all documents, and the `founders` (id) among the known ones -> (id, cluster_id, size,
-/// representative), for each cluster that has a new document.
+/// representative, known), for each cluster that has a new document.
 ///
 /// A founder is a document whose id is that of a cluster already. It gives it to the cluster that it is in now; where there
 /// are several, the smallest one does, and where there is none, the smallest id of all.
@@ -84,6 +86,47 @@ pub(crate) fn grown(components: DataFrame, documents: DataFrame, founders: DataF
         coalesce(vec![col("least_founder"), col("least")]).alias("cluster_id"),
         cast(col("documents"), DataType::UInt64).alias("size"),
         col("id").eq(col("longest")).alias("representative"),
+        col("known"),
+    ])?)
+}
+
+/// The clusters of a run against a second source: (doc, root) of every document that is connected with another, (id, doc,
+/// shingle_count, known) of all documents -> (id, cluster_id, size, representative, known), for each cluster that has a document
+/// which is not known.
+///
+/// An id may be in both sources, so the cluster bears the smallest one of the documents that are not known. What represents it is a
+/// known document where there is one: of the others, none is wanted beside it.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn linked(components: DataFrame, documents: DataFrame) -> Result<DataFrame> {
+    let nodes = components.select(vec![col("doc").alias("node"), col("root")])?;
+    let columns = ["id", "doc", "shingle_count", "known"];
+    let documents = documents.select(columns.map(col).to_vec())?;
+    let connected = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
+    let connected = connected.select(["id", "doc", "shingle_count", "known", "root"].map(col).to_vec())?;
+    let best = vec![
+        col("known").sort(false, false),
+        col("shingle_count").sort(false, false),
+        col("id").sort(true, false),
+    ];
+    let of_root = connected
+        .clone()
+        .aggregate(
+            vec![col("root").alias("cluster_root")],
+            vec![
+                min(when(col("known").is_not_true(), col("id")).end()?).alias("cluster_id"),
+                count(lit(1)).alias("documents"),
+                first_value(col("doc"), best).alias("best"),
+            ],
+        )?
+        .filter(col("cluster_id").is_not_null())?;
+    Ok(of_root.join(connected, JoinType::Inner, &["cluster_root"], &["root"], None)?.select(vec![
+        col("id"),
+        col("cluster_id"),
+        cast(col("documents"), DataType::UInt64).alias("size"),
+        col("doc").eq(col("best")).alias("representative"),
+        col("known"),
     ])?)
 }
 

@@ -1,4 +1,4 @@
-//! known: the documents of earlier runs that new documents may be similar to.
+//! known: the documents of earlier runs, or of a second source, that new documents may be similar to.
 //!
 //! Of all that is known, the new documents touch little, so that little is found first and written. From there on it takes
 //! part in everything as the new documents do, and two known documents are no pair.
@@ -6,8 +6,9 @@
 use datafusion::common::JoinType;
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{Expr, ident};
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::{DataFrame, col, lit, when};
 
+use super::by_group;
 use super::prefix::{self, Join};
 use super::scores::needed;
 use super::union;
@@ -16,6 +17,7 @@ use crate::job::{Lsh, Measure};
 use crate::operator::token_counts::TokenCounts;
 use crate::operator::touched::{Touch, Touched};
 use crate::operator::{Operator, apply};
+use crate::schema::carried;
 use crate::udf::expr_fn::{document_key, lsh_bands};
 
 /// Counters for the buckets of new documents are `2^bits`: a document has many buckets, so there are 32 for each of these, of
@@ -31,8 +33,8 @@ const MAX_BITS: u32 = 25;
 /// Counters of a bucket.
 const PROBES: u32 = 3;
 
-/// (signature, ..) of known documents, (buckets, ..) of `count` new ones -> the known documents that share a bucket with a new
-/// one, and perhaps some others.
+/// (signature, ..) of known documents, (buckets, ..) of `count` new ones -> the known documents with a column `touched: Boolean`,
+/// which is true for those that share a bucket with a new one, and perhaps for some others.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -47,7 +49,8 @@ pub(crate) fn by_buckets(known: DataFrame, new: DataFrame, count: u64, lsh: &Lsh
 }
 
 /// (doc, shingles, signature, ..) of known documents, the same of new ones, and the `frequencies` of the elements of those ->
-/// the known documents that can reach the threshold with a new one, as far as these tell.
+/// the known documents with a column `touched: Boolean`, which is true for those that can reach the threshold with a new one, as
+/// far as these tell.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -69,7 +72,7 @@ pub(crate) fn by_elements(
     touched(known, join.set(), (join.bits(), 1), rules)
 }
 
-/// The documents that a rule keeps, by counters of which there are `2^bits`, so many for each token.
+/// Marks the documents that a rule keeps, by counters of which there are `2^bits`, so many for each token.
 fn touched(
     known: DataFrame,
     tokens: Expr,
@@ -77,10 +80,46 @@ fn touched(
     rules: Vec<(Touch, DataFrame)>,
 ) -> Result<DataFrame> {
     // The operator's columns are of no table any more.
-    let columns: Vec<Expr> = known.schema().columns().into_iter().map(|column| ident(column.name)).collect();
+    let mut columns: Vec<Expr> =
+        known.schema().columns().into_iter().map(|column| ident(column.name)).collect();
+    columns.push(ident("touched"));
     let (rules, mut inputs): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
     inputs.push(known.with_column("tokens", tokens)?);
     Ok(apply(Operator::Touched(Touched { bits, probes, rules }), inputs)?.select(columns)?)
+}
+
+/// Documents of a second source with their sketches, whose groups are in the column `group` of that source, and with a mark `touched` -> the columns of the table `known` of those, and what
+/// says of each row into which table it goes: `reason`, and `touched`, which is null where it is not true.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn of_source(marked: DataFrame, group: Option<&str>) -> Result<DataFrame> {
+    let mut columns = vec![lit(0_u64).alias("origin")];
+    columns.extend(KNOWN.map(ident));
+    // Of a second source the group alone is carried.
+    columns.push(by_group::group(group.map(|_| carried(0)).as_deref()));
+    columns.extend([
+        ident("reason"),
+        when(ident("reason").is_null().and(ident("touched")), lit(true)).end()?.alias("touched"),
+    ]);
+    Ok(marked.select(columns)?)
+}
+
+/// The columns of the table `known` behind the first.
+const KNOWN: [&str; 9] =
+    ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature", "shingles"];
+
+/// (doc, ..) -> the same with keys that no document of the other source has, but by chance: an id may be in both.
+///
+/// # Errors
+/// When the frame has no column `doc`.
+pub(crate) fn turned(documents: DataFrame) -> Result<DataFrame> {
+    Ok(documents.with_column("doc", turned_key(col("doc")))?)
+}
+
+/// The key of a document of a second source, whose id has this key.
+pub(crate) fn turned_key(key: Expr) -> Expr {
+    lit(u64::MAX) - key
 }
 
 /// (doc, ..) -> the rows whose document is not among the `others` (doc, ..).
@@ -113,15 +152,23 @@ pub(crate) fn with_known(pairs: DataFrame, known: DataFrame) -> Result<DataFrame
     Ok(marked.filter(col("known_a").is_not_null().or(col("known_b").is_not_null()))?.select(columns)?)
 }
 
-/// (a, b, ..) of scores, (rep, doc, ..) of members, and what connected documents in earlier runs (a, b) -> (a: UInt64, b:
-/// UInt64): what connects documents.
+/// (a, b, ..) of scores, (rep, doc, ..) of members, and what connected documents in earlier runs, if there were such (a, b) ->
+/// (a: UInt64, b: UInt64): what connects documents.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub(crate) fn connections(scores: DataFrame, members: DataFrame, earlier: DataFrame) -> Result<DataFrame> {
+pub(crate) fn connections(
+    scores: DataFrame,
+    members: DataFrame,
+    earlier: Option<DataFrame>,
+) -> Result<DataFrame> {
     let copies = members.filter(col("rep").not_eq(col("doc")))?;
     let copies = copies.select(vec![col("rep").alias("a"), col("doc").alias("b")])?;
-    Ok(scores.select(vec![col("a"), col("b")])?.union(copies)?.union(earlier)?)
+    let edges = scores.select(vec![col("a"), col("b")])?.union(copies)?;
+    Ok(match earlier {
+        Some(earlier) => edges.union(earlier)?,
+        None => edges,
+    })
 }
 
 /// (id, cluster_id, ..) -> (a: UInt64, b: UInt64): each document of a cluster with the one whose id it bears.

@@ -7,8 +7,8 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::scores::needed;
 use crate::error::Result;
 
-/// (id, doc, shingle_count, known, ..), (rep, doc, size), (a, b, ..) -> (id, doc, shingle_count, rep: UInt64,
-/// size: UInt64, known: Boolean), one row per document that is in a group or whose representative has a score. A document
+/// (id, doc, shingle_count, known, group, ..), (rep, doc, size), (a, b, ..) -> (id, doc, shingle_count, rep: UInt64,
+/// size: UInt64, known: Boolean, group: Utf8), one row per document that is in a group or whose representative has a score. A document
 /// without copies is its own representative, in a group of size 1.
 ///
 /// # Errors
@@ -16,9 +16,11 @@ use crate::error::Result;
 pub(crate) fn members(documents: DataFrame, groups: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let groups = groups.select(vec![col("rep"), col("doc").alias("grouped"), col("size")])?;
     let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
-    let documents = documents.select(vec![col("id"), col("doc"), col("shingle_count"), col("known")])?;
-    let of_group =
-        |rep: Expr, size: Expr| vec![col("id"), col("doc"), col("shingle_count"), rep, size, col("known")];
+    let documents =
+        documents.select(vec![col("id"), col("doc"), col("shingle_count"), col("known"), col("group")])?;
+    let of_group = |rep: Expr, size: Expr| {
+        vec![col("id"), col("doc"), col("shingle_count"), rep, size, col("known"), col("group")]
+    };
     let grouped = groups
         .clone()
         .join(documents.clone(), JoinType::Inner, &["grouped"], &["doc"], None)?

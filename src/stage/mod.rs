@@ -3,6 +3,7 @@
 //! make.
 
 pub(crate) mod bands;
+pub(crate) mod by_group;
 pub mod candidates;
 pub mod clusters;
 pub mod components;
@@ -17,6 +18,7 @@ pub(crate) mod mark;
 pub(crate) mod members;
 pub(crate) mod merged;
 pub(crate) mod pairs;
+pub(crate) mod passages;
 pub mod prefix;
 pub(crate) mod reused;
 pub(crate) mod scores;

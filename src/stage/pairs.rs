@@ -36,7 +36,8 @@ pub(crate) fn of_copies(groups: DataFrame, output: &Output) -> Result<DataFrame>
 /// A score between two groups becomes a pair of every two of their documents, and within a group every two
 /// documents are a pair of similarity 1. Of a group that is written as a star, only the smallest id takes part in
 /// scores, and each other document is paired with it alone: as many rows as documents, and the same clusters.
-/// `bands` is what two identical signatures share. Of known documents, those pairs are written that `rule` has.
+/// `bands` is what two identical signatures share. Of known documents, those pairs are written that `rule` has. Unless
+/// `within_copies` says that two documents of a group may be a pair, there are only pairs of two groups, and all of them.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -46,7 +47,12 @@ pub(crate) fn pairs(
     output: &Output,
     bands: usize,
     rule: Option<NewPairs>,
+    within_copies: bool,
 ) -> Result<DataFrame> {
+    let visible = || vec![col("rep"), col("id"), col("known")];
+    if !within_copies {
+        return between(members.select(visible())?, scores, rule);
+    }
     let star = is_star(col("size"), output);
     let full = members.clone().filter(star.clone().is_not_true())?;
     let starred = members.filter(star)?;
@@ -55,10 +61,10 @@ pub(crate) fn pairs(
         vec![
             min(col("id")).alias("id"),
             min(col("shingle_count")).alias("shingle_count"),
-            first_value(col("known"), vec![col("id").sort(true, false)]).alias("known"),
+            first_value(col("known"), vec![col("id").sort(true, false), col("known").sort(true, false)])
+                .alias("known"),
         ],
     )?;
-    let visible = || vec![col("rep"), col("id"), col("known")];
     let shown = full.clone().select(visible())?.union(centers.clone().select(visible())?)?;
 
     let within_full = full.filter(col("size").gt(lit(1_u64)))?;
@@ -105,10 +111,17 @@ fn known_b(rule: Option<NewPairs>) -> Expr {
 fn within(left: DataFrame, right: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
     let [left_id, left_known] = side("left");
     let [right_id, right_known] = side("right");
+    let smaller = col("left_id").lt(col("right_id"));
+    // An id of the source may also be one of a second source.
+    let same_id = || col("left_id").eq(col("right_id")).and(col("right_known")).and(!col("left_known"));
+    let is_before = match rule {
+        None => smaller,
+        Some(_) => smaller.or(same_id()),
+    };
     let rows = left.select(vec![col("rep").alias("left_rep"), left_id, left_known])?.join_on(
         right.select(vec![col("rep"), right_id, right_known, col("shingle_count")])?,
         JoinType::Inner,
-        [col("left_rep").eq(col("rep")), col("left_id").lt(col("right_id"))],
+        [col("left_rep").eq(col("rep")), is_before],
     )?;
     let (a, b) = match rule {
         None => (col("left_id"), col("right_id")),
@@ -199,7 +212,7 @@ pub(crate) fn left_out(
     rule: Option<NewPairs>,
 ) -> Result<DataFrame> {
     let known = when(col("known"), lit(1_u64)).otherwise(lit(0_u64))?;
-    let first = first_value(col("known"), vec![col("id").sort(true, false)]);
+    let first = first_value(col("known"), vec![col("id").sort(true, false), col("known").sort(true, false)]);
     let groups = members.aggregate(
         vec![col("rep")],
         vec![max(col("size")).alias("size"), sum(known).alias("known"), first.alias("center")],

@@ -22,6 +22,7 @@ mod lsh_bands;
 mod minhash;
 mod minhash_similarity;
 mod one_permutation;
+mod passages;
 mod section;
 mod set_hash;
 mod shingle_texts;
@@ -55,6 +56,7 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::from(document_key::DocumentKey::default())),
         Arc::new(ScalarUDF::from(shingle_texts::ShingleTexts::default())),
+        Arc::new(ScalarUDF::from(passages::Passages::default())),
         Arc::new(ScalarUDF::from(set_hash::SetHash::default())),
         Arc::new(ScalarUDF::from(signature_set::SignatureSet::default())),
         Arc::new(ScalarUDF::from(unsigned_bits::UnsignedBits::default())),
@@ -88,7 +90,7 @@ pub mod expr_fn {
 
     use super::{
         containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, one_permutation,
-        set_hash, shingle_texts, shingles, signature_set, unsigned_bits,
+        passages, set_hash, shingle_texts, shingles, signature_set, unsigned_bits,
     };
     use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, Unit, Words};
 
@@ -194,6 +196,11 @@ pub mod expr_fn {
     /// `document_key(id)`: a UInt64.
     pub fn document_key(id: Expr) -> Expr {
         call(document_key::DocumentKey::default(), vec![id])
+    }
+
+    /// `passages(a, b)`: a struct of two texts, `a` and `b`.
+    pub(crate) fn passages(a: Expr, b: Expr) -> Expr {
+        call(passages::Passages::default(), vec![a, b])
     }
 
     /// `set_hash(shingles, half)`: a UInt64.

@@ -13,7 +13,7 @@ use crate::engine::spills::{self, SpillFolder};
 use crate::error::{Error, Result};
 use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, file};
 use crate::local_path;
-use crate::lookup::show::{self, First, Texts};
+use crate::lookup::show::{self, First, Pair, Texts};
 use crate::lookup::{self, Finished, rows};
 use crate::pipeline::OnExisting;
 
@@ -123,8 +123,7 @@ fn shown(job: &Job, most: usize) -> Result<String> {
         if found.first.is_empty() {
             return Ok(String::new());
         }
-        let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
-        let texts = Texts::open(&finished, ids).await?;
+        let texts = Texts::open(&finished, found.first.iter().flat_map(Pair::documents)).await?;
         let sides = side_by_side::pairs(&found.first, &texts, &job.shingle)?;
         Ok(format!("{sides}{}", side_by_side::left_out(found.all, found.first.len(), "pair", "--show")))
     })

@@ -140,7 +140,7 @@ impl Neighbors {
                 let texts = Texts::read(&finished, again, ids).await?;
                 let asked = match (&asked, &own) {
                     (Some(text), _) => text,
-                    (None, Some(own)) => texts.of(own)?,
+                    (None, Some(own)) => texts.of(&own.own())?,
                     (None, None) => return Err(Error::bug("neither a document nor a text was given")),
                 };
                 self.beside(asked, nearest, &texts, &job)?
@@ -158,7 +158,7 @@ impl Neighbors {
             let jaccard = neighbor
                 .jaccard
                 .ok_or_else(|| Error::bug("a neighbor without its similarities was shown"))?;
-            let texts = [text, texts.of(&neighbor.id)?];
+            let texts = [text, texts.of(&neighbor.id.own())?];
             shown += &side_by_side::two(jaccard, names.each_ref().map(String::as_str), texts, &job.shingle);
         }
         Ok(shown)

@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::job::Job;
 use crate::lookup::rows;
 use crate::pipeline::{OnExisting, Outcome};
+use crate::schema::Table;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Run {
@@ -126,11 +127,15 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     if counted("known_documents") > 0 {
         let _ = writeln!(
             text,
-            "{:>12} {} of earlier runs; {} were looked at more closely",
+            "{:>12} {} of {}; {} were looked at more closely",
             number("known_documents"),
             noun("known_documents", "document"),
+            if job.known_source().is_some() { "the second source" } else { "earlier runs" },
             number("touched_documents"),
         );
+    }
+    if counted("known_rejects") > 0 {
+        let _ = writeln!(text, "{:>12} of the second source rejected", number("known_rejects"));
     }
     if counted("replaced_documents") > 0 {
         let _ = writeln!(
@@ -194,8 +199,8 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         let _ = writeln!(text, "\nmost similar");
         text.push_str(&print::table(&["id_a", "id_b", "jaccard", "containment_a", "containment_b"], &cells));
     }
-    let merges = if job.against.is_some() { ", merges" } else { "" };
-    let _ = writeln!(text, "\ntables in {}: pairs, clusters, documents, rejects{merges}", job.output.url);
+    let tables: Vec<&str> = Table::of(job).into_iter().map(Table::name).collect();
+    let _ = writeln!(text, "\ntables in {}: {}", job.output.url, tables.join(", "));
     Ok(text)
 }
 

@@ -109,10 +109,7 @@ impl Show {
         let found = show::pairs(finished, first, of.as_ref(), self.top.get()).await?;
         let texts = match found.first.is_empty() {
             true => None,
-            false => {
-                let ids = found.first.iter().flat_map(|pair| [&pair.id_a, &pair.id_b]);
-                Some(Texts::open(finished, ids).await?)
-            }
+            false => Some(Texts::open(finished, found.first.iter().flat_map(Pair::documents)).await?),
         };
         Ok(Shown { pairs: found.first, texts, cluster: None, all: found.all, job })
     }
@@ -124,8 +121,8 @@ impl Show {
             return Err(Error::job(format!("`{id}` is in no pair, and so in no cluster")));
         };
         let representative = &cluster.representative;
-        let ids = std::iter::once(representative).chain(&cluster.others);
-        let texts = Texts::open(finished, ids).await?;
+        let documents = std::iter::once(representative).chain(&cluster.others);
+        let texts = Texts::open(finished, documents.cloned()).await?;
         let beside = |other| {
             show::similarity([representative, other], [texts.of(representative)?, texts.of(other)?], &job)
         };
@@ -144,7 +141,7 @@ impl Show {
         let (head, noun) = match &shown.cluster {
             Some(cluster) => {
                 let size = print::counted(cluster.size, "document");
-                let (id, representative) = (cluster.id.to_string(), cluster.representative.to_string());
+                let (id, representative) = (cluster.id.to_string(), cluster.representative.id.to_string());
                 let (id, representative) = (visible(&id), visible(&representative));
                 let head = format!("cluster {id}: {size}, represented by {representative}\n");
                 (head, "document")
@@ -162,7 +159,8 @@ impl Shown {
         let mut lines = String::new();
         let Some(texts) = &self.texts else { return Ok(lines) };
         for pair in &self.pairs {
-            let [text_a, text_b] = [texts.of(&pair.id_a)?, texts.of(&pair.id_b)?];
+            let [a, b] = pair.documents();
+            let [text_a, text_b] = [texts.of(&a)?, texts.of(&b)?];
             let line = Line {
                 cluster_id: self.cluster.as_ref().map(|cluster| &cluster.id),
                 pair,

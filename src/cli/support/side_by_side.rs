@@ -16,7 +16,8 @@ pub(in crate::cli) fn pairs(pairs: &[Pair], texts: &Texts, shingle: &Shingle) ->
     let mut shown = String::new();
     for pair in pairs {
         let names = [pair.id_a.to_string(), pair.id_b.to_string()];
-        let texts = [texts.of(&pair.id_a)?, texts.of(&pair.id_b)?];
+        let [a, b] = pair.documents();
+        let texts = [texts.of(&a)?, texts.of(&b)?];
         shown += &two(pair.jaccard, names.each_ref().map(String::as_str), texts, shingle);
     }
     Ok(shown)

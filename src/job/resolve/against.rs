@@ -1,20 +1,15 @@
-//! `[against]`: the documents that earlier runs know.
+//! `[against]`: the documents that are known already.
 
-use super::super::{Against, SameId, Shingle, ShingleHash, file};
-use super::source::filled;
-use super::wrong::{Checked, wrong};
+use super::super::{Against, SameId, Shingle, ShingleHash, Source, file};
+use super::source::{filled, source_of};
+use super::wrong::{Checked, Wrong, wrong};
 use crate::address;
 
+const OUTPUT: &str = "against.output";
+const SOURCE: &str = "against.source";
+
 pub(super) fn against_of(against: file::Against, reuses: bool, shingle: &Shingle) -> Checked<Against> {
-    const KEY: &str = "against.output";
-    let file::Against { output, pairs, same_id } = against;
-    let outputs = filled(KEY, output, "folder or URL prefix of an output")?;
-    for (at, url) in outputs.iter().enumerate() {
-        address::check(url).or_else(|said| wrong(KEY, said))?;
-        if outputs.get(..at).is_some_and(|earlier| earlier.contains(url)) {
-            return wrong(KEY, format!("names {url:?} twice: expected each output once"));
-        }
-    }
+    let file::Against { output, source, pairs, same_id } = against;
     if shingle.hash == ShingleHash::Dictionary {
         return wrong(
             "shingle.hash",
@@ -22,6 +17,13 @@ pub(super) fn against_of(against: file::Against, reuses: bool, shingle: &Shingle
              are compared",
         );
     }
+    if source.is_some() && same_id.is_some() {
+        return wrong(
+            "against.same_id",
+            "is set, and an id may be in both sources: remove the key, which is for against.output",
+        );
+    }
+    let same_id = same_id.unwrap_or_default();
     if reuses && same_id == SameId::Skip {
         return wrong(
             "against.same_id",
@@ -29,5 +31,38 @@ pub(super) fn against_of(against: file::Against, reuses: bool, shingle: &Shingle
              \"replace\"",
         );
     }
-    Ok(Against { outputs, pairs, same_id })
+    let (outputs, source) = match (output, source) {
+        (Some(output), None) => (outputs_of(output)?, None),
+        (None, Some(source)) => (Vec::new(), Some(known_source(source)?)),
+        (None, None) => return wrong(OUTPUT, "is required but missing, and so is `against.source`: set one"),
+        (Some(_), Some(_)) => {
+            return wrong(OUTPUT, "is set, and so is `against.source`: expected one of them");
+        }
+    };
+    Ok(Against { outputs, source, pairs, same_id })
+}
+
+fn outputs_of(output: file::Names) -> Checked<Vec<String>> {
+    let outputs = filled(OUTPUT, output, "folder or URL prefix of an output")?;
+    for (at, url) in outputs.iter().enumerate() {
+        address::check(url).or_else(|said| wrong(OUTPUT, said))?;
+        if outputs.get(..at).is_some_and(|earlier| earlier.contains(url)) {
+            return wrong(OUTPUT, format!("names {url:?} twice: expected each output once"));
+        }
+    }
+    Ok(outputs)
+}
+
+/// The second source, by the rules for `[source]`.
+fn known_source(source: file::Source) -> Checked<Source> {
+    if source.format == file::Format::Output {
+        return wrong(SOURCE, "has the format \"output\": set `against.output` instead");
+    }
+    if source.columns.is_some() {
+        return wrong(
+            SOURCE,
+            "has the key `columns`, and the table documents has none of its documents: remove it",
+        );
+    }
+    source_of(source).map_err(|Wrong { key, said }| Wrong { key: format!("against.{key}").into(), said })
 }

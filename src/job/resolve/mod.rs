@@ -9,14 +9,14 @@ mod source;
 mod wrong;
 
 use super::file::{self, File};
-use super::{Candidates, Family, Job, Minhash, Modulus, Normalize, Reuse, Score};
+use super::{Family, Job, Minhash, Modulus, Normalize, Reuse, Score};
 use crate::error::{Error, Result};
 use against::against_of;
 use engine::engine_of;
 use output::output_of;
-use search::{lsh_of, score_of};
+use search::{candidates_of, lsh_of, score_of};
 use sketches::{MERSENNE_31, ONES_32, coefficients_of, minhash_of, shingle_of, short_of};
-use source::{reuse_of, source_of};
+use source::{reuse_of, reused_source, source_of};
 
 pub(crate) use engine::MAX_THREADS;
 pub(crate) use sketches::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE};
@@ -115,7 +115,9 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
             let minhash = minhash_of(minhash.unwrap_or_default(), shingle.hash)?;
             (source_of(source)?, shingle, minhash)
         }
-        (Some(_), Some(made)) => (made.source.clone(), made.shingle.clone(), made.minhash.clone()),
+        (Some(_), Some(made)) => {
+            (reused_source(made, source.group)?, made.shingle.clone(), made.minhash.clone())
+        }
         (Some(_), None) => {
             return wrong(
                 "source.format",
@@ -126,9 +128,9 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     };
     let score = score_of(&score, candidates.method)?;
     short_of(&shingle, &score)?;
-    let candidates = Candidates { method: candidates.method };
-    let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
     let against = against.map(|against| against_of(against, reused.is_some(), &shingle)).transpose()?;
+    let candidates = candidates_of(&candidates, &source, against.as_ref())?;
+    let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
     let output = output_of(output, &source)?;
     let engine = engine_of(engine)?;
     let name = name.unwrap_or_else(|| "unnamed".into());

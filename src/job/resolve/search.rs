@@ -1,8 +1,27 @@
 //! `[score]` and `[lsh]`: which pairs are kept, and by which bands they are found.
 
 use super::super::file::{self, Choose};
-use super::super::{Choice, Lsh, Measure, Method, Score, ScoreBy, choose};
+use super::super::{
+    Against, Candidates, Choice, Compare, Lsh, Measure, Method, Score, ScoreBy, Source, choose,
+};
 use super::wrong::{Checked, wrong};
+
+pub(super) fn candidates_of(
+    candidates: &file::Candidates,
+    source: &Source,
+    against: Option<&Against>,
+) -> Checked<Candidates> {
+    let file::Candidates { method, compare } = *candidates;
+    let known = against.and_then(|against| against.source.as_ref());
+    let has_groups = source.group.is_some() || known.is_some_and(|known| known.group.is_some());
+    if compare != Compare::All && !has_groups {
+        return wrong(
+            "candidates.compare",
+            "is set, and no document is of a group: set `source.group` to the column that says it",
+        );
+    }
+    Ok(Candidates { method, compare })
+}
 
 pub(super) fn score_of(score: &file::Score, method: Method) -> Checked<Score> {
     let threshold = score.threshold;

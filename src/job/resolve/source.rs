@@ -1,7 +1,7 @@
 //! `[source]`: where the documents are and which columns are theirs.
 
 use super::super::file::{self, File, Names};
-use super::super::{Csv, Encoding, Format, Id, Source};
+use super::super::{Csv, Encoding, Format, Id, Job, Source};
 use super::wrong::{Checked, wrong};
 use crate::address;
 
@@ -38,6 +38,21 @@ pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> C
         }
         Err(urls) => wrong("source.url", format!("names {} outputs: expected one", urls.len())),
     }
+}
+
+/// The source of the output that `made` made, with its documents in groups by the column `group`, if one is named.
+pub(super) fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
+    let Some(group) = group else { return Ok(made.source.clone()) };
+    if !made.source.columns.contains(&group) {
+        return wrong(
+            "source.group",
+            format!(
+                "names `{group}`, which the output does not carry: expected one of its source.columns, or make it again with that \
+                 column"
+            ),
+        );
+    }
+    Ok(Source { group: Some(group), ..made.source.clone() })
 }
 
 pub(super) fn source_of(source: file::Source) -> Checked<Source> {
@@ -90,6 +105,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         }
     };
     let columns = columns_of(format, source.columns)?;
+    let (columns, group) = with_group(format, columns, source.group)?;
     let csv = Csv {
         delimiter: ascii("source.delimiter", &source.delimiter)?,
         header: source.header,
@@ -115,6 +131,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         id_separator: source.id_separator,
         text,
         columns,
+        group,
         duplicate_ids: source.duplicate_ids,
         on_error: source.on_error,
         csv,
@@ -160,6 +177,33 @@ fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
         }
     }
     Ok(columns)
+}
+
+/// The columns that are carried with that of the group among them.
+fn with_group(
+    format: Format,
+    mut columns: Vec<String>,
+    group: Option<String>,
+) -> Checked<(Vec<String>, Option<String>)> {
+    const KEY: &str = "source.group";
+    let Some(name) = group else { return Ok((columns, None)) };
+    if name.trim().is_empty() {
+        return wrong(KEY, "is empty: expected a column");
+    }
+    if format == Format::Text {
+        return wrong(KEY, "names a column, but text files have none: remove the key");
+    }
+    let same = |other: &str| other.to_lowercase() == name.to_lowercase();
+    if DOCUMENTS_COLUMNS.into_iter().any(same) {
+        return wrong(
+            KEY,
+            format!("names `{name}`, but the table documents already has a column with this name"),
+        );
+    }
+    if !columns.contains(&name) {
+        columns.push(name.clone());
+    }
+    Ok((columns, Some(name)))
 }
 
 /// The columns that the table documents has of its own: those of `schemas/documents.toml`.

@@ -4,6 +4,7 @@ pub(crate) mod cut;
 mod dictionary_words;
 pub(crate) mod long_text;
 pub mod normalize;
+pub(crate) mod passage;
 pub(crate) mod shingle_texts;
 pub mod shingles;
 pub mod words;

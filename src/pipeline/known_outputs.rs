@@ -1,0 +1,164 @@
+//! The documents that earlier runs know, and what is needed of them: sketches, texts and clusters.
+
+use arrow::datatypes::DataType;
+use datafusion::prelude::{DataFrame, SessionContext, col, lit};
+use datafusion::scalar::ScalarValue;
+
+use super::earlier::{Earlier, union};
+use super::known_ids::{replaced, replaces};
+use super::steps::Steps;
+use super::tables::{AllSketches, WorkTable};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::output::Stored;
+use crate::schema::SourceTypes;
+use crate::source::Listed;
+use crate::stage::{self, known, merged};
+
+/// The finished outputs whose documents are known.
+#[derive(Debug)]
+pub(super) struct KnownOutputs {
+    pub(super) earlier: Earlier,
+    /// For each output, the sources that its texts are in, with the jobs that read them; `None` if no text is read, since the output
+    /// keeps shingles.
+    sources: Vec<Option<Vec<(Job, Listed)>>>,
+    /// The column that says which group a document is of.
+    group: Option<String>,
+}
+
+impl KnownOutputs {
+    /// Opens the outputs at `urls`, whose documents `job` compares its own with.
+    ///
+    /// # Errors
+    /// As [`Earlier::open`], and where texts are needed that are gone or have changed.
+    pub(super) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Self> {
+        let earlier = Earlier::open(session, urls, "against.output", job).await?;
+        earlier.check_ids(session).await?;
+        let mut sources = Vec::with_capacity(urls.len());
+        for (stored, url) in earlier.outputs().iter().zip(urls) {
+            sources.push(match stored.manifest().keep()?.shingles() {
+                true if job.output.passages => Some(stored.sources(session, PASSAGES, "").await?),
+                true => None,
+                false if AllSketches::of(job) != AllSketches::Nowhere => {
+                    return Err(Error::job(format!(
+                        "{url} keeps no shingles, and this job needs those of all documents: use candidates.method = \"lsh\" \
+                         and output.keep = \"signatures\", or make that output again with output.keep = \"shingles\""
+                    )));
+                }
+                false => {
+                    let (why, or) = (format!("{url} keeps no shingles"), KEEP_THEM);
+                    Some(stored.sources(session, &why, or).await?)
+                }
+            });
+        }
+        let group = job.source.group.clone();
+        if let Some(group) = &group {
+            earlier.check_column(group)?;
+        }
+        Ok(Self { earlier, sources, group })
+    }
+
+    /// Makes sure that ids are of one type, here and in the source.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with the output whose ids are of another one.
+    pub(super) fn check_types(&self, types: &SourceTypes) -> Result<()> {
+        for stored in self.earlier.outputs() {
+            let there = stored.manifest().source.id;
+            if there != types.id {
+                return Err(Error::job(format!(
+                    "ids are of type {there:?} in {} and of type {:?} in the source: give source.id a column of the same type",
+                    stored.layout().shown(),
+                    types.id
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// All known documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1, signature,
+    /// shingles, group), of which shingles are null where an output keeps none. `origin` is the place of the output among these. A
+    /// document that a later output replaced is not among them.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(super) fn documents(&self, session: &SessionContext) -> Result<DataFrame> {
+        let columns =
+            ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
+        let of_one = |(at, stored): (usize, &Stored)| -> Result<DataFrame> {
+            let mut columns = columns.map(col).to_vec();
+            columns.insert(0, lit(at as u64).alias("origin"));
+            columns.push(match stored.manifest().keep()?.shingles() {
+                true => col("shingles"),
+                false => {
+                    let none = ScalarValue::try_from(&DataType::new_list(DataType::UInt64, true))?;
+                    lit(none).alias("shingles")
+                }
+            });
+            columns.push(stage::by_group::group(self.group.as_deref()));
+            Ok(self.earlier.live(session, at)?.select(columns)?)
+        };
+        union(self.earlier.outputs().iter().enumerate().map(of_one))
+    }
+
+    /// (id, doc, shingle_count, group) of all known documents.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(super) fn names(&self, session: &SessionContext) -> Result<DataFrame> {
+        let group = stage::by_group::group(self.group.as_deref());
+        self.earlier.all_live(session, vec![col("id"), col("doc"), col("shingle_count"), group])
+    }
+
+    /// The sources that texts of known documents are read from, by the place of their output, with the jobs that read them.
+    pub(super) fn sources(&self) -> impl Iterator<Item = (usize, &[(Job, Listed)])> {
+        let places = self.sources.iter().enumerate();
+        places.filter_map(|(at, sources)| Some((at, sources.as_deref()?)))
+    }
+
+    /// What connects documents: the scores and the copies of this run, and the clusters of earlier ones: (a, b).
+    ///
+    /// Where documents were replaced, the pairs of earlier runs take the place of their clusters, which those documents may have
+    /// held together.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(super) async fn edges(&self, steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
+        let session = steps.session();
+        let (scores, members) = (steps.table(WorkTable::Scores)?, steps.table(WorkTable::Members)?);
+        let replaces = replaced(steps, job, self.names(session)?).await? > 0;
+        let before = if replaces || self.earlier.replaced() {
+            let mut there =
+                self.earlier.all_live(session, ["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
+            let new = replaces.then(|| steps.table(WorkTable::Keys)).transpose()?;
+            if let Some(new) = &new {
+                there = known::without(there, new.clone())?;
+            }
+            let representatives = merged::representatives(there.clone())?;
+            let copies = merged::copies(there, representatives.clone())?;
+            let scores = self.earlier.scores_of_versions(session, new, representatives)?;
+            scores.select(vec![col("a"), col("b")])?.union(copies)?
+        } else {
+            union(self.earlier.clusters(session)?.into_iter().map(known::connected))?
+        };
+        known::connections(scores, members, Some(before))
+    }
+
+    /// All known documents that this run does not replace: (id, doc, shingle_count, group).
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(super) fn staying(&self, steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
+        let documents = self.names(steps.session())?;
+        match replaces(job) {
+            true => known::without(documents, steps.table(WorkTable::Keys)?),
+            false => Ok(documents),
+        }
+    }
+}
+
+/// Why sources are read where shingles are kept.
+const PASSAGES: &str = "output.passages needs the texts";
+
+/// What helps where the source of a known output has changed.
+const KEEP_THEM: &str = ", with output.keep = \"shingles\" if later runs should not need the source";

@@ -1,0 +1,34 @@
+//! passages: what the texts of a pair have in common.
+
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::get_field;
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::{DataFrame, col, when};
+
+use super::known::turned_key;
+use crate::error::Result;
+use crate::udf::expr_fn::{document_key, passages as common};
+
+/// Pairs (id_a, id_b, known_b, ..), (doc, text) of their documents -> the same pairs with columns `passage_a` and `passage_b`.
+///
+/// Where known documents are those of a second source, their keys are turned.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn passages(pairs: DataFrame, texts: DataFrame, is_second_source: bool) -> Result<DataFrame> {
+    let mut columns: Vec<Expr> = pairs.schema().columns().into_iter().map(Expr::Column).collect();
+    let key_b = document_key(col("id_b"));
+    let key_b = match is_second_source {
+        true => when(col("known_b"), turned_key(key_b.clone())).otherwise(key_b)?,
+        false => key_b,
+    };
+    let keyed = pairs.with_column("key_a", document_key(col("id_a")))?.with_column("key_b", key_b)?;
+    let of =
+        |doc: &str, text: &str| texts.clone().select(vec![col("doc").alias(doc), col("text").alias(text)]);
+    let with_a = of("doc_a", "text_a")?.join(keyed, JoinType::Right, &["doc_a"], &["key_a"], None)?;
+    let both = of("doc_b", "text_b")?.join(with_a, JoinType::Right, &["doc_b"], &["key_b"], None)?;
+    let found = both.with_column("common", common(col("text_a"), col("text_b")))?;
+    columns.push(get_field(col("common"), "a").alias("passage_a"));
+    columns.push(get_field(col("common"), "b").alias("passage_b"));
+    Ok(found.select(columns)?)
+}
