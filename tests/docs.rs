@@ -7,8 +7,8 @@ use resemblance::job;
 
 use crate::support::repository;
 
-const SECTIONS: [&str; 9] =
-    ["source", "shingle", "minhash", "lsh", "candidates", "against", "score", "output", "engine"];
+const SECTIONS: [&str; 10] =
+    ["source", "shingle", "minhash", "lsh", "candidates", "against", "score", "clusters", "output", "engine"];
 
 /// Has the required keys alone.
 const LEAST: &str = "[source]\nformat = \"csv\"\nurl = \"in.csv\"\ntext = \"t\"\n[output]\nurl = \"out\"\n";

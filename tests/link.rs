@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{AsArray, RecordBatch, RecordBatchReader};
 use arrow::compute::concat_batches;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::error::Kind;
@@ -301,12 +301,14 @@ fn linked_pairs_are_shown_and_applied() {
     assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["1".into()], vec!["2".into()]));
 }
 
-/// The rows of the one Parquet file in a folder.
+/// The rows of the Parquet files in a folder.
 fn rows_of(folder: &Path) -> RecordBatch {
-    let mut files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let file = std::fs::File::open(files.next().unwrap()).unwrap();
-    assert_eq!(files.next(), None);
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
-    let schema = reader.schema().clone();
-    concat_batches(&schema, &reader.build().unwrap().map(Result::unwrap).collect::<Vec<_>>()).unwrap()
+    let mut batches = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let file = std::fs::File::open(entry.unwrap().path()).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+        batches.push(RecordBatch::new_empty(reader.schema()));
+        batches.extend(reader.map(Result::unwrap));
+    }
+    concat_batches(&batches[0].schema(), &batches).unwrap()
 }

@@ -293,10 +293,11 @@ fn a_cluster_has_one_representative_whatever_ties_there_are() {
         ("shingle_count", Arc::new(UInt64Array::from(vec![5, 5, 4, 1])) as Arc<dyn Array>),
         ("rep", Arc::new(UInt64Array::from(vec![1, 2, 3, 3])) as Arc<dyn Array>),
         ("size", Arc::new(UInt64Array::from(vec![1, 1, 2, 2])) as Arc<dyn Array>),
+        ("known", Arc::new(BooleanArray::from(vec![false; 4])) as Arc<dyn Array>),
     ])
     .unwrap();
     let components = frame(&context, &["doc", "root"], &[vec![1, 1], vec![2, 1]], 1);
-    let clusters = stage::clusters::clusters(context.read_batch(batch).unwrap(), components).unwrap();
+    let clusters = stage::clusters::clusters(context.read_batch(batch).unwrap(), components, &[]).unwrap();
     // Of a cluster with any number of documents one is held, and nothing is sorted to find it.
     let shown = plan_of(clusters.clone());
     assert!(shown.contains("first_value") && !shown.contains("SortExec"), "{shown}");

@@ -45,6 +45,7 @@ mod platform;
 mod prefix;
 mod public_types;
 mod readers;
+mod representative;
 mod reuse;
 mod reuters;
 mod s3;

@@ -49,6 +49,9 @@ pub struct File {
     /// `[score]`: what makes a candidate a pair.
     #[serde(default)]
     pub score: Score,
+    /// `[clusters]`: which document of a cluster represents it.
+    #[serde(default)]
+    pub clusters: Clusters,
     /// `[output]`: where the tables go. Required.
     pub output: Output,
     /// `[engine]`: what runs the job; nothing here changes a row.
@@ -373,6 +376,17 @@ impl Default for Score {
     fn default() -> Self {
         Self { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false }
     }
+}
+
+/// `[clusters]`: which document of a cluster represents it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Clusters {
+    /// What decides it, the first that tells two documents apart: `"COLUMN"` or `"COLUMN asc"` (the smallest value first), `"COLUMN
+    /// desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A column is one of `source.columns`, or `length` (the number
+    /// of shingles), `group`, `source` (the file) or `id`. No value comes last, and the smallest id decides in the end. Default:
+    /// `["length desc"]`.
+    pub keep: Vec<String>,
 }
 
 /// `[output]`: where the tables go.

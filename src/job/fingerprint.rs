@@ -6,8 +6,8 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    Against, BucketHash, Compare, Csv, Encoding, Family, InputFile, Job, Keep, Lsh, Measure, Minhash,
-    OnError, Output, References, Score, Shingle, Short, Source, Words, file,
+    Against, BucketHash, Clusters, Compare, Csv, Encoding, Family, InputFile, Job, Keep, Lsh, Measure,
+    Minhash, OnError, Output, References, Score, Shingle, Short, Source, Words, file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
@@ -40,9 +40,11 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         candidates,
         against,
         score,
+        clusters,
         output,
         engine: _,
     } = job;
+    let Clusters { keep: kept } = clusters;
     let Source {
         format,
         encoding,
@@ -99,6 +101,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (reuse.is_some(), "reuse".to_owned()),
         (merge.is_some(), "merge".to_owned()),
         (*passages, "passages".to_owned()),
+        (!kept.is_empty(), format!("clusters {kept:?}")),
         (group.is_some(), format!("group {group:?}")),
         (candidates.compare != Compare::All, format!("compare {:?}", candidates.compare)),
         (against.is_some(), {
@@ -155,7 +158,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 37] = [
+        let changes: [Change<Job>; 38] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -194,6 +197,7 @@ mod tests {
             }),
             ("group", |j| j.source.group = Some("crawl".into())),
             ("compare", |j| j.candidates.compare = Compare::Across),
+            ("clusters", |j| j.clusters.keep.push("length".parse().unwrap())),
             ("passages", |j| j.output.passages = true),
             ("merge", |j| j.merge = Some(vec!["out/before/".into()])),
             ("reuse", |j| j.reuse = Some(Reuse { output: "out/before/".into(), keeps_shingles: false })),

@@ -12,6 +12,7 @@ mod encoding;
 pub mod file;
 mod fingerprint;
 mod normalize;
+mod preference;
 mod prime;
 mod resolve;
 mod setting_file;
@@ -26,6 +27,7 @@ pub use self::coefficients::Coefficients;
 pub use self::draft::Draft;
 pub use self::encoding::Encoding;
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
+pub use self::preference::{Prefer, Preference};
 pub use self::prime::is_prime;
 pub(crate) use self::prime::next_prime;
 #[cfg(test)]
@@ -63,6 +65,9 @@ pub struct Job {
     pub against: Option<Against>,
     /// What makes a candidate a pair.
     pub score: Score,
+    /// Which document of a cluster represents it.
+    #[serde(default)]
+    pub clusters: Clusters,
     /// Where the tables go.
     pub output: Output,
     /// What runs it. Nothing here changes a row of the result.
@@ -641,6 +646,14 @@ impl Keep {
     pub fn shingles(self) -> bool {
         self == Keep::Shingles
     }
+}
+
+/// Which document of a cluster represents it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clusters {
+    /// What decides it, the first that tells two documents apart; by default, that it has the most shingles. In the end the smallest
+    /// id decides.
+    pub keep: Vec<Preference>,
 }
 
 /// How groups of documents with the same shingle set are written to `pairs`.

@@ -1,5 +1,6 @@
-//! The groups of documents, as the job names them, and the pairs that it compares by them.
+//! What pairs and clusters need to know of documents: their groups, and what orders them.
 
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col};
 
 use super::steps::Steps;
@@ -12,11 +13,26 @@ use crate::stage;
 /// What pairs and clusters are made of.
 pub(super) const NAMES: [&str; 4] = ["id", "doc", "shingle_count", "group"];
 
-/// The columns [`NAMES`] of the run's own documents.
+/// The columns [`NAMES`] of documents that carry what `job` carries.
+pub(super) fn named(job: &Job) -> Vec<Expr> {
+    vec![col("id"), col("doc"), col("shingle_count"), stage::by_group::group(job.source.group.as_deref())]
+}
+
+/// Those of the run's own documents.
 pub(super) fn own(steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
-    let group = stage::by_group::group(job.source.group.as_deref());
-    let columns = vec![col("id"), col("doc"), col("shingle_count"), group];
-    Ok(steps.table(Table::Documents)?.select(columns)?)
+    Ok(steps.table(Table::Documents)?.select(named(job))?)
+}
+
+/// The same, and what decides which document of a cluster represents it.
+pub(super) fn ordered(job: &Job) -> Result<Vec<Expr>> {
+    let order = stage::keep::columns(&job.clusters.keep, job.source.group.as_deref())?;
+    Ok(named(job).into_iter().chain(order).collect())
+}
+
+/// The names of those columns.
+pub(super) fn ordered_names(job: &Job) -> Vec<String> {
+    let order = (0..job.clusters.keep.len()).map(stage::keep::name);
+    NAMES.map(str::to_owned).into_iter().chain(order).collect()
 }
 
 /// (doc, group_key) of all documents, where the job compares by groups.

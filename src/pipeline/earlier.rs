@@ -143,18 +143,18 @@ impl Earlier {
         self.outputs.iter().any(replaces)
     }
 
-    /// Makes sure that all outputs carry the column `name`, by which documents are of groups.
+    /// Makes sure that all outputs carry the column `name`, which `key` of the job asks for.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with the output that does not.
-    pub(super) fn check_column(&self, name: &str) -> Result<()> {
+    pub(super) fn check_column(&self, name: &str, key: &str) -> Result<()> {
         let lacks =
             |stored: &&Stored| stored.manifest().source.columns.iter().all(|column| column.name != name);
         match self.outputs.iter().find(lacks) {
             None => Ok(()),
             Some(stored) => Err(Error::job(format!(
-                "{} does not carry the column `{name}`, which is source.group: make it again with that group, or with the column \
-                 among its source.columns",
+                "{} does not carry the column `{name}`, which {key} names: make it again with the column among its \
+                 source.columns",
                 stored.layout().shown()
             ))),
         }

@@ -4,12 +4,13 @@ use arrow::datatypes::DataType;
 use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 use datafusion::scalar::ScalarValue;
 
+use super::by_group;
 use super::earlier::{Earlier, union};
 use super::known_ids::{replaced, replaces};
 use super::steps::Steps;
 use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{Job, Preference};
 use crate::output::Stored;
 use crate::schema::SourceTypes;
 use crate::source::Listed;
@@ -53,7 +54,12 @@ impl KnownOutputs {
         }
         let group = job.source.group.clone();
         if let Some(group) = &group {
-            earlier.check_column(group)?;
+            earlier.check_column(group, "source.group")?;
+        }
+        for Preference { column, .. } in &job.clusters.keep {
+            if job.source.columns.contains(column) {
+                earlier.check_column(column, "clusters.keep")?;
+            }
         }
         Ok(Self { earlier, sources, group })
     }
@@ -144,12 +150,12 @@ impl KnownOutputs {
         known::connections(scores, members, Some(before))
     }
 
-    /// All known documents that this run does not replace: (id, doc, shingle_count, group).
+    /// All known documents that this run does not replace: in the columns of [`by_group::ordered`].
     ///
     /// # Errors
     /// When a table cannot be read.
     pub(super) fn staying(&self, steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
-        let documents = self.names(steps.session())?;
+        let documents = self.earlier.all_live(steps.session(), by_group::ordered(job)?)?;
         match replaces(job) {
             true => known::without(documents, steps.table(WorkTable::Keys)?),
             false => Ok(documents),

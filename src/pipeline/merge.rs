@@ -57,6 +57,8 @@ fn other_rule(made: &Job, job: &Job) -> Option<&'static str> {
     let keys = [
         ("candidates.method", made.candidates == job.candidates),
         ("score", made.score == job.score),
+        ("source.group", made.source.group == job.source.group),
+        ("clusters.keep", made.clusters == job.clusters),
         ("lsh", (made.lsh.bands, made.lsh.rows) == (job.lsh.bands, job.lsh.rows)),
         ("lsh.bucket_hash", made.lsh.bucket_hash == job.lsh.bucket_hash),
         ("lsh.table_size", made.lsh.table_size == job.lsh.table_size),

@@ -2,7 +2,7 @@
 
 use datafusion::prelude::DataFrame;
 
-use super::by_group::{NAMES, own};
+use super::by_group::{self, NAMES, own};
 use super::earlier::Earlier;
 use super::step::Step;
 use super::steps::Steps;
@@ -62,7 +62,15 @@ pub(super) async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
 /// Writes the clusters.
 pub(super) async fn clusters(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let members = steps.table(WorkTable::Members)?;
-    let frame = stage::clusters::clusters(members.clone(), steps.table(WorkTable::Components)?)?;
+    let mut ordered = members.clone();
+    if !job.clusters.keep.is_empty() {
+        ordered = stage::keep::with_order(
+            ordered,
+            steps.table(Table::Documents)?.select(by_group::ordered(job)?)?,
+        )?;
+    }
+    let components = steps.table(WorkTable::Components)?;
+    let frame = stage::clusters::clusters(ordered, components, &job.clusters.keep)?;
     let frame = with_groups(frame, members, job)?;
     let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Components);
     steps.run(Step::Clusters, bytes, vec![frame]).await
@@ -84,15 +92,24 @@ pub(super) async fn group_pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
     steps.run(Step::GroupPairs, bytes, vec![frame]).await
 }
 
-/// Writes the clusters that new documents are in, of these and of `known` ones (id, doc, shingle_count).
+/// The run's own documents and `known` ones, with what decides which one represents a cluster.
+fn both(steps: &Steps<'_>, job: &Job, known: DataFrame) -> Result<DataFrame> {
+    let own = steps.table(Table::Documents)?.select(by_group::ordered(job)?)?;
+    let names = by_group::ordered_names(job);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    stage::mark::both(own, Some(known), &names)
+}
+
+/// Writes the clusters that new documents are in, of these and of `known` ones, in the columns of [`by_group::ordered`].
 pub(super) async fn grown_clusters(
     steps: &Steps<'_>,
     job: &Job,
     known: DataFrame,
     founders: DataFrame,
 ) -> Result<()> {
-    let documents = stage::mark::both(own(steps, job)?, Some(known), &NAMES)?;
-    let frame = stage::clusters::grown(steps.table(WorkTable::Components)?, documents.clone(), founders)?;
+    let documents = both(steps, job, known)?;
+    let components = steps.table(WorkTable::Components)?;
+    let frame = stage::clusters::grown(components, documents.clone(), founders, &job.clusters.keep)?;
     let frame = with_groups(frame, documents, job)?;
     let bytes = steps.rows(WorkTable::Components) * BYTES_OF_MEMBER;
     steps.run(Step::Clusters, bytes, vec![frame]).await
@@ -100,9 +117,11 @@ pub(super) async fn grown_clusters(
 
 /// Writes the clusters that documents of the source are in, with those of the second source.
 pub(super) async fn linked_clusters(steps: &Steps<'_>, job: &Job) -> Result<()> {
-    let known = steps.table(WorkTable::Known)?;
-    let documents = stage::mark::both(own(steps, job)?, Some(known), &NAMES)?;
-    let frame = stage::clusters::linked(steps.table(WorkTable::Components)?, documents.clone())?;
+    let keep = &job.clusters.keep;
+    let like = steps.table(Table::Documents)?.select(by_group::ordered(job)?)?;
+    let known = stage::keep::without_carried(steps.table(WorkTable::Known)?, keep, &like)?;
+    let documents = both(steps, job, known)?;
+    let frame = stage::clusters::linked(steps.table(WorkTable::Components)?, documents.clone(), keep)?;
     let frame = with_groups(frame, documents, job)?;
     let bytes = steps.rows(WorkTable::Components) * BYTES_OF_MEMBER;
     steps.run(Step::Clusters, bytes, vec![frame]).await

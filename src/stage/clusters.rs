@@ -4,35 +4,35 @@ use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{bool_and, count, first_value, min};
+use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
+use super::keep;
 use crate::error::Result;
+use crate::job::Preference;
 
 /// (id, shingle_count, rep, known, ..), (doc, root) -> (id, cluster_id, size, representative, known).
 ///
 /// `components` gives the root of each representative that has a score; a group without one is a cluster by
-/// itself. The cluster's representative is the document with the most shingles, of those the smallest id.
+/// itself. The cluster's representative is the document that `keep` wants most, by the columns of [`keep::columns`]; by default the
+/// one with the most shingles, of those the smallest id.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn clusters(members: DataFrame, components: DataFrame) -> Result<DataFrame> {
+pub fn clusters(members: DataFrame, components: DataFrame, keep: &[Preference]) -> Result<DataFrame> {
     let components =
         components.select(vec![col("doc").alias("component_doc"), col("root").alias("found")])?;
+    let mut columns = wanted(&["id", "shingle_count", "known"], keep);
+    columns.push(coalesce(vec![col("found"), col("rep")]).alias("root"));
     let rooted =
-        components.join(members, JoinType::Right, &["component_doc"], &["rep"], None)?.select(vec![
-            col("id"),
-            col("shingle_count"),
-            col("known"),
-            coalesce(vec![col("found"), col("rep")]).alias("root"),
-        ])?;
+        components.join(members, JoinType::Right, &["component_doc"], &["rep"], None)?.select(columns)?;
     // The aggregation holds one document for each cluster, the best so far: it does not sort.
-    let longest = vec![col("shingle_count").sort(false, false), col("id").sort(true, false)];
     let of_root = rooted.clone().aggregate(
         vec![col("root").alias("cluster_root")],
         vec![
             min(col("id")).alias("cluster_id"),
             count(lit(1)).alias("documents"),
-            first_value(col("id"), longest).alias("longest"),
+            first_value(col("id"), keep::order(keep)).alias("best"),
         ],
     )?;
     // Every document has its cluster. The join is not an inner one all the same: so the documents are the side of which
@@ -41,7 +41,7 @@ pub fn clusters(members: DataFrame, components: DataFrame) -> Result<DataFrame> 
         col("id"),
         col("cluster_id"),
         cast(col("documents"), DataType::UInt64).alias("size"),
-        col("id").eq(col("longest")).alias("representative"),
+        col("id").eq(col("best")).alias("representative"),
         col("known"),
     ])?)
 }
@@ -55,19 +55,19 @@ pub fn clusters(members: DataFrame, components: DataFrame) -> Result<DataFrame> 
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub(crate) fn grown(components: DataFrame, documents: DataFrame, founders: DataFrame) -> Result<DataFrame> {
+pub(crate) fn grown(
+    components: DataFrame,
+    documents: DataFrame,
+    founders: DataFrame,
+    keep: &[Preference],
+) -> Result<DataFrame> {
     let nodes = components.select(vec![col("doc").alias("node"), col("root")])?;
-    let documents = documents.select(vec![col("id"), col("doc"), col("shingle_count"), col("known")])?;
+    let documents = documents.select(wanted(&["id", "doc", "shingle_count", "known"], keep))?;
     let connected = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
     let founders = founders.select(vec![col("id").alias("founder")])?;
-    let connected = founders.join(connected, JoinType::Right, &["founder"], &["id"], None)?.select(vec![
-        col("id"),
-        col("shingle_count"),
-        col("known"),
-        col("root"),
-        col("founder"),
-    ])?;
-    let longest = vec![col("shingle_count").sort(false, false), col("id").sort(true, false)];
+    let columns = wanted(&["id", "shingle_count", "known", "root", "founder"], keep);
+    let connected =
+        founders.join(connected, JoinType::Right, &["founder"], &["id"], None)?.select(columns)?;
     let of_root = connected
         .clone()
         .aggregate(
@@ -76,7 +76,7 @@ pub(crate) fn grown(components: DataFrame, documents: DataFrame, founders: DataF
                 min(col("founder")).alias("least_founder"),
                 min(col("id")).alias("least"),
                 count(lit(1)).alias("documents"),
-                first_value(col("id"), longest).alias("longest"),
+                first_value(col("id"), keep::order(keep)).alias("best"),
                 bool_and(col("known")).alias("all_known"),
             ],
         )?
@@ -85,7 +85,7 @@ pub(crate) fn grown(components: DataFrame, documents: DataFrame, founders: DataF
         col("id"),
         coalesce(vec![col("least_founder"), col("least")]).alias("cluster_id"),
         cast(col("documents"), DataType::UInt64).alias("size"),
-        col("id").eq(col("longest")).alias("representative"),
+        col("id").eq(col("best")).alias("representative"),
         col("known"),
     ])?)
 }
@@ -99,17 +99,14 @@ pub(crate) fn grown(components: DataFrame, documents: DataFrame, founders: DataF
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub(crate) fn linked(components: DataFrame, documents: DataFrame) -> Result<DataFrame> {
+pub(crate) fn linked(components: DataFrame, documents: DataFrame, keep: &[Preference]) -> Result<DataFrame> {
     let nodes = components.select(vec![col("doc").alias("node"), col("root")])?;
     let columns = ["id", "doc", "shingle_count", "known"];
-    let documents = documents.select(columns.map(col).to_vec())?;
+    let documents = documents.select(wanted(&columns, keep))?;
     let connected = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
-    let connected = connected.select(["id", "doc", "shingle_count", "known", "root"].map(col).to_vec())?;
-    let best = vec![
-        col("known").sort(false, false),
-        col("shingle_count").sort(false, false),
-        col("id").sort(true, false),
-    ];
+    let connected = connected.select(wanted(&["id", "doc", "shingle_count", "known", "root"], keep))?;
+    let mut best = vec![col("known").sort(false, false)];
+    best.extend(keep::order(keep));
     let of_root = connected
         .clone()
         .aggregate(
@@ -128,6 +125,12 @@ pub(crate) fn linked(components: DataFrame, documents: DataFrame) -> Result<Data
         col("doc").eq(col("best")).alias("representative"),
         col("known"),
     ])?)
+}
+
+/// These columns, and those by which documents are ordered.
+fn wanted(columns: &[&str], keep: &[Preference]) -> Vec<Expr> {
+    let own = columns.iter().map(|column| col(*column));
+    own.chain((0..keep.len()).map(|at| col(keep::name(at)))).collect()
 }
 
 /// (id, cluster_id, ..), the `founders` (id) -> (old_cluster_id, cluster_id) of each founder whose cluster bears another id now.

@@ -12,6 +12,7 @@ pub mod documents;
 pub mod duplicates;
 mod empty_text;
 pub mod groups;
+pub(crate) mod keep;
 pub(crate) mod known;
 pub mod leaders;
 pub(crate) mod mark;

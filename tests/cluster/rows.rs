@@ -136,6 +136,7 @@ fn every_method_and_option_gives_the_rows_of_one_process(cluster: &Cluster) {
         assert_same(cluster, &job, &name, &["lsh.hot_bucket=4"]);
     }
     new_documents_meet_known_ones(cluster, &documents);
+    linked_documents_are_those_of_one_process(cluster, &documents);
     documents.extend_from_within(100..130);
     std::fs::remove_dir_all(folder.join("in")).unwrap();
     let job = job_file(folder, &parquet_files(folder, &documents, 3));
@@ -180,6 +181,26 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
         let engine = |output: &Path| manifest(output).job["engine"].get("cluster").is_some();
         assert!(engine(&there) && !engine(&alone));
         std::fs::remove_dir_all(&second).unwrap();
+    }
+}
+
+/// A second source beside the job's own, with the passages of pairs, and documents compared across groups.
+fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Document]) {
+    let folder = cluster.folder();
+    let second = folder.join("linked.parquet");
+    write_parquet(&second, &documents[..80], 40);
+    let linked = format!(
+        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
+        second.display()
+    );
+    std::fs::remove_dir_all(folder.join("in")).unwrap();
+    let job = job_file(folder, &parquet_files(folder, documents, 3));
+    for (name, sets) in [
+        ("linked-lsh", ["candidates.method=lsh", "source.group=text", "candidates.compare=across"]),
+        ("linked-prefix", ["candidates.method=prefix", "against.pairs=new-old", "score.measure=containment"]),
+    ] {
+        assert_same(cluster, &job, name, &[&sets[..], &[&linked, "output.passages=true"]].concat());
+        assert!(manifest(&folder.join(name)).counts["pairs"] > 50);
     }
 }
 

@@ -1,6 +1,7 @@
 //! A job file becomes a job that cannot be invalid: a file for the sections that belong together.
 
 mod against;
+mod clusters;
 mod engine;
 mod output;
 mod search;
@@ -12,6 +13,7 @@ use super::file::{self, File};
 use super::{Family, Job, Minhash, Modulus, Normalize, Reuse, Score};
 use crate::error::{Error, Result};
 use against::against_of;
+use clusters::clusters_of;
 use engine::engine_of;
 use output::output_of;
 use search::{candidates_of, lsh_of, score_of};
@@ -50,6 +52,7 @@ fn checked(job: &Job) -> Checked<()> {
         candidates,
         against: _,
         score,
+        clusters: _,
         output: _,
         engine: _,
     } = job;
@@ -107,7 +110,8 @@ pub fn resolve(file: File) -> Result<Job> {
 
 /// The job that `file` describes. Where its source is a finished output, `made` is the job that made that one.
 pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
-    let File { name, source, shingle, minhash, lsh, candidates, against, score, output, engine } = file;
+    let File { name, source, shingle, minhash, lsh, candidates, against, score, clusters, output, engine } =
+        file;
     let reused = reuse_of(&source, shingle.is_some(), minhash.is_some())?;
     let (source, shingle, minhash) = match (&reused, made) {
         (None, _) => {
@@ -131,6 +135,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     let against = against.map(|against| against_of(against, reused.is_some(), &shingle)).transpose()?;
     let candidates = candidates_of(&candidates, &source, against.as_ref())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
+    let clusters = clusters_of(clusters, &source)?;
     let output = output_of(output, &source)?;
     let engine = engine_of(engine)?;
     let name = name.unwrap_or_else(|| "unnamed".into());
@@ -147,6 +152,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
         candidates,
         against,
         score,
+        clusters,
         output,
         engine,
     })
