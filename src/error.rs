@@ -24,6 +24,8 @@ pub enum Kind {
     Memory,
     /// This program is wrong: report it. Exit code 5.
     Bug,
+    /// The result is complete, and a bound of the job says that somebody should look at it. Exit code 6.
+    Alarm,
     /// Somebody stopped the run: run it again to go on. Exit code 130, as shells have it.
     Interrupted,
 }
@@ -36,6 +38,7 @@ impl Kind {
             Kind::Input => 3,
             Kind::Engine | Kind::Memory => 4,
             Kind::Bug => 5,
+            Kind::Alarm => 6,
             Kind::Interrupted => 130,
         }
     }
@@ -47,6 +50,7 @@ impl Kind {
             Kind::Input => "input",
             Kind::Engine | Kind::Memory => "engine",
             Kind::Bug => "bug",
+            Kind::Alarm => "alarm",
             Kind::Interrupted => "interrupted",
         }
     }
@@ -70,6 +74,11 @@ impl Error {
     /// The job file or the arguments are wrong.
     pub fn job(message: impl Into<String>) -> Self {
         Self::new(Kind::Job, message)
+    }
+
+    /// A bound of the job was passed.
+    pub fn alarm(message: impl Into<String>) -> Self {
+        Self::new(Kind::Alarm, message)
     }
 
     /// The input or the storage is wrong.
@@ -204,7 +213,7 @@ impl From<DataFusionError> for Error {
                 "the memory budget is too small for this step: raise [engine] memory, or lower [engine] threads"
             }
             Kind::Job => "the query cannot be planned",
-            Kind::Bug => "the engine failed in a way that this program did not foresee",
+            Kind::Bug | Kind::Alarm => "the engine failed in a way that this program did not foresee",
             Kind::Input | Kind::Interrupted => "reading or writing failed",
         };
         match unwrap_own(error) {

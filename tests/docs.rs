@@ -7,8 +7,19 @@ use resemblance::job;
 
 use crate::support::repository;
 
-const SECTIONS: [&str; 10] =
-    ["source", "shingle", "minhash", "lsh", "candidates", "against", "score", "clusters", "output", "engine"];
+const SECTIONS: [&str; 11] = [
+    "source",
+    "shingle",
+    "minhash",
+    "lsh",
+    "candidates",
+    "against",
+    "score",
+    "clusters",
+    "alarms",
+    "output",
+    "engine",
+];
 
 /// Has the required keys alone.
 const LEAST: &str = "[source]\nformat = \"csv\"\nurl = \"in.csv\"\ntext = \"t\"\n[output]\nurl = \"out\"\n";

@@ -9,6 +9,7 @@
 )]
 
 mod against;
+mod alarms;
 mod apply;
 mod brute_force;
 mod cluster;

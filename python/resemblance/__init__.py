@@ -10,6 +10,7 @@ order, and its errors are exceptions: see `ResemblanceError`.
 """
 
 from .errors import (
+    AlarmError,
     BugError,
     CommandNotFound,
     EngineError,
@@ -28,6 +29,7 @@ from .upkeep import Applied, Cleaned, Generated, Verified, Written, apply, clean
 
 __all__ = [
     "Applied",
+    "AlarmError",
     "BugError",
     "Checked",
     "Cleaned",

@@ -55,6 +55,12 @@ class BugError(ResemblanceError):
     exit_code = 5
 
 
+class AlarmError(ResemblanceError):
+    """The result is complete, and a bound in [alarms] says that somebody should look at it."""
+
+    exit_code = 6
+
+
 class Interrupted(ResemblanceError):
     """Somebody else stopped the command. The same job goes on from the last finished step when it is run again.
 
@@ -71,7 +77,7 @@ class CommandNotFound(ResemblanceError):
 
 
 _BY_EXIT_CODE: dict[int, type[ResemblanceError]] = {
-    kind.exit_code: kind for kind in (JobError, InputError, EngineError, BugError, Interrupted)
+    kind.exit_code: kind for kind in (JobError, InputError, EngineError, BugError, AlarmError, Interrupted)
 }
 
 

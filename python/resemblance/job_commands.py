@@ -35,7 +35,7 @@ def run(
         settings: keys that are set over the job, with two underscores for the dot: `score__threshold=0.9`.
 
     Raises:
-        JobError, InputError, EngineError, BugError, Interrupted: by who must act.
+        JobError, InputError, EngineError, BugError, AlarmError, Interrupted: by who must act.
         KeyboardInterrupt: somebody pressed Ctrl-C; the run has ended in order.
     """
     options = ["--overwrite"] if overwrite else []

@@ -93,6 +93,7 @@ def test_an_output_that_is_not_finished_is_an_input_error(tmp_path: Path) -> Non
         (resemblance.InputError, 3),
         (resemblance.EngineError, 4),
         (resemblance.BugError, 5),
+        (resemblance.AlarmError, 6),
         (resemblance.Interrupted, 130),
         (resemblance.ResemblanceError, 77),
     ],

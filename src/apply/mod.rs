@@ -14,6 +14,7 @@
 //! files whole (`copy`), Reuters stories as Parquet (`stories`). Files have their names when they are whole, and groups of
 //! them are recorded (`parts`), so that an application which was killed is taken up there.
 
+pub mod alarms;
 mod annotations;
 mod copy;
 mod decisions;
@@ -115,6 +116,14 @@ impl Opened {
             )));
         }
         Ok(())
+    }
+
+    /// Holds the output against the alarms of its job; where `may_fail`, a bound that is passed can be an error.
+    ///
+    /// # Errors
+    /// As [`alarms::check`].
+    pub async fn check_alarms(&self, session: &SessionContext, may_fail: bool) -> Result<()> {
+        alarms::check(session, &self.stored, &self.stored.job()?, may_fail).await
     }
 
     /// What would stay and go. Reads the tables of the output, and writes nothing.

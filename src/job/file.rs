@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
 use super::{
-    BucketHash, Compare, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, References, SameId,
-    ScoreBy, ShingleHash, Short, Unit, Words,
+    BucketHash, Compare, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, Per, References,
+    SameId, ScoreBy, ShingleHash, Short, Unit, Words,
 };
 use crate::error::Result;
 
@@ -52,6 +52,9 @@ pub struct File {
     /// `[clusters]`: which document of a cluster represents it.
     #[serde(default)]
     pub clusters: Clusters,
+    /// `[alarms]`: what somebody should look at before copies are removed.
+    #[serde(default)]
+    pub alarms: Alarms,
     /// `[output]`: where the tables go. Required.
     pub output: Output,
     /// `[engine]`: what runs the job; nothing here changes a row.
@@ -387,6 +390,20 @@ pub struct Clusters {
     /// of shingles), `group`, `source` (the file) or `id`. No value comes last, and the smallest id decides in the end. Default:
     /// `["length desc"]`.
     pub keep: Vec<String>,
+}
+
+/// `[alarms]`: what somebody should look at before copies are removed. Nothing here changes a row.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Alarms {
+    /// The largest share of the documents that may go, in \[0, 1\]: all of a cluster but the one that represents it. Default: any.
+    pub removed_share: Option<f64>,
+    /// The largest number of documents of a cluster. Default: any.
+    pub largest_cluster: Option<u64>,
+    /// `group`: the bounds hold for each group by itself. Default: for all documents together.
+    pub per: Option<Per>,
+    /// Whether a run or `apply` that passes a bound ends with exit code 6, and not with a warning: `apply` before it writes anything.
+    pub fail: bool,
 }
 
 /// `[output]`: where the tables go.

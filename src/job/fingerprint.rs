@@ -41,6 +41,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         against,
         score,
         clusters,
+        alarms: _,
         output,
         engine: _,
     } = job;
@@ -231,6 +232,7 @@ mod tests {
         job.engine.memory = 1;
         job.lsh.choice = crate::job::Choice::Given;
         job.output.max_pairs = 7;
+        job.alarms.fail = true;
         let mut inputs = inputs();
         inputs.reverse();
         assert_eq!(fingerprint(&job, &inputs), first);

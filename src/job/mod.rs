@@ -68,6 +68,9 @@ pub struct Job {
     /// Which document of a cluster represents it.
     #[serde(default)]
     pub clusters: Clusters,
+    /// What somebody should look at before copies are removed.
+    #[serde(default)]
+    pub alarms: Alarms,
     /// Where the tables go.
     pub output: Output,
     /// What runs it. Nothing here changes a row of the result.
@@ -654,6 +657,27 @@ pub struct Clusters {
     /// What decides it, the first that tells two documents apart; by default, that it has the most shingles. In the end the smallest
     /// id decides.
     pub keep: Vec<Preference>,
+}
+
+/// What somebody should look at before copies are removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Alarms {
+    /// The largest share of the documents that may go, in \[0, 1\]; none is any.
+    pub removed_share: Option<f64>,
+    /// The largest number of documents of a cluster; none is any.
+    pub largest_cluster: Option<u64>,
+    /// What the bounds hold for; none is all documents together.
+    pub per: Option<Per>,
+    /// Whether a run or `apply` that passes a bound ends with exit code 6.
+    pub fail: bool,
+}
+
+/// What the bounds of alarms hold for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Per {
+    /// Each group by itself.
+    Group,
 }
 
 /// How groups of documents with the same shingle set are written to `pairs`.

@@ -65,6 +65,8 @@ impl Apply {
         let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
         let (counts, outcome) = work.run(async {
             let opened = Opened::open(crate::engine::Engine::session(&local), &self.output, settings).await?;
+            let removes = self.to.is_some() && !self.dry_run && !self.annotate;
+            opened.check_alarms(crate::engine::Engine::session(&local), removes).await?;
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = apply::apply(&local, opened, to, settings, &control).await?;

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::apply;
 use crate::cli::support::record::Pairs;
 use crate::cli::support::work::Work;
 use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::lookup::Finished;
+use crate::output::Stored;
 use crate::pipeline::{self, OnExisting, Outcome};
 
 /// Runs a job and reads back its `top` most similar pairs.
@@ -23,6 +25,8 @@ pub(in crate::cli) fn run_job(
         let control = RunControl { stop: stop.clone(), progress };
         let engine = engine::open(&job.engine, &control).await?;
         let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
+        let stored = Stored::open(engine.session(), &job.output.url).await?;
+        apply::alarms::check(engine.session(), &stored, job, true).await?;
         let finished = Finished::open(engine.session(), &job.output.url).await?;
         let pairs = finished.top_pairs(top).await?.collect().await?;
         Ok((outcome, pairs))

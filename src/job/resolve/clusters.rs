@@ -1,6 +1,6 @@
-//! `[clusters]`: which document of a cluster represents it.
+//! `[clusters]` and `[alarms]`: which document of a cluster represents it, and how many the others may be.
 
-use super::super::{Clusters, Preference, Source, file};
+use super::super::{Alarms, Clusters, Per, Preference, Source, file};
 use super::wrong::{Checked, wrong};
 
 pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<Clusters> {
@@ -27,4 +27,15 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<
         keep.push(preference);
     }
     Ok(Clusters { keep })
+}
+
+pub(super) fn alarms_of(alarms: file::Alarms, source: &Source) -> Checked<Alarms> {
+    let file::Alarms { removed_share, largest_cluster, per, fail } = alarms;
+    if let Some(share) = removed_share.filter(|share| !(0.0..=1.0).contains(share)) {
+        return wrong("alarms.removed_share", format!("is {share}: expected a number from 0 to 1"));
+    }
+    if per == Some(Per::Group) && source.group.is_none() {
+        return wrong("alarms.per", "is \"group\", and no document is of a group: set `source.group`");
+    }
+    Ok(Alarms { removed_share, largest_cluster, per, fail })
 }

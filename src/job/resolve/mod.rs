@@ -13,7 +13,7 @@ use super::file::{self, File};
 use super::{Family, Job, Minhash, Modulus, Normalize, Reuse, Score};
 use crate::error::{Error, Result};
 use against::against_of;
-use clusters::clusters_of;
+use clusters::{alarms_of, clusters_of};
 use engine::engine_of;
 use output::output_of;
 use search::{candidates_of, lsh_of, score_of};
@@ -53,6 +53,7 @@ fn checked(job: &Job) -> Checked<()> {
         against: _,
         score,
         clusters: _,
+        alarms: _,
         output: _,
         engine: _,
     } = job;
@@ -110,8 +111,20 @@ pub fn resolve(file: File) -> Result<Job> {
 
 /// The job that `file` describes. Where its source is a finished output, `made` is the job that made that one.
 pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
-    let File { name, source, shingle, minhash, lsh, candidates, against, score, clusters, output, engine } =
-        file;
+    let File {
+        name,
+        source,
+        shingle,
+        minhash,
+        lsh,
+        candidates,
+        against,
+        score,
+        clusters,
+        alarms,
+        output,
+        engine,
+    } = file;
     let reused = reuse_of(&source, shingle.is_some(), minhash.is_some())?;
     let (source, shingle, minhash) = match (&reused, made) {
         (None, _) => {
@@ -136,6 +149,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     let candidates = candidates_of(&candidates, &source, against.as_ref())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
     let clusters = clusters_of(clusters, &source)?;
+    let alarms = alarms_of(alarms, &source)?;
     let output = output_of(output, &source)?;
     let engine = engine_of(engine)?;
     let name = name.unwrap_or_else(|| "unnamed".into());
@@ -153,6 +167,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
         against,
         score,
         clusters,
+        alarms,
         output,
         engine,
     })

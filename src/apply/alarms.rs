@@ -1,0 +1,111 @@
+//! What somebody should look at before the copies of an output are removed.
+
+use arrow::datatypes::DataType;
+use datafusion::common::JoinType;
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{count, first_value, sum};
+use datafusion::logical_expr::ident;
+use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
+use datafusion::scalar::ScalarValue;
+
+use crate::error::{Error, Result};
+use crate::job::{Alarms, Job, Per};
+use crate::output::Stored;
+use crate::schema::Table;
+
+/// Holds the finished output of `job` against its alarms: logs a warning for each bound that is passed. Where the job says that it
+/// fails then, and `may_fail`, ends with an error.
+///
+/// # Errors
+/// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures; when a table cannot be read.
+pub async fn check(session: &SessionContext, stored: &Stored, job: &Job, may_fail: bool) -> Result<()> {
+    let raised = raised(session, stored, job).await?;
+    let (fail, url) = (job.alarms.fail && may_fail, stored.layout().shown());
+    if fail && !raised.is_empty() {
+        return Err(Error::alarm(format!(
+            "{}: look at the tables in {url}, which are complete, before copies are removed, and raise the bounds in [alarms] or set \
+             alarms.fail = false if they are as they should be",
+            raised.join("; ")
+        )));
+    }
+    for alarm in raised {
+        tracing::warn!("{alarm}");
+    }
+    Ok(())
+}
+
+/// What bounds are passed, a sentence each.
+async fn raised(session: &SessionContext, stored: &Stored, job: &Job) -> Result<Vec<String>> {
+    let Alarms { removed_share, largest_cluster, per, fail: _ } = job.alarms;
+    if removed_share.is_none() && largest_cluster.is_none() {
+        return Ok(Vec::new());
+    }
+    let mut raised = Vec::new();
+    for batch in figures(session, stored, job)?.collect().await? {
+        let number = |column: usize| as_uint64_array(batch.column(column)).map(|numbers| numbers.values());
+        let text = |column: usize| as_string_array(batch.column(column));
+        let (groups, largest) = (text(0)?, text(4)?);
+        let (documents, removed, sizes) = (number(1)?, number(2)?, number(3)?);
+        for row in 0..batch.num_rows() {
+            let of = match (per, groups.iter().nth(row).flatten()) {
+                (None, _) => String::new(),
+                (Some(Per::Group), Some(group)) => format!(" of group `{group}`"),
+                (Some(Per::Group), None) => " without a group".to_owned(),
+            };
+            let share = removed[row] as f64 / documents[row] as f64;
+            if let Some(most) = removed_share.filter(|most| share > *most) {
+                raised.push(format!(
+                    "{} of {} documents{of} would be removed, a share of {share:.4}, and alarms.removed_share allows {most}",
+                    removed[row], documents[row]
+                ));
+            }
+            if let Some(most) = largest_cluster.filter(|most| sizes[row] > *most) {
+                let of = if of.is_empty() { of } else { format!(", some{of}") };
+                raised.push(format!(
+                    "the cluster `{}` has {} documents{of}, and alarms.largest_cluster allows {most}",
+                    largest.value(row),
+                    sizes[row]
+                ));
+            }
+        }
+    }
+    Ok(raised)
+}
+
+/// (group, documents, removed, the size of the largest cluster, its id) of each group, or of all documents together.
+fn figures(session: &SessionContext, stored: &Stored, job: &Job) -> Result<DataFrame> {
+    let group = match (job.alarms.per, &job.source.group) {
+        (Some(Per::Group), Some(column)) => cast(ident(column), DataType::Utf8),
+        _ => lit(ScalarValue::Utf8(None)),
+    };
+    let documents = stored.table(session, Table::Documents)?;
+    let documents = documents.select(vec![col("id"), group.alias("group")])?;
+    let clusters = stored.table(session, Table::Clusters)?.filter(!col("known"))?.select(vec![
+        col("id").alias("member"),
+        cast(col("cluster_id"), DataType::Utf8).alias("cluster_id"),
+        col("size"),
+        when(col("representative"), lit(0_u64)).otherwise(lit(1_u64))?.alias("goes"),
+    ])?;
+    let all = clusters.join(documents, JoinType::Right, &["member"], &["id"], None)?;
+    let largest = vec![col("size").sort(false, false), col("cluster_id").sort(true, false)];
+    let number = |expr, name: &str| cast(coalesce(vec![expr, lit(0_u64)]), DataType::UInt64).alias(name);
+    Ok(all
+        .aggregate(
+            vec![col("group")],
+            vec![
+                count(lit(1)).alias("documents"),
+                sum(col("goes")).alias("removed"),
+                first_value(col("size"), largest.clone()).alias("largest"),
+                first_value(col("cluster_id"), largest).alias("cluster"),
+            ],
+        )?
+        .sort(vec![col("group").sort(true, false)])?
+        .select(vec![
+            col("group"),
+            number(col("documents"), "documents"),
+            number(col("removed"), "removed"),
+            number(col("largest"), "largest"),
+            col("cluster"),
+        ])?)
+}
