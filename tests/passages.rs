@@ -141,6 +141,10 @@ fn the_job_that_finds_leaked_questions_finds_them() {
     let expected = [("t1", "q1"), ("t3", "q2"), ("t5", "q1")];
     assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
     assert_eq!(
+        strings(&pairs, "passage_a")[0],
+        "Which metal is liquid at room temperature, and was once used in thermometers? Mercury"
+    );
+    assert_eq!(
         strings(&pairs, "passage_a")[1],
         "In which year did the first railway between two large towns carry passengers by steam? 1830"
     );
