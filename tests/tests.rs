@@ -28,6 +28,7 @@ mod generate;
 mod job;
 mod keep;
 mod kill;
+mod lakehouse;
 mod layers;
 mod limits;
 mod long_text;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::document::Document;
 use super::{
     BucketHash, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, References, SameId, ScoreBy,
-    ShingleHash, Short, Unit, Words,
+    ShingleHash, Short, Tables, Unit, Words,
 };
 use crate::error::Result;
 
@@ -387,6 +387,9 @@ pub struct Output {
     /// A run that would write more pairs than this ends with exit code 4 before it does, and says what to do.
     #[serde(default = "Output::max_pairs")]
     pub max_pairs: u64,
+    /// What the folders of the tables are: `parquet` files, or `delta` tables of the same files.
+    #[serde(default)]
+    pub tables: Tables,
 }
 
 // As for the source: `url` is required, so the defaults stand one by one.

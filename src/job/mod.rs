@@ -546,6 +546,9 @@ pub struct Output {
     /// A run that would write more pairs than this ends before it does.
     #[serde(default = "file::Output::max_pairs")]
     pub max_pairs: u64,
+    /// What the tables are besides Parquet files.
+    #[serde(default)]
+    pub tables: Tables,
 }
 
 impl Output {
@@ -578,6 +581,17 @@ impl Keep {
     pub fn shingles(self) -> bool {
         self == Keep::Shingles
     }
+}
+
+/// What the folders of the tables are. The Parquet files are the same either way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tables {
+    /// Folders of Parquet files, which the manifest names.
+    #[default]
+    Parquet,
+    /// Delta tables too: each folder has a log that names the same files.
+    Delta,
 }
 
 /// How groups of documents with the same shingle set are written to `pairs`.
