@@ -18,7 +18,7 @@ TABLES = ("pairs", "clusters", "documents", "rejects")
 #: What the tables carry, besides their own columns, in the tests that read them.
 CARRIED = {
     "stars, of five": pyarrow.int8(),
-    "price": pyarrow.decimal128(9, 2),
+    "price": pyarrow.decimal128(12, 2),
     "day": pyarrow.date32(),
     "at": pyarrow.timestamp("us", tz="UTC"),
     "local": pyarrow.timestamp("ms"),
@@ -44,8 +44,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     count = len(texts)
     columns: dict[str, Any] = {"id": [f"d{i:02}" for i in range(count)], "text": texts}
     for name, kind in CARRIED.items():
-        values = pyarrow.array([None if i == 3 else i % 2 for i in range(count)])
-        columns[name] = values.cast("int32").cast(kind) if pyarrow.types.is_date32(kind) else values.cast(kind)
+        first = "int64" if pyarrow.types.is_timestamp(kind) else "int32"
+        columns[name] = pyarrow.array([None if i == 3 else i % 2 for i in range(count)], first).cast(kind)
     path = tmp_path_factory.mktemp("lakehouse") / "in.parquet"
     pyarrow.parquet.write_table(pyarrow.table(columns), path)
     return path

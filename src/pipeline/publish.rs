@@ -173,7 +173,8 @@ pub(super) async fn publish(
 pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
     delta::publish(output, job.output.tables).await.context(|| {
         format!(
-            "the result in {} is published, but not all of its Delta logs follow it: run the same command again, without              --overwrite, to write them",
+            "the result in {} is published, but not all of its Delta logs follow it: run the same command again, without \
+             --overwrite, to write them",
             output.shown()
         )
     })

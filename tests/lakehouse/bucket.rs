@@ -108,10 +108,11 @@ fn until_a_log_follows_its_readers_see_the_result_before() {
     let cleaned = bucket.command(&["clean", &bucket.s3.url("out")]).success();
     let counts = [counted, cleaned].map(|ended| {
         let text = String::from_utf8(ended.get_output().stdout.clone()).unwrap();
-        text.split(" file").next().unwrap().parse::<usize>().unwrap()
+        text.split(" file").next().unwrap().parse::<i64>().unwrap()
     });
-    assert_eq!(counts[0], counts[1]);
-    assert!(counts[1] >= files.len());
+    // The claim of the killed run goes as soon as another one takes its place.
+    assert!((0..=1).contains(&(counts[0] - counts[1])), "{counts:?}");
+    assert!(counts[1] >= files.len() as i64, "{counts:?}");
     check_in_bucket(&bucket, 1);
     assert!(files.iter().all(|file| !bucket.output().join(file).exists()));
     bucket.run(&["--set", "score.threshold=0.9"]).success();
