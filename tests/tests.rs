@@ -30,6 +30,7 @@ mod groups;
 mod job;
 mod keep;
 mod kill;
+mod lakehouse;
 mod layers;
 mod limits;
 mod link;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::document::Document;
 use super::{
     BucketHash, Compare, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, Per, References,
-    SameId, ScoreBy, ShingleHash, Short, Unit, Words,
+    SameId, ScoreBy, ShingleHash, Short, Tables, Unit, Words,
 };
 use crate::error::Result;
 
@@ -430,6 +430,9 @@ pub struct Output {
     /// `passage_b`. The texts of pairs are read again for it.
     #[serde(default)]
     pub passages: bool,
+    /// What the folders of the tables are: `parquet` files, or `delta` tables of the same files.
+    #[serde(default)]
+    pub tables: Tables,
 }
 
 // As for the source: `url` is required, so the defaults stand one by one.

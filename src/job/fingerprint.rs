@@ -67,7 +67,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Score { threshold, measure, by, prefilter } = score;
     // Where a run ends early for `max_pairs` there are no rows, and where it does not, they are the same for any limit: so
     // a run that ended goes on from its last step under a higher one.
-    let Output { url: _, expand, max_expand, max_pairs: _, keep, passages } = output;
+    // Nor do logs beside the files change a row: a finished output gets them without being made again.
+    let Output { url: _, expand, max_expand, max_pairs: _, keep, passages, tables: _ } = output;
 
     let mut lines = format!(
         "version {FORMAT_VERSION}\n\
@@ -233,6 +234,7 @@ mod tests {
         job.lsh.choice = crate::job::Choice::Given;
         job.output.max_pairs = 7;
         job.alarms.fail = true;
+        job.output.tables = crate::job::Tables::Delta;
         let mut inputs = inputs();
         inputs.reverse();
         assert_eq!(fingerprint(&job, &inputs), first);

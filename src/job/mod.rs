@@ -606,6 +606,9 @@ pub struct Output {
     /// Whether `pairs` has the longest common passages.
     #[serde(default)]
     pub passages: bool,
+    /// What the tables are besides Parquet files.
+    #[serde(default)]
+    pub tables: Tables,
 }
 
 impl Output {
@@ -678,6 +681,17 @@ pub struct Alarms {
 pub enum Per {
     /// Each group by itself.
     Group,
+}
+
+/// What the folders of the tables are. The Parquet files are the same either way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tables {
+    /// Folders of Parquet files, which the manifest names.
+    #[default]
+    Parquet,
+    /// Delta tables too: each folder has a log that names the same files.
+    Delta,
 }
 
 /// How groups of documents with the same shingle set are written to `pairs`.

@@ -4,6 +4,9 @@
 //! an attempt says that it will be replaced, or its name carries an attempt whose record is there or whom the manifest of
 //! the finished run names. Of these, a file is dead when nothing in force names it and its attempt does not claim the
 //! output now. Nothing else is ever removed.
+//!
+//! The logs of Delta tables are neither dead nor foreign, whoever wrote them: their readers need every one of their files.
+//! They must have followed the manifest before anything is removed, so that no log names a file that is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -15,7 +18,7 @@ use super::local;
 use super::manifest::FinishedStep;
 use super::names::{Attempt, whole_name};
 use super::paths::WORK;
-use super::{Layout, attempt, claim};
+use super::{Layout, attempt, claim, delta};
 use crate::error::{Context, Result};
 use crate::schema::Table;
 
@@ -191,6 +194,9 @@ impl Known {
         if self.in_force.contains(inside) || self.kept.contains(inside) {
             return Kind::InForce;
         }
+        if delta::is_part_of_log(inside) {
+            return Kind::InForce;
+        }
         let name = inside.rsplit('/').next().unwrap_or(inside);
         let attempt = Attempt::of_part(name)
             .or_else(|| attempt::attempt_of(whole))
@@ -208,9 +214,12 @@ impl Known {
         if known || self.named.contains(whole) {
             return Kind::Dead(DATA);
         }
-        // The beginning of a manifest or record of ours.
-        let begun = local::is_staged(name) || (whole != inside && whole.ends_with(".json"));
-        if begun && inside.starts_with(WORK) && self.alive.is_empty() {
+        // The beginning of a manifest, record or commit of ours.
+        let begun = match inside.starts_with(WORK) {
+            true => local::is_staged(name) || (whole != inside && whole.ends_with(".json")),
+            false => local::is_staged(name) && delta::is_in_log(inside),
+        };
+        if begun && self.alive.is_empty() {
             return Kind::Dead(DATA);
         }
         Kind::Foreign

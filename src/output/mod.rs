@@ -4,6 +4,7 @@
 //! OUTPUT/manifest.json            written last, in one put: its readers see a whole result
 //!        pairs/part-*.parquet     the public tables; the manifest names their files
 //!        clusters/  documents/  rejects/
+//!        TABLE/_delta_log/*.json  what makes a table a Delta table, where the job asks for it
 //!        _work/claims/            who may write here
 //!        _work/attempts/          who wrote here: put before an attempt's first file
 //!        _work/STEP.KEY.json      a finished step: its files, rows and checksums
@@ -13,6 +14,7 @@
 pub(crate) mod attempt;
 pub(crate) mod check;
 pub(crate) mod claim;
+pub(crate) mod delta;
 pub(crate) mod entries;
 pub(crate) mod garbage;
 mod local;

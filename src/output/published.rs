@@ -36,6 +36,15 @@ impl Layout {
         self.read_bytes(MANIFEST).await
     }
 
+    /// The bytes of `manifest.json`, and when it was put, in milliseconds since 1970; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(super) async fn published_manifest(&self) -> Result<Option<(Bytes, i64)>> {
+        let found = self.read_object(MANIFEST).await?;
+        Ok(found.map(|(bytes, meta)| (bytes, meta.last_modified.timestamp_millis())))
+    }
+
     /// Reads the manifest of a finished run, whose rows this program may or may not be able to read: see
     /// [`Run::check_format`]. `None` if there is none.
     ///

@@ -17,14 +17,23 @@ impl Layout {
     /// # Errors
     /// When the store does not answer.
     pub(super) async fn read_bytes(&self, inside: &str) -> Result<Option<(Bytes, UpdateVersion)>> {
+        let Some((bytes, meta)) = self.read_object(inside).await? else { return Ok(None) };
+        Ok(Some((bytes, UpdateVersion { e_tag: meta.e_tag, version: meta.version })))
+    }
+
+    /// The same with all that the store says of it.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(super) async fn read_object(&self, inside: &str) -> Result<Option<(Bytes, ObjectMeta)>> {
         let got = match self.store().get(&self.path(inside)).await {
             Ok(got) => got,
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
             Err(e) => return Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
         };
-        let version = UpdateVersion { e_tag: got.meta.e_tag.clone(), version: got.meta.version.clone() };
+        let meta = got.meta.clone();
         match got.bytes().await {
-            Ok(bytes) => Ok(Some((bytes, version))),
+            Ok(bytes) => Ok(Some((bytes, meta))),
             // On a disk the file is opened when it is asked for, and may be gone when it is read.
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
@@ -52,22 +61,47 @@ impl Layout {
     /// # Errors
     /// When the store refuses.
     pub(crate) async fn create<T: Serialize>(&self, inside: &str, value: &T) -> Result<bool> {
-        let (path, json) = (self.path(inside), json(value)?);
-        let written = match self.folder() {
-            Some(folder) if inside == MANIFEST => local::create(folder, inside, &json).await,
-            _ => self.store().put_opts(&path, json.clone().into(), PutMode::Create.into()).await.map(|_| ()),
+        let bytes = json(value)?;
+        if inside == MANIFEST {
+            return self.create_whole(inside, bytes).await;
+        }
+        let put = self.put_if_absent(inside, &bytes).await;
+        self.created(inside, put, &bytes).await
+    }
+
+    /// Writes a file of the output at once, unless another is there: whether it is there as given. It is on the disk then,
+    /// where that is this machine's.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub(super) async fn create_whole(&self, inside: &str, bytes: Bytes) -> Result<bool> {
+        let put = match self.folder() {
+            Some(folder) => local::create(folder, inside, &bytes).await,
+            None => self.put_if_absent(inside, &bytes).await,
         };
-        let there = match written {
+        self.created(inside, put, &bytes).await
+    }
+
+    async fn put_if_absent(&self, inside: &str, bytes: &Bytes) -> object_store::Result<()> {
+        let path = self.path(inside);
+        self.store().put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await.map(|_| ())
+    }
+
+    /// Whether a file is there as it was `put`, if absent.
+    async fn created(&self, inside: &str, put: object_store::Result<()>, bytes: &Bytes) -> Result<bool> {
+        let there = match put {
             Ok(()) => return Ok(true),
             // A put whose answer was lost is sent again, and then meets itself.
-            Err(object_store::Error::AlreadyExists { .. }) => match self.store().get(&path).await {
-                Ok(got) => got.bytes().await,
-                Err(object_store::Error::NotFound { .. }) => return Ok(false),
-                Err(e) => Err(e),
-            },
+            Err(object_store::Error::AlreadyExists { .. }) => {
+                match self.store().get(&self.path(inside)).await {
+                    Ok(got) => got.bytes().await,
+                    Err(object_store::Error::NotFound { .. }) => return Ok(false),
+                    Err(e) => Err(e),
+                }
+            }
             Err(e) => Err(e),
         };
-        Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == json)
+        Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == *bytes)
     }
 
     /// Writes a JSON file of the output at once, replacing `found`: whether it is there as given. Readers see the one or

@@ -37,13 +37,13 @@ use crate::error::{Error, Kind, Result};
 use crate::job::Job;
 use crate::output::claim::{self, Claim};
 use crate::output::names::Attempt;
-use crate::output::{Layout, attempt};
+use crate::output::{Layout, attempt, delta};
 use input::Input;
 use known::Known;
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
 use previous_result::PreviousResult;
-use publish::{MadeOf, publish};
+use publish::{MadeOf, publish, publish_logs};
 use read::Read;
 pub use step::Step;
 use steps::Steps;
@@ -79,6 +79,8 @@ pub async fn run(
         let fingerprint = input.fingerprint(job, known.as_ref());
         if existing == OnExisting::Fail
             && let Some(finished) = finished(&output, &fingerprint).await?
+            // What is left of its publication is written under a claim.
+            && delta::is_current(&output, job.output.tables).await?
         {
             return Ok(finished);
         }
@@ -155,8 +157,10 @@ impl Run<'_> {
         if existing == OnExisting::Fail
             && let Some(finished) = finished(output, fingerprint).await?
         {
+            publish_logs(output, job).await?;
             return Ok(finished);
         }
+        delta::check_types(output, job, &read.types).await?;
         let replaced = PreviousResult::read(output).await?;
         let record = attempt::Record {
             attempt: claim.attempt().to_string(),

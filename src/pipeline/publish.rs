@@ -15,12 +15,12 @@ use super::outcome::{Outcome, finished};
 use super::previous_result::PreviousResult;
 use super::steps::Steps;
 use super::tables::WorkTable;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::job::{Compare, FORMAT_VERSION, InputFile, Job, Method};
 use crate::output::manifest::{Input, Origin, Run as Manifest, StepTime, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
-use crate::output::{Layout, attempt, check, garbage};
+use crate::output::{Layout, attempt, check, delta, garbage};
 use crate::{schema, stage};
 
 /// What a result was made of.
@@ -165,10 +165,28 @@ pub(super) async fn publish(
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        return overtaken(output, steps.fingerprint()).await;
+        let other = overtaken(output, steps.fingerprint()).await?;
+        publish_logs(output, job).await?;
+        return Ok(other);
     }
+    // The result is there. Its logs follow before anything is removed that they still name.
+    publish_logs(output, job).await?;
     tidy(output, claim.attempt()).await;
     Ok(Outcome { manifest, already_finished: false, steps_reused })
+}
+
+/// Lets the Delta logs of an output follow its manifest.
+///
+/// # Errors
+/// When they cannot; the result is there all the same.
+pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
+    delta::publish(output, job.output.tables).await.context(|| {
+        format!(
+            "the result in {} is published, but not all of its Delta logs follow it: run the same command again, without \
+             --overwrite, to write them",
+            output.shown()
+        )
+    })
 }
 
 /// Another process published while this one was about to. Where its result is of the same job and inputs, it is this one's.

@@ -5,10 +5,10 @@ use crate::cli::support::work::Work;
 use crate::engine::session;
 use crate::error::{Error, Result};
 use crate::job;
-use crate::output::Layout;
 use crate::output::claim::{self, Asked};
 use crate::output::garbage::{self, Garbage};
 use crate::output::names::Attempt;
+use crate::output::{Layout, delta};
 
 /// Bytes for operators, of which none runs.
 const MEMORY: u64 = 64 << 20;
@@ -78,6 +78,9 @@ impl Clean {
             }
         };
         let cleaned = async {
+            // A run that died after its manifest may have left logs that name the files of the result before: these are
+            // removed now, so the logs come first. Tables without a log get one by the next run that asks for it.
+            delta::publish(&output, job::Tables::Parquet).await?;
             let found = garbage::survey(&output, &attempt).await?;
             claim.verify().await?;
             garbage::remove(&output, &found).await?;

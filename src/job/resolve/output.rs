@@ -29,6 +29,6 @@ pub(super) fn output_of(output: file::Output, source: &Source) -> Checked<Output
             write",
         );
     }
-    let file::Output { url: _, expand, max_expand, max_pairs, keep, passages } = output;
-    Ok(Output { url, expand, max_expand, max_pairs, keep, passages })
+    let file::Output { url: _, expand, max_expand, max_pairs, keep, passages, tables } = output;
+    Ok(Output { url, expand, max_expand, max_pairs, keep, passages, tables })
 }

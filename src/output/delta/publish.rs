@@ -1,0 +1,118 @@
+//! Logs follow the manifest: when a result is published, and when a run that died before has left them behind.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use futures::future::try_join_all;
+
+use super::commit::{Published, cannot_go_on};
+use super::log::{self, Found};
+use super::schema::schema_string;
+use crate::error::{Error, Result};
+use crate::job::{Job, Tables};
+use crate::output::Layout;
+use crate::output::manifest::Run;
+use crate::schema::{SourceTypes, Table, contract};
+
+/// Times that a commit is made anew where another process was first. Each other one brings the log up too.
+const ATTEMPTS: usize = 20;
+
+/// Whether nothing is left to do for [`publish`].
+///
+/// # Errors
+/// As for [`publish`].
+pub(crate) async fn is_current(output: &Layout, tables: Tables) -> Result<bool> {
+    let found = read(output).await?;
+    let Some(published) = published(output).await? else { return Ok(true) };
+    Ok(!found.iter().any(|(table, found)| needs_commit(&published, *table, found, tables)))
+}
+
+/// Brings the logs of an output up to its manifest; where it has none, there is nothing to follow. Under
+/// [`Tables::Delta`] every table gets a log. Otherwise, only those logs go on that this program began or took over.
+///
+/// # Errors
+/// When the store refuses; [`Kind::Input`](crate::error::Kind::Input) where a log cannot be continued.
+pub(crate) async fn publish(output: &Layout, tables: Tables) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        // First the logs and then the manifest: a newer manifest than they follow is followed by whoever put it.
+        let found = read(output).await?;
+        let Some(published) = published(output).await? else { return Ok(()) };
+        let behind = found.iter().filter(|(table, found)| needs_commit(&published, *table, found, tables));
+        let put = try_join_all(behind.map(|(table, found)| put(output, &published, *table, found))).await?;
+        if put.into_iter().all(|put| put) {
+            return Ok(());
+        }
+    }
+    Err(Error::input(format!(
+        "other processes keep writing to the Delta logs in {}: run again when they have ended",
+        output.shown()
+    )))
+}
+
+/// Refuses columns that Delta tables cannot have, before anything is computed.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with the column and what to do.
+pub(crate) async fn check_types(output: &Layout, job: &Job, types: &SourceTypes) -> Result<()> {
+    for table in Table::of(job) {
+        let schema = contract(table).over(types, job.columns()).arrow_schema();
+        let Err(why) = schema_string(&schema) else { continue };
+        let asked_by = match job.output.tables {
+            Tables::Delta => "output.tables = \"delta\"".to_owned(),
+            Tables::Parquet if is_ours(&log::read(output, table).await?) => {
+                format!("{} holds Delta tables, which this run would replace", output.shown())
+            }
+            Tables::Parquet => continue,
+        };
+        return Err(Error::job(format!(
+            "{asked_by}: {table} cannot be a Delta table: {why}, or carry other columns"
+        )));
+    }
+    Ok(())
+}
+
+/// What lies in the places of the logs.
+async fn read(output: &Layout) -> Result<Vec<(Table, Found)>> {
+    try_join_all(Table::ALL.map(|table| async move { Ok((table, log::read(output, table).await?)) })).await
+}
+
+/// The result that the output holds.
+async fn published(output: &Layout) -> Result<Option<Published>> {
+    let Some((bytes, at)) = output.published_manifest().await? else { return Ok(None) };
+    // Whatever is wrong with it is said as everywhere else.
+    match serde_json::from_slice::<Run>(&bytes) {
+        Ok(manifest) => Ok(Some(Published::new(manifest, &bytes, at))),
+        Err(_) => output.manifest().await.map(|_| None),
+    }
+}
+
+fn is_ours(found: &Found) -> bool {
+    matches!(found, Found::Log(log) if log.follows.is_some())
+}
+
+/// Whether the log of a table is to follow the manifest and does not yet.
+fn needs_commit(published: &Published, table: Table, found: &Found, tables: Tables) -> bool {
+    let asked = tables == Tables::Delta && published.files(table).is_some();
+    match found {
+        Found::Log(log) if log.follows.is_some() => log.follows.as_ref() != Some(&published.hash),
+        _ => asked,
+    }
+}
+
+/// Puts the next commit: whether it is there. It is not where another process was first.
+async fn put(output: &Layout, published: &Published, table: Table, found: &Found) -> Result<bool> {
+    let shown = output.shown();
+    published.manifest.check_format(shown)?;
+    let log = match found {
+        Found::Log(log) => Some(log),
+        Found::None => None,
+        Found::Unreadable(why) => return Err(cannot_go_on(shown, table, why)),
+    };
+    let mut modified = BTreeMap::new();
+    for meta in output.list(table.name()).await? {
+        let at = meta.last_modified.timestamp_millis();
+        modified.extend(output.inside(&meta.location).map(|inside| (inside, at)));
+    }
+    let bytes: Bytes = published.commit(table, log, shown, &modified)?;
+    output.create_whole(&log::commit(table, log.map_or(0, |log| log.next)), bytes).await
+}

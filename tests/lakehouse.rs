@@ -1,0 +1,389 @@
+//! Outputs whose tables are Delta tables too: what the logs say, and when.
+
+mod bucket;
+mod log;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Date32Array, Int8Array, RecordBatch, StringArray, TimestampMicrosecondArray};
+use arrow::array::{TimestampMillisecondArray, TimestampNanosecondArray};
+use arrow::datatypes::DataType;
+use predicates::prelude::*;
+use resemblance::job::Job;
+use serde_json::json;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+use log::{Table, names, tables_with_logs};
+
+const DELTA: &str = "output.tables=delta";
+
+const TABLES: [&str; 4] = ["clusters", "documents", "pairs", "rejects"];
+
+/// A folder with a corpus and a job file over it, whose output is `out`.
+struct Scene {
+    folder: TempDir,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempdir().unwrap();
+        write_parquet(&folder.path().join("in.parquet"), &corpus(11, 60, 30), 20);
+        let scene = Scene { folder };
+        let text = job_text(scene.path("in.parquet"), scene.output());
+        std::fs::write(scene.path("job.toml"), text).unwrap();
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn output(&self) -> PathBuf {
+        self.path("out")
+    }
+
+    /// Runs the job with these keys set.
+    fn run(&self, more: &[&str]) -> assert_cmd::assert::Assert {
+        let mut command = resemblance();
+        command.arg("run").arg(self.path("job.toml")).arg("--json");
+        for argument in more {
+            match argument.starts_with("--") {
+                true => command.arg(argument),
+                false => command.args(["--set", argument]),
+            };
+        }
+        command.assert()
+    }
+
+    fn record(&self, more: &[&str]) -> serde_json::Value {
+        serde_json::from_slice(&self.run(more).success().get_output().stdout).unwrap()
+    }
+
+    fn clean(&self, more: &[&str]) -> String {
+        let mut command = resemblance();
+        let cleaned = command.arg("clean").arg(self.output()).args(more).assert().success();
+        String::from_utf8(cleaned.get_output().stdout.clone()).unwrap()
+    }
+}
+
+/// Holds every Delta table of an output against its manifest, and says their version.
+fn check(output: &Path) -> usize {
+    let manifest = manifest(output);
+    let mut versions = BTreeMap::new();
+    for (name, written) in &manifest.tables {
+        let read = Table::read(&output.join(name));
+        let named: Vec<String> =
+            written.files.iter().map(|file| file.path[name.len() + 1..].to_owned()).collect();
+        let mut expected = named.clone();
+        expected.sort();
+        assert_eq!(read.files.keys().cloned().collect::<Vec<_>>(), expected, "{name}");
+        assert_eq!(read.rows().num_rows() as u64, written.rows, "{name}");
+        assert_eq!(sorted(&read.rows()), sorted(&table(output, name)), "{name}");
+        check_schema(&read);
+        versions.insert(name.clone(), read.version);
+    }
+    resemblance().arg("verify").arg(output).assert().success();
+    let first = versions["pairs"];
+    assert!(versions.values().all(|version| *version == first), "{versions:?}");
+    first
+}
+
+/// The rows as text, in an order of their own.
+fn sorted(rows: &RecordBatch) -> Vec<String> {
+    let text = arrow::util::pretty::pretty_format_batches(std::slice::from_ref(rows)).unwrap().to_string();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+/// The schema in the log is that of the files.
+fn check_schema(table: &Table) {
+    let rows = table.rows();
+    let (schema, fields) = (rows.schema(), table.fields());
+    assert_eq!(schema.fields().len(), fields.len());
+    for (field, (name, kind, nullable)) in schema.fields().iter().zip(fields) {
+        assert_eq!((field.name(), field.is_nullable()), (&name, nullable), "{}", table.folder.display());
+        let expected = match field.data_type() {
+            DataType::Utf8 => json!("string"),
+            DataType::Int8 => json!("byte"),
+            DataType::Int32 => json!("integer"),
+            DataType::Int64 => json!("long"),
+            DataType::Float64 => json!("double"),
+            DataType::Boolean => json!("boolean"),
+            DataType::Date32 => json!("date"),
+            DataType::Timestamp(_, None) => json!("timestamp_ntz"),
+            DataType::Timestamp(_, Some(_)) => json!("timestamp"),
+            DataType::List(item) => {
+                let items = if *item.data_type() == DataType::Int32 { "integer" } else { "long" };
+                json!({"type": "array", "elementType": items, "containsNull": true})
+            }
+            other => panic!("{name} is of type {other}"),
+        };
+        assert_eq!(kind, expected, "{name}");
+    }
+}
+
+#[test]
+fn every_table_is_a_delta_table_of_the_files_that_the_manifest_names() {
+    let scene = Scene::new();
+    scene.run(&[DELTA, "output.keep=shingles"]).success();
+    assert_eq!(check(&scene.output()), 0);
+    assert_eq!(tables_with_logs(&scene.output()), TABLES);
+    for name in TABLES {
+        let read = Table::read(&scene.output().join(name));
+        assert_eq!(read.protocol, json!({"minReaderVersion": 1, "minWriterVersion": 2}));
+        assert_eq!(read.meta_data["format"], json!({"provider": "parquet", "options": {}}));
+        assert_eq!(read.meta_data["partitionColumns"], json!([]));
+        assert!(uuid::Uuid::parse_str(read.meta_data["id"].as_str().unwrap()).is_ok());
+        assert_eq!(names(&read.folder), ["00000000000000000000.json"]);
+    }
+    // Nobody takes them for garbage, or for files of somebody else.
+    assert_eq!(scene.clean(&[]), format!("0 files, 0 bytes, removed from {}\n", scene.output().display()));
+    assert_eq!(scene.record(&[DELTA, "output.keep=shingles"])["already_finished"], true);
+    assert_eq!(check(&scene.output()), 0);
+}
+
+#[test]
+fn carried_columns_are_columns_of_the_delta_table() {
+    let scene = Scene::new();
+    let documents = corpus(11, 40, 30);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
+        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
+        ("stars, of five", Arc::new(Int8Array::from_iter_values((0..40).map(|i| i % 6)))),
+        ("day", Arc::new(Date32Array::from_iter_values(0..40))),
+        ("local", Arc::new(TimestampMicrosecondArray::from_iter_values(0..40))),
+        ("at", Arc::new(TimestampMillisecondArray::from_iter_values(0..40).with_timezone("Europe/Berlin"))),
+        ("exactly", Arc::new(TimestampNanosecondArray::from_iter_values(0..40))),
+        ("Day", Arc::new(Date32Array::from_iter_values(0..40))),
+    ];
+    write_batch(&scene.path("in.parquet"), &RecordBatch::try_from_iter(columns).unwrap(), 10);
+    // What Delta cannot hold is said before anything is computed.
+    for (column, said) in [("exactly", "microseconds"), ("Day", "case")] {
+        let carried = format!("source.columns=[\"day\", \"{column}\"]");
+        scene.run(&[DELTA, &carried]).code(2).stderr(
+            predicate::str::contains(format!("`{column}`"))
+                .and(predicate::str::contains(said))
+                .and(predicate::str::contains("output.tables")),
+        );
+        assert!(!scene.output().join("documents").exists());
+    }
+    let zoned = "source.columns=[\"stars, of five\", \"day\", \"at\"]";
+    scene.run(&[DELTA, zoned]).success();
+    assert_eq!(check(&scene.output()), 0);
+    let before = Table::read(&scene.output().join("documents"));
+    assert_eq!(before.protocol["minWriterVersion"], 2);
+    // Another schema in the next version, which a feature comes with. It stays when the column goes.
+    scene.run(&[DELTA, "--overwrite", "source.columns=[\"day\", \"local\"]"]).success();
+    assert_eq!(check(&scene.output()), 1);
+    let after = Table::read(&scene.output().join("documents"));
+    assert_eq!(after.protocol["minReaderVersion"], 3);
+    assert_eq!(after.protocol["readerFeatures"], json!(["timestampNtz"]));
+    assert_eq!(after.meta_data["id"], before.meta_data["id"]);
+    assert_ne!(after.meta_data["schemaString"], before.meta_data["schemaString"]);
+    scene.run(&["--overwrite"]).success();
+    assert_eq!(check(&scene.output()), 2);
+    assert_eq!(Table::read(&scene.output().join("documents")).protocol, after.protocol);
+    // A job that does not ask for Delta tables must not break those that are there.
+    scene
+        .run(&["--overwrite", "source.columns=[\"exactly\"]"])
+        .code(2)
+        .stderr(predicate::str::contains("`exactly`").and(predicate::str::contains("holds Delta tables")));
+    assert_eq!(check(&scene.output()), 2);
+}
+
+#[test]
+fn a_result_that_is_replaced_is_the_next_version() {
+    let scene = Scene::new();
+    scene.run(&[DELTA]).success();
+    let before = Table::read(&scene.output().join("pairs"));
+    scene.run(&[DELTA, "--overwrite", "score.threshold=0.7"]).success();
+    assert_eq!(check(&scene.output()), 1);
+    let after = Table::read(&scene.output().join("pairs"));
+    assert_eq!(after.removed, before.files.keys().cloned().collect::<Vec<_>>());
+    assert_eq!(after.meta_data["id"], before.meta_data["id"]);
+    for path in &after.removed {
+        assert!(!after.folder.join(path).exists(), "{path} was replaced and is there");
+    }
+    // The log goes on for whoever reads it, whatever the next job asks for, and never without a new result.
+    scene.run(&["--overwrite"]).success();
+    assert_eq!(check(&scene.output()), 2);
+    assert_eq!(scene.record(&[])["already_finished"], true);
+    assert_eq!(scene.record(&[DELTA])["already_finished"], true);
+    assert_eq!(check(&scene.output()), 2);
+}
+
+#[test]
+fn a_finished_output_gets_logs_without_being_made_again() {
+    let scene = Scene::new();
+    scene.run(&[]).success();
+    assert!(tables_with_logs(&scene.output()).is_empty());
+    let before = std::fs::read(scene.output().join("manifest.json")).unwrap();
+    assert_eq!(scene.record(&[DELTA])["already_finished"], true);
+    assert_eq!(check(&scene.output()), 0);
+    assert_eq!(std::fs::read(scene.output().join("manifest.json")).unwrap(), before);
+    // Of logs that are gone, each comes back alone.
+    std::fs::remove_dir_all(scene.output().join("clusters/_delta_log")).unwrap();
+    scene.run(&[]).success();
+    assert_eq!(tables_with_logs(&scene.output()), ["documents", "pairs", "rejects"]);
+    scene.run(&[DELTA]).success();
+    assert_eq!(check(&scene.output()), 0);
+}
+
+#[test]
+fn a_table_that_is_gone_from_the_result_is_empty_and_comes_back() {
+    let scene = Scene::new();
+    scene.run(&[DELTA, "shingle.hash=dictionary"]).success();
+    let dictionary = scene.output().join("dictionary");
+    let rows = Table::read(&dictionary).rows().num_rows();
+    assert!(rows > 0);
+    scene.run(&[DELTA, "--overwrite"]).success();
+    assert_eq!(check(&scene.output()), 1);
+    let empty = Table::read(&dictionary);
+    assert_eq!((empty.version, empty.files.len(), empty.removed.is_empty()), (1, 0, false));
+    scene.run(&[DELTA, "--overwrite", "shingle.hash=dictionary"]).success();
+    assert_eq!(check(&scene.output()), 2);
+    assert_eq!(Table::read(&dictionary).rows().num_rows(), rows);
+}
+
+#[test]
+fn a_merge_is_a_delta_table_as_its_last_output_is() {
+    let scene = Scene::new();
+    let days: Vec<PathBuf> = (0..2)
+        .map(|day| {
+            let documents = corpus(5, 60, 30).split_off(30 * day);
+            let input = scene.path(&format!("day{day}.parquet"));
+            write_parquet(&input, &documents[..30], 20);
+            input
+        })
+        .collect();
+    let outputs = [scene.path("out0"), scene.path("out1")];
+    run(&job(&days[0], &outputs[0], &[])).unwrap();
+    let against = format!("against.output={:?}", outputs[0]);
+    run(&job(&days[1], &outputs[1], &[DELTA, &against])).unwrap();
+    assert_eq!(check(&outputs[1]), 0);
+    assert_eq!(tables_with_logs(&outputs[1]), ["clusters", "documents", "merges", "pairs", "rejects"]);
+    let last: Job = serde_json::from_value(manifest(&outputs[1]).job).unwrap();
+    let urls = outputs.iter().map(|output| output.display().to_string()).collect();
+    run(&Job::of_merge(urls, &last, scene.output().to_str().unwrap())).unwrap();
+    assert_eq!(check(&scene.output()), 0);
+    let mut merge = resemblance();
+    merge.arg("merge").args(&outputs).arg("--to").arg(scene.output()).arg("--overwrite").assert().success();
+    assert_eq!(check(&scene.output()), 1);
+}
+
+/// A commit of another program, behind the newest one.
+fn commit(table: &Path, actions: &[serde_json::Value]) {
+    let text: String = actions.iter().map(|action| format!("{action}\n")).collect();
+    let version = names(table).iter().filter(|name| name.ends_with(".json")).count();
+    std::fs::write(table.join(format!("_delta_log/{version:020}.json")), text).unwrap();
+}
+
+#[test]
+fn what_another_program_did_to_a_table_stays_until_the_result_is_replaced() {
+    let scene = Scene::new();
+    scene.run(&[DELTA]).success();
+    let pairs = scene.output().join("pairs");
+    let before = Table::read(&pairs);
+    // It packs the files into one of its own.
+    let (path, add) = before.files.first_key_value().unwrap();
+    std::fs::copy(pairs.join(path), pairs.join("packed, 100%.parquet")).unwrap();
+    let mut packed = add.clone();
+    packed["path"] = "packed%2C%20100%25.parquet".into();
+    let mut actions = vec![json!({"commitInfo": {"operation": "OPTIMIZE", "engineInfo": "another 1"}})];
+    actions.extend(before.files.keys().map(
+        |path| json!({"remove": {"path": path, "deletionTimestamp": 1_700_000_000_000_i64, "dataChange": true}}),
+    ));
+    actions.push(json!({"add": packed}));
+    commit(&pairs, &actions);
+    assert_eq!(scene.record(&[DELTA])["already_finished"], true);
+    assert_eq!(names(&pairs).len(), 2, "a finished output is not taken back");
+    // What it put beside its commits is no concern of ours.
+    std::fs::write(pairs.join("_delta_log/_last_checkpoint"), "{\"version\":1,\"size\":4}").unwrap();
+    std::fs::write(pairs.join("_delta_log/00000000000000000001.checkpoint.parquet"), "PAR1").unwrap();
+    std::fs::write(pairs.join("_delta_log/00000000000000000001.crc"), "{}").unwrap();
+    assert!(scene.clean(&[]).contains("packed, 100%.parquet"), "only the data file is somebody else's");
+    scene.run(&["--overwrite"]).success();
+    let after = Table::read(&pairs);
+    assert_eq!((after.version, after.removed.as_slice()), (2, &["packed, 100%.parquet".to_owned()][..]));
+    assert_eq!(sorted(&after.rows()), sorted(&table(&scene.output(), "pairs")));
+    assert!(pairs.join("packed, 100%.parquet").exists(), "a file of another program was removed");
+    assert_eq!(names(&pairs).len(), 6);
+    // A log whose begin was removed is read from its end.
+    std::fs::remove_file(pairs.join("_delta_log/00000000000000000000.json")).unwrap();
+    std::fs::remove_file(pairs.join("_delta_log/00000000000000000001.json")).unwrap();
+    scene.run(&["--overwrite"]).success();
+    assert!(names(&pairs).contains(&"00000000000000000003.json".to_owned()));
+}
+
+#[test]
+fn a_log_of_another_program_goes_on_only_where_the_job_asks_and_the_protocol_is_known() {
+    let scene = Scene::new();
+    scene.run(&[]).success();
+    let pairs = scene.output().join("pairs");
+    std::fs::create_dir(pairs.join("_delta_log")).unwrap();
+    let (file, id) = (&manifest(&scene.output()).tables["pairs"].files[0], uuid::Uuid::nil().to_string());
+    let schema = json!({"type": "struct", "fields": []}).to_string();
+    let meta_data = |configuration: serde_json::Value| {
+        json!({"metaData": {
+            "id": id, "name": "mine", "format": {"provider": "parquet", "options": {}}, "schemaString": schema,
+            "partitionColumns": [], "configuration": configuration, "createdTime": 1
+        }})
+    };
+    let add = json!({"add": {
+        "path": &file.path["pairs/".len()..], "partitionValues": {}, "size": file.bytes, "modificationTime": 1,
+        "dataChange": true
+    }});
+    let first = |protocol: serde_json::Value, configuration| {
+        let _ = std::fs::remove_file(pairs.join("_delta_log/00000000000000000000.json"));
+        commit(&pairs, &[json!({"protocol": protocol}), meta_data(configuration), add.clone()]);
+    };
+    let plain = json!({"minReaderVersion": 1, "minWriterVersion": 2});
+    let vectors = json!({
+        "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors"]
+    });
+    for (protocol, configuration, said) in [
+        (vectors, json!({}), "deletionVectors"),
+        (json!({"minReaderVersion": 2, "minWriterVersion": 5}), json!({}), "writer version 5"),
+        (plain.clone(), json!({"delta.appendOnly": "true"}), "delta.appendOnly"),
+    ] {
+        first(protocol, configuration);
+        scene.run(&[DELTA]).code(3).stderr(
+            predicate::str::contains(said)
+                .and(predicate::str::contains("pairs/_delta_log away"))
+                .and(predicate::str::contains("is published")),
+        );
+        assert_eq!(names(&pairs).len(), 1);
+    }
+    std::fs::write(pairs.join("_delta_log/00000000000000000000.json"), "no commit").unwrap();
+    scene.run(&[DELTA]).code(3).stderr(predicate::str::contains("is not a commit of a Delta log"));
+    // A job that does not ask for Delta tables has nothing to do with it.
+    scene.run(&["--overwrite"]).success();
+    assert_eq!(names(&pairs).len(), 1);
+    first(plain, json!({"delta.logRetentionDuration": "interval 1 days"}));
+    scene.run(&["--overwrite"]).success();
+    assert_eq!(names(&pairs).len(), 1);
+    scene.run(&[DELTA]).success();
+    let read = Table::read(&pairs);
+    assert_eq!(read.version, 1);
+    assert_eq!((&read.meta_data["id"], &read.meta_data["name"]), (&json!(id), &json!("mine")));
+    assert_eq!(read.meta_data["configuration"]["delta.logRetentionDuration"], "interval 1 days");
+    assert_eq!(sorted(&read.rows()), sorted(&table(&scene.output(), "pairs")));
+    check_schema(&read);
+}
+
+#[test]
+fn clean_removes_what_a_commit_was_begun_with_and_nothing_else_in_a_log() {
+    let scene = Scene::new();
+    scene.run(&[DELTA]).success();
+    let log = scene.output().join("pairs/_delta_log");
+    std::fs::write(log.join(".resemblance-aB3dE6.tmp"), "{\"commitInfo\"").unwrap();
+    std::fs::write(log.join("notes.txt"), "mine").unwrap();
+    let said = scene.clean(&[]);
+    assert!(said.starts_with("1 file, 13 bytes, removed") && said.contains("_delta_log/notes.txt"), "{said}");
+    assert_eq!(names(&scene.output().join("pairs")), ["00000000000000000000.json", "notes.txt"]);
+}
