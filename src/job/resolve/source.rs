@@ -201,6 +201,14 @@ fn with_group(
         );
     }
     if !columns.contains(&name) {
+        if let Some(other) = columns.iter().find(|other| same(other)) {
+            return wrong(
+                KEY,
+                format!(
+                    "names `{name}`, and `source.columns` names `{other}`: expected one spelling of a column"
+                ),
+            );
+        }
         columns.push(name.clone());
     }
     Ok((columns, Some(name)))
