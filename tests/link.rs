@@ -239,16 +239,16 @@ fn a_linking_run_that_stopped_at_any_step_is_taken_up() {
             .map(|table_name| table(&two.path(name), table_name))
             .into()
     };
-    run(&two.job("whole", &sets)).unwrap();
+    run(&two.job("whole", sets)).unwrap();
     let whole = tables("whole");
     let mut stops = 0;
     for at in 0.. {
         let name = format!("stopped{at}");
-        let (_, stopped) = stopping::run_until(&two.job(&name, &sets), OnExisting::Fail, at);
+        let (_, stopped) = stopping::run_until(&two.job(&name, sets), OnExisting::Fail, at);
         if !stopped {
             break;
         }
-        let outcome = run(&two.job(&name, &sets)).unwrap();
+        let outcome = run(&two.job(&name, sets)).unwrap();
         assert!(at == 0 || outcome.steps_reused > 0, "stopped at plan {at}");
         assert_eq!(tables(&name), whole, "stopped at plan {at}");
         stops += 1;

@@ -18,7 +18,7 @@ pub(super) enum Found {
     /// Nothing.
     None,
     /// A log.
-    Log(Log),
+    Log(Box<Log>),
     /// Something that this program cannot go on from, and why.
     Unreadable(String),
 }
@@ -100,7 +100,7 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<Found> {
         }
     }
     Ok(match fold(newest + 1, read) {
-        Some(log) => Found::Log(log),
+        Some(log) => Found::Log(Box::new(log)),
         None => Found::Unreadable(format!("{folder} says neither `protocol` nor `metaData`")),
     })
 }

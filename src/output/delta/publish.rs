@@ -104,7 +104,7 @@ async fn put(output: &Layout, published: &Published, table: Table, found: &Found
     let shown = output.shown();
     published.manifest.check_format(shown)?;
     let log = match found {
-        Found::Log(log) => Some(log),
+        Found::Log(log) => Some(log.as_ref()),
         Found::None => None,
         Found::Unreadable(why) => return Err(cannot_go_on(shown, table, why)),
     };
