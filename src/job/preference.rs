@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// A column, and which of its values are wanted more: written as `year desc`, `year asc`, `year`, or `shop in (north, south)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preference {
-    /// A column that is carried, or one of [`Preference::OWN`].
+    /// A column that is carried, or `length`, `group`, `source` or `id`.
     pub column: String,
     /// Which values are wanted more. No value is wanted least.
     pub prefer: Prefer,

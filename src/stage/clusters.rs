@@ -14,7 +14,7 @@ use crate::job::Preference;
 /// (id, shingle_count, rep, known, ..), (doc, root) -> (id, cluster_id, size, representative, known).
 ///
 /// `components` gives the root of each representative that has a score; a group without one is a cluster by
-/// itself. The cluster's representative is the document that `keep` wants most, by the columns of [`keep::columns`]; by default the
+/// itself. The cluster's representative is the document that `keep` wants most, by the columns that order documents; by default the
 /// one with the most shingles, of those the smallest id.
 ///
 /// # Errors
