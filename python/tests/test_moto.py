@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
-from typing import Iterator
+from typing import Any, Iterator
 
 import pytest
 
@@ -47,7 +47,7 @@ def keys(endpoint: str, prefix: str) -> list[str]:
 
 def test_an_output_is_made_read_replaced_and_cleaned(endpoint: str, quickstart: resemblance.Run) -> None:
     url = "s3://bucket/deep/out"
-    settings = {"output__url": url, "output__tables": "delta"}
+    settings: dict[str, Any] = {"output__url": url, "output__tables": "delta"}
     run = resemblance.run("jobs/quickstart.toml", **settings)
     local = {tuple(sorted(row.items())) for row in quickstart.pairs.to_arrow().to_pylist()}
     assert {tuple(sorted(row.items())) for row in run.pairs.to_arrow().to_pylist()} == local
