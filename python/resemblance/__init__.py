@@ -28,8 +28,8 @@ from .rows import Neighbor, Pair, Passage, Rows, ShownPair
 from .upkeep import Applied, Cleaned, Generated, Verified, Written, apply, clean, generate, merge, verify
 
 __all__ = [
-    "Applied",
     "AlarmError",
+    "Applied",
     "BugError",
     "Checked",
     "Cleaned",
