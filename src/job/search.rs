@@ -1,0 +1,140 @@
+//! `[lsh]`, `[candidates]` and `[score]`: how candidates are found, and which of them are pairs.
+
+use serde::{Deserialize, Serialize};
+
+/// `[lsh]`: how a signature becomes buckets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Lsh {
+    /// Bands, b; `bands * rows <= permutations`.
+    pub bands: usize,
+    /// Rows in a band, r.
+    pub rows: usize,
+    /// How b and r came about.
+    pub choice: Choice,
+    /// What turns a band into a bucket.
+    pub bucket_hash: BucketHash,
+    /// Buckets of the one table that all bands share, at least 1; `None` if each band has buckets of its own.
+    pub table_size: Option<u64>,
+    /// Documents in a bucket, at most, for every two of them to be candidates; those of larger buckets are joined as by
+    /// [`Method::Prefix`], which makes candidates of all of them that are similar enough; of those in groups that are larger
+    /// than [`Output::max_expand`](super::Output::max_expand), with a leader.
+    pub hot_bucket: u64,
+}
+
+/// What turns a band's values into a bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BucketHash {
+    /// XXH3, 64 bits, seeded by the band's number.
+    #[default]
+    Xxh3,
+    /// CRC-32 (IEEE) of the values in decimal, joined by `_`.
+    Crc32,
+}
+
+/// How b and r came about.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Choice {
+    /// Given in the job.
+    Given,
+    /// `b * r = permutations`, (1/b)^(1/r) nearest the threshold.
+    Nearest,
+    /// The least area of false positives and false negatives under the S-curve.
+    Balanced,
+    /// `b * r = permutations`, (1/b)^(1/r) at or just under the threshold.
+    Recall,
+    /// `b * r = permutations`, (1/b)^(1/r) at or just over the threshold.
+    Precision,
+    /// The largest r, then the fewest b, whose recall at the threshold reaches this share.
+    TargetRecall(f64),
+}
+
+/// `[candidates]`: how candidates are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Candidates {
+    /// The method.
+    pub method: Method,
+    /// Which documents are compared, by their groups.
+    #[serde(default)]
+    pub compare: Compare,
+}
+
+/// Which documents are compared, by their groups.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compare {
+    /// Every two.
+    #[default]
+    All,
+    /// Two of one group.
+    Within,
+    /// Two of two groups.
+    Across,
+}
+
+/// How candidates are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// Two documents that share a bucket.
+    Lsh,
+    /// Every two documents: exact, and quadratic.
+    All,
+    /// Two documents that share one of their rarest shingles, which all similar ones do: exact.
+    Prefix,
+}
+
+/// `[score]`: what makes a candidate a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// The least similarity of a pair, in (0, 1].
+    pub threshold: f64,
+    /// Whether it is a Jaccard similarity or a containment.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Which similarity the threshold is for.
+    pub by: ScoreBy,
+    /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
+    pub prefilter: bool,
+}
+
+/// How two shingle sets are measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Measure {
+    /// By what they share of all shingles of both: the Jaccard similarity.
+    #[default]
+    Jaccard,
+    /// By the share of the smaller set that the larger one holds: 1 for a passage beside the document that it is from.
+    Containment,
+}
+
+impl Measure {
+    /// What is measured, as a sentence names it.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Measure::Jaccard => "similarity",
+            Measure::Containment => "containment",
+        }
+    }
+}
+
+impl std::fmt::Display for Measure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Measure::Jaccard => "jaccard",
+            Measure::Containment => "containment",
+        })
+    }
+}
+
+/// Which similarity the threshold is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScoreBy {
+    /// The exact Jaccard similarity of the shingle sets.
+    Shingles,
+    /// The share of equal values in the two signatures.
+    Signature,
+}

@@ -1,0 +1,110 @@
+//! `[shingle]`: how a text becomes a set of shingles.
+
+use serde::{Deserialize, Serialize};
+
+/// `[shingle]`: how a text becomes a set of shingles.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shingle {
+    /// The steps that the text goes through first, in this order.
+    pub normalize: Vec<Normalize>,
+    /// What a shingle is made of.
+    pub unit: Unit,
+    /// What a word is.
+    pub words: Words,
+    /// Units in a shingle, at least 1.
+    pub size: usize,
+    /// What stands between the words of a shingle when its bytes are hashed.
+    pub separator: String,
+    /// What turns a shingle into a number.
+    pub hash: ShingleHash,
+    /// Documents of fewer words than this are rejected; 0 rejects none.
+    pub min_words: usize,
+    /// What becomes of a document of fewer units than `size`.
+    #[serde(default)]
+    pub short: Short,
+}
+
+/// What becomes of a document of fewer units than one shingle has.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Short {
+    /// It goes to `rejects` as `too_short`.
+    #[default]
+    Reject,
+    /// All of its text is its one shingle.
+    Whole,
+    /// It has no shingle, and every value of its signature is 2^32 - 1: by their signatures all such documents are alike, also
+    /// those of which normalisation leaves nothing. Only where pairs are kept by their signatures.
+    Empty,
+}
+
+/// A step of text normalisation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Normalize {
+    /// Unicode lower case.
+    Lowercase,
+    /// Every run of characters that are not alphabetic becomes one space.
+    LettersOnly,
+    /// Characters that are neither alphabetic nor white space leave, and nothing comes in their place: "don't" becomes "dont".
+    RemoveNonLetters,
+    /// The characters that end lines, `\n` and `\r`, leave, and nothing comes in their place.
+    RemoveNewlines,
+    /// Every run of white space becomes one space, none at the ends.
+    CollapseWhitespace,
+    /// Every run of white space becomes one space, also at the ends.
+    CollapseWhitespaceKeepEnds,
+    /// Every run of spaces (U+0020) becomes one space, also at the ends; other white space stays.
+    CollapseSpaces,
+    /// Words made of digits alone leave.
+    DigitsOut,
+    /// The stop words of a list that has a name leave: of a language (ISO 639-1 code), or `scikit-learn-en`.
+    StopWords(String),
+    /// These stop words leave: lower-cased, sorted and each once, with a space between every two.
+    StopWordList(String),
+    /// Every white-space character becomes an underscore.
+    SpacesToUnderscores,
+    /// Every space (U+0020) becomes an underscore; other white space stays.
+    OnlySpacesToUnderscores,
+    /// Unicode compatibility composition (NFKC).
+    Nfkc,
+}
+
+/// What a shingle is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Words, as [`Words`] has them.
+    Word,
+    /// Unicode scalar values.
+    Char,
+}
+
+/// What a word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Words {
+    /// What stands between Unicode word boundaries and holds a letter or a number (UAX #29): "can't" is one word.
+    Unicode,
+    /// As [`Words::Unicode`], but runs of Chinese, Japanese, Thai, Lao, Khmer and Burmese are divided by dictionaries, since
+    /// they are written without spaces between words.
+    Dictionary,
+    /// A run of letters, numbers and underscores, as the regular expression `\b\w+\b` finds it: "can't" is two words.
+    WordCharacters,
+    /// A run of whatever is not white space: "can't," is one word, with its comma.
+    Spaces,
+}
+
+/// What turns a shingle into a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShingleHash {
+    /// XXH3, 64 bits: see [`crate::udf::expr_fn::shingles`].
+    Xxh3,
+    /// CRC-32 (IEEE) of the shingle's UTF-8 bytes, words joined by the separator.
+    Crc32,
+    /// SHA-256 of the same bytes, as a big-endian number modulo 2^31 - 1.
+    #[serde(rename = "sha256-31")]
+    Sha256Mod31,
+    /// The shingle's number among all distinct shingles of the collection, from 1: no two share one.
+    Dictionary,
+}

@@ -1,0 +1,111 @@
+//! `[source]`: where the documents are and which columns are theirs.
+
+use serde::{Deserialize, Serialize};
+
+use super::encoding::Encoding;
+
+/// `[source]`: where the documents are and which columns are theirs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// The format of the files.
+    pub format: Format,
+    /// How the bytes of the files stand for characters; Parquet has its own answer.
+    #[serde(default)]
+    pub encoding: Encoding,
+    /// Files, folders, globs or URLs; at least one.
+    pub urls: Vec<String>,
+    /// What identifies a document.
+    pub id: Id,
+    /// What stands between the parts of an id of several columns.
+    pub id_separator: String,
+    /// The columns that hold the text, joined by a newline; at least one.
+    pub text: Vec<String>,
+    /// The columns that go into the table `documents` as they are.
+    #[serde(default)]
+    pub columns: Vec<String>,
+    /// The one of these that says which group a document is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// What happens when an id comes twice.
+    pub duplicate_ids: DuplicateIds,
+    /// What happens to a row of a CSV or JSON lines file that cannot be read.
+    #[serde(default)]
+    pub on_error: OnError,
+    /// How CSV files are written; other formats pass it over.
+    pub csv: Csv,
+    /// What becomes of the character references of Reuters stories; other formats have none.
+    #[serde(default)]
+    pub references: References,
+}
+
+/// What becomes of the character references in SGML, such as `&lt;`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum References {
+    /// Each becomes the character that it stands for.
+    #[default]
+    Decode,
+    /// They stay as they are written.
+    Keep,
+}
+
+/// The formats that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Format {
+    /// The Reuters-21578 collection's SGML.
+    Reuters,
+    /// Delimited text, also compressed by gzip or zstd.
+    Csv,
+    /// Apache Parquet.
+    Parquet,
+    /// One JSON object a line, also compressed by gzip or zstd.
+    Jsonl,
+    /// One document per file.
+    Text,
+}
+
+/// What identifies a document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Id {
+    /// The values of these columns, joined by `id_separator`. One Parquet column of integers gives ids that are numbers.
+    Columns(Vec<String>),
+    /// The row's number in its file, counted from 0; with several files `path:row`.
+    RowNumber,
+    /// The file's path relative to the source's folder. Only for [`Format::Text`].
+    Path,
+}
+
+/// What happens when an id comes twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DuplicateIds {
+    /// The run ends with an error that names them.
+    Error,
+    /// The first in order of (file, row) that can be compared stays, the others go to `rejects`.
+    Reject,
+}
+
+/// What happens to a row of a CSV or JSON lines file that cannot be read: a record with other fields than the others, a line
+/// that is not a JSON object, an id of another type, bytes that are not UTF-8.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnError {
+    /// The run ends with an error that names the file and the line.
+    #[default]
+    Error,
+    /// The row goes to `rejects`.
+    Reject,
+}
+
+/// How CSV files are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Csv {
+    /// The byte between fields.
+    pub delimiter: u8,
+    /// Whether the first line names the columns; without it they are `column_1`, `column_2`, ...
+    pub header: bool,
+    /// The byte around fields that hold delimiters, quotes or newlines.
+    pub quote: u8,
+}
