@@ -5,14 +5,13 @@ use datafusion::common::JoinType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, first_value, sum};
-use datafusion::logical_expr::ident;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
-use datafusion::scalar::ScalarValue;
 
 use crate::error::{Error, Result};
 use crate::job::{Alarms, Job, Per};
 use crate::output::Stored;
 use crate::schema::Table;
+use crate::stage::by_group;
 
 /// Holds the finished output of `job` against its alarms: logs a warning for each bound that is passed. Where the job says that it
 /// fails then, and `may_fail`, ends with an error.
@@ -75,12 +74,9 @@ async fn raised(session: &SessionContext, stored: &Stored, job: &Job) -> Result<
 
 /// (group, documents, removed, the size of the largest cluster, its id) of each group, or of all documents together.
 fn figures(session: &SessionContext, stored: &Stored, job: &Job) -> Result<DataFrame> {
-    let group = match (job.alarms.per, &job.source.group) {
-        (Some(Per::Group), Some(column)) => cast(ident(column), DataType::Utf8),
-        _ => lit(ScalarValue::Utf8(None)),
-    };
+    let group = job.source.group.as_deref().filter(|_| job.alarms.per == Some(Per::Group));
     let documents = stored.table(session, Table::Documents)?;
-    let documents = documents.select(vec![col("id"), group.alias("group")])?;
+    let documents = documents.select(vec![col("id"), by_group::group(group)])?;
     let clusters = stored.table(session, Table::Clusters)?.filter(!col("known"))?.select(vec![
         col("id").alias("member"),
         cast(col("cluster_id"), DataType::Utf8).alias("cluster_id"),

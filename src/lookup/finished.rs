@@ -139,6 +139,11 @@ impl Finished {
         Ok(self.manifest().keep()?.shingles())
     }
 
+    /// The output itself.
+    pub(crate) fn output(&self) -> &Stored {
+        &self.stored
+    }
+
     /// The session in which the tables are.
     pub(super) fn session(&self) -> &SessionContext {
         &self.session

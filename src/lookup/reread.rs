@@ -51,7 +51,6 @@ impl<'a> Reread<'a> {
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
     pub(super) async fn texts(&self, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
-        let ids = id::column(self.finished.manifest().source.id);
         let mut wanted = Selection::of_rows(documents).await?;
         let mut texts = BTreeMap::new();
         for (Job { source, .. }, listed) in &self.sources {
@@ -60,11 +59,7 @@ impl<'a> Reread<'a> {
                 continue;
             }
             let read = source::open_wanted(self.finished.session(), source, listed, of_source).await?.frame;
-            let mut rows = read.select(vec![ids.clone(), utf8("text")])?.execute_stream().await?;
-            while let Some(batch) = rows.try_next().await? {
-                let found = id::ids(batch.column(0))?.into_iter().zip(as_string_array(batch.column(1))?);
-                texts.extend(found.filter_map(|(id, text)| Some((id, text?.to_owned()))));
-            }
+            texts.extend(texts_by_id(self.finished, read).await?);
         }
         wanted.all_taken()?;
         Ok(texts)
@@ -113,9 +108,13 @@ pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Re
     }
     let frame = source::open_listed(finished.session(), source, &listed).await?.frame;
     let wanted = ids.iter().map(Id::literal).collect();
-    let rows = frame.filter(col("id").in_list(wanted, false))?;
-    let mut rows =
-        rows.select(vec![id::column(finished.manifest().source.id), utf8("text")])?.execute_stream().await?;
+    texts_by_id(finished, frame.filter(col("id").in_list(wanted, false))?).await
+}
+
+/// The texts of documents (id, text, ..) whose ids are of the type of those of `finished`.
+async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
+    let columns = vec![id::column(finished.manifest().source.id), utf8("text")];
+    let mut rows = documents.select(columns)?.execute_stream().await?;
     let mut texts = BTreeMap::new();
     while let Some(batch) = rows.try_next().await? {
         let found = id::ids(batch.column(0))?.into_iter().zip(as_string_array(batch.column(1))?);

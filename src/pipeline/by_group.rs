@@ -13,7 +13,7 @@ use crate::stage;
 /// What pairs and clusters are made of.
 pub(super) const NAMES: [&str; 4] = ["id", "doc", "shingle_count", "group"];
 
-/// The columns [`NAMES`] of documents that carry what `job` carries.
+/// The columns [`NAMES`], of documents that carry what `job` carries.
 pub(super) fn named(job: &Job) -> Vec<Expr> {
     vec![col("id"), col("doc"), col("shingle_count"), stage::by_group::group(job.source.group.as_deref())]
 }
@@ -23,13 +23,22 @@ pub(super) fn own(steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
     Ok(steps.table(Table::Documents)?.select(named(job))?)
 }
 
-/// The same, and what decides which document of a cluster represents it.
-pub(super) fn ordered(job: &Job) -> Result<Vec<Expr>> {
-    let order = stage::keep::columns(&job.clusters.keep, job.source.group.as_deref())?;
-    Ok(named(job).into_iter().chain(order).collect())
+/// What decides which document of a cluster represents it.
+fn order(job: &Job) -> Result<Vec<Expr>> {
+    stage::keep::columns(&job.clusters.keep, job.source.group.as_deref())
 }
 
-/// The names of those columns.
+/// The columns of [`named`] and of [`order`].
+pub(super) fn ordered(job: &Job) -> Result<Vec<Expr>> {
+    Ok([named(job), order(job)?].concat())
+}
+
+/// The column `doc` and those of [`order`].
+pub(super) fn order_by_doc(job: &Job) -> Result<Vec<Expr>> {
+    Ok([vec![col("doc")], order(job)?].concat())
+}
+
+/// The names of the columns of [`ordered`].
 pub(super) fn ordered_names(job: &Job) -> Vec<String> {
     let order = (0..job.clusters.keep.len()).map(stage::keep::name);
     NAMES.map(str::to_owned).into_iter().chain(order).collect()

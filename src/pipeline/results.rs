@@ -62,13 +62,13 @@ pub(super) async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
 /// Writes the clusters.
 pub(super) async fn clusters(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let members = steps.table(WorkTable::Members)?;
-    let mut ordered = members.clone();
-    if !job.clusters.keep.is_empty() {
-        ordered = stage::keep::with_order(
-            ordered,
-            steps.table(Table::Documents)?.select(by_group::ordered(job)?)?,
-        )?;
-    }
+    let ordered = match job.clusters.keep.is_empty() {
+        true => members.clone(),
+        false => {
+            let order = steps.table(Table::Documents)?.select(by_group::order_by_doc(job)?)?;
+            stage::with_columns(members.clone(), order)?
+        }
+    };
     let components = steps.table(WorkTable::Components)?;
     let frame = stage::clusters::clusters(ordered, components, &job.clusters.keep)?;
     let frame = with_groups(frame, members, job)?;

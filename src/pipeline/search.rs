@@ -232,8 +232,8 @@ impl<'a> PairSearch<'a> {
     async fn joined(&self, step: Step, table: WorkTable) -> Result<()> {
         let (steps, job) = (self.steps, self.job());
         let beside = (step == Step::AllCandidates).then_some(WorkTable::Candidates);
-        // Leaders stand for documents of a like set, and what holds a leader need not hold the others.
-        // And what is paired with a leader of its group may be similar to documents of others.
+        // Leaders stand for documents of a like set. What contains a leader need not contain the others, and a document that has its
+        // leader in its own group may be similar to documents of other groups.
         let is_plain = job.score.measure == Measure::Jaccard && job.candidates.compare == Compare::All;
         let dense = job.output.most_expanded().filter(|_| is_plain);
         if dense.is_none() {

@@ -87,8 +87,7 @@ impl<'a> Sketches<'a> {
 
     /// The known documents (doc) that are touched, if there may be any.
     pub(super) fn known_docs(&self) -> Result<Option<DataFrame>> {
-        let docs = |_| Ok(self.steps.table(WorkTable::Known)?.select(vec![col("doc")])?);
-        self.known.map(docs).transpose()
+        Ok(self.touched()?.map(|known| known.select(vec![col("doc")])).transpose()?)
     }
 
     /// Where pairs are only those of a new document with a known one, the documents (doc) that are known, or stand for one that
@@ -160,19 +159,19 @@ impl<'a> Sketches<'a> {
 
     /// Finds where the texts of documents are, as far as their shingles are not there.
     pub(super) async fn find(&self, wanted: &TextsToCut) -> Result<()> {
-        let known = self.known_where(|known| Ok(known.filter(col("shingles").is_null())?))?;
+        let known = self.touched()?.map(|known| known.filter(col("shingles").is_null())).transpose()?;
         self.find_among(known, wanted.step, wanted.needed.clone(), wanted.bytes).await
     }
 
     /// Finds where the texts of the documents `needed` (needed) are.
     pub(super) async fn find_texts(&self, needed: DataFrame) -> Result<()> {
         let bytes = self.steps.rows(WorkTable::Members) * BYTES_OF_POSITION;
-        self.find_among(self.known_where(Ok)?, Step::TextPositions, needed, bytes).await
+        self.find_among(self.touched()?, Step::TextPositions, needed, bytes).await
     }
 
-    /// Those of the known documents that are touched, if there may be any.
-    fn known_where(&self, those: impl Fn(DataFrame) -> Result<DataFrame>) -> Result<Option<DataFrame>> {
-        self.known.map(|_| those(self.steps.table(WorkTable::Known)?)).transpose()
+    /// The known documents that are touched, if there may be any.
+    fn touched(&self) -> Result<Option<DataFrame>> {
+        self.known.map(|_| self.steps.table(WorkTable::Known)).transpose()
     }
 
     /// Finds in `step` where the texts of the documents `needed` are: of the job's own, and of `known` ones.

@@ -91,7 +91,7 @@ pub(super) async fn groups(steps: &Steps<'_>, job: &Job) -> Result<()> {
         Some(_) => stage::mark::both(keys, Some(steps.table(WorkTable::Known)?), &columns)?,
     };
     if let Some(groups) = by_group::keys(steps, job)? {
-        keys = stage::by_group::with_keys(keys, groups)?;
+        keys = stage::with_columns(keys, groups)?;
     }
     let frames = vec![stage::groups::groups(keys)?];
     let bytes = (steps.rows(WorkTable::Keys) + steps.rows(WorkTable::Known)) * BYTES_OF_KEY;

@@ -32,17 +32,6 @@ pub(crate) fn keys(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.select(vec![col("doc"), key.alias("group_key")])?)
 }
 
-/// (doc, ..) with the column `group_key` of (doc, group_key).
-///
-/// # Errors
-/// When a frame lacks its columns.
-pub(crate) fn with_keys(frame: DataFrame, keys: DataFrame) -> Result<DataFrame> {
-    let mut columns: Vec<Expr> = frame.schema().columns().into_iter().map(Expr::Column).collect();
-    columns.push(col("group_key"));
-    let keys = keys.select(vec![col("doc").alias("of"), col("group_key")])?;
-    Ok(keys.join(frame, JoinType::Right, &["of"], &["doc"], None)?.select(columns)?)
-}
-
 /// Of (a, b, ..), the rows whose documents may be compared by their groups, and those without b. `keys` (doc, group_key) are those of
 /// all documents.
 ///

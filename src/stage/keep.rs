@@ -1,7 +1,6 @@
 //! keep: which document of a cluster is wanted most.
 
 use arrow::datatypes::DataType;
-use datafusion::common::JoinType;
 use datafusion::logical_expr::{Expr, SortExpr, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 use datafusion::scalar::ScalarValue;
@@ -19,7 +18,7 @@ pub(crate) fn name(at: usize) -> String {
 /// What orders documents, of a frame that has the columns of `documents` and those that it carries.
 ///
 /// # Errors
-/// When there are too many values.
+/// When the engine refuses the expression.
 pub(crate) fn columns(keep: &[Preference], of_group: Option<&str>) -> Result<Vec<Expr>> {
     let column = |(at, Preference { column, prefer }): (usize, &Preference)| -> Result<Expr> {
         let value = match column.as_str() {
@@ -81,18 +80,4 @@ pub(crate) fn without_carried(
         documents = documents.with_column(&name(at), cast(value, kind))?;
     }
     Ok(documents)
-}
-
-/// (doc, ..) with the columns of [`columns`] of `documents` (doc, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
-pub(crate) fn with_order(frame: DataFrame, documents: DataFrame) -> Result<DataFrame> {
-    let mut columns: Vec<Expr> = frame.schema().columns().into_iter().map(Expr::Column).collect();
-    let names = documents.schema().columns().into_iter().map(|column| column.name);
-    let order: Vec<Expr> = names.filter(|name| name.starts_with("keep_")).map(ident).collect();
-    columns.extend(order.iter().cloned());
-    let of = [vec![col("doc").alias("of")], order].concat();
-    let joined = documents.select(of)?.join(frame, JoinType::Right, &["of"], &["doc"], None)?;
-    Ok(joined.select(columns)?)
 }

@@ -27,7 +27,9 @@ pub(crate) mod shingles;
 pub(crate) mod signatures;
 pub mod sketches;
 
+use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
+use datafusion::logical_expr::ident;
 use datafusion::prelude::{DataFrame, Expr, col, when};
 
 use crate::error::Result;
@@ -58,6 +60,16 @@ pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle)
             coalesce(vec![cut, shingles(uncut, shingle)])
         }
     })
+}
+
+/// (doc, ..) with the other columns that `of_docs` (doc, ..) has for each document.
+pub(crate) fn with_columns(frame: DataFrame, of_docs: DataFrame) -> Result<DataFrame> {
+    let mut columns: Vec<Expr> = frame.schema().columns().into_iter().map(Expr::Column).collect();
+    let names = of_docs.schema().columns().into_iter().map(|column| column.name);
+    let others: Vec<Expr> = names.filter(|name| name != "doc").map(ident).collect();
+    columns.extend(others.iter().cloned());
+    let of_docs = of_docs.select([vec![col("doc").alias("of_doc")], others].concat())?;
+    Ok(of_docs.join(frame, JoinType::Right, &["of_doc"], &["doc"], None)?.select(columns)?)
 }
 
 /// The rows of all frames, which have the same columns; `None` if there is no frame.

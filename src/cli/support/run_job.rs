@@ -9,7 +9,6 @@ use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::lookup::Finished;
-use crate::output::Stored;
 use crate::pipeline::{self, OnExisting, Outcome};
 
 /// Runs a job and reads back its `top` most similar pairs.
@@ -25,9 +24,8 @@ pub(in crate::cli) fn run_job(
         let control = RunControl { stop: stop.clone(), progress };
         let engine = engine::open(&job.engine, &control).await?;
         let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
-        let stored = Stored::open(engine.session(), &job.output.url).await?;
-        apply::alarms::check(engine.session(), &stored, job, true).await?;
         let finished = Finished::open(engine.session(), &job.output.url).await?;
+        apply::alarms::check(engine.session(), finished.output(), job, true).await?;
         let pairs = finished.top_pairs(top).await?.collect().await?;
         Ok((outcome, pairs))
     };
