@@ -12,13 +12,13 @@
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
 //! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
+//! | [`clusters`] | clusters out of pairs: connected components, strongest paths, representatives |
 //! | [`udf`] | the SQL functions around the kernels |
 //! | [`plan`] | what all our operators are as nodes of a plan |
 //! | [`corpus`] | generated documents, some of them planted near others |
 //! | [`source`] | files of any format -> documents |
 //! | [`operator`] | physical operators that the engine lacks |
 //! | [`stage`] | one stage per file, frame to frame |
-//! | [`clusters`] | connected components |
 //! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
 //! | [`engine`] | the one session, and what runs plans |
 //! | [`pipeline`] | the sentence, as code: run a step or take it over |

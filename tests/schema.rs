@@ -32,7 +32,7 @@ async fn rows_that_break_a_rule_are_counted() {
         (Table::Pairs, "jaccard", "'NaN'::double", "jaccard BETWEEN 0 AND 1"),
         (Table::Pairs, "containment_a", "containment_b", "abs(containment_a"),
         (Table::Pairs, "id_a", "NULL::varchar", "`id_a IS NOT NULL` in 3 rows"),
-        (Table::Clusters, "size", "1::bigint", "`size >= 2` in 2 rows"),
+        (Table::Clusters, "size", "1::bigint", "`size >= 2 OR weakest IS NULL` in 2 rows"),
         (
             Table::Documents,
             "shingle_count",
@@ -57,16 +57,27 @@ async fn rows_that_break_a_rule_are_counted() {
 #[test]
 fn other_schemas_are_refused_by_column() {
     let clusters = contract(Table::Clusters);
-    let right = ["id", "cluster_id", "size", "representative", "known", "groups"];
+    let right = [
+        "id",
+        "cluster_id",
+        "size",
+        "representative",
+        "jaccard_to_representative",
+        "weakest",
+        "known",
+        "groups",
+    ];
     let types = [
         DataType::Utf8,
         DataType::Utf8View,
         DataType::Int64,
         DataType::Boolean,
+        DataType::Float64,
+        DataType::Float64,
         DataType::Boolean,
         DataType::Int64,
     ];
-    let schema = |names: [&str; 6], types: [DataType; 6]| {
+    let schema = |names: [&str; 8], types: [DataType; 8]| {
         Schema::new(names.iter().zip(types).map(|(&n, t)| Field::new(n, t, true)).collect::<Vec<_>>())
     };
     clusters.check_schema(&schema(right, types.clone())).unwrap();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BooleanArray, ListArray, RecordBatch, StringArray, UInt64Array};
+use arrow::array::{Array, AsArray, ListArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::{DataFrame, SessionContext};
@@ -281,50 +281,4 @@ fn the_curve_is_what_happens() {
             );
         }
     }
-}
-
-/// Several representatives per cluster would be a broken promise that no row rule sees.
-#[test]
-fn a_cluster_has_one_representative_whatever_ties_there_are() {
-    let context = context();
-    let batch = RecordBatch::try_from_iter([
-        ("id", Arc::new(StringArray::from(vec!["b", "a", "c", "d"])) as Arc<dyn Array>),
-        ("doc", Arc::new(UInt64Array::from(vec![1, 2, 3, 4])) as Arc<dyn Array>),
-        ("shingle_count", Arc::new(UInt64Array::from(vec![5, 5, 4, 1])) as Arc<dyn Array>),
-        ("rep", Arc::new(UInt64Array::from(vec![1, 2, 3, 3])) as Arc<dyn Array>),
-        ("size", Arc::new(UInt64Array::from(vec![1, 1, 2, 2])) as Arc<dyn Array>),
-        ("known", Arc::new(BooleanArray::from(vec![false; 4])) as Arc<dyn Array>),
-    ])
-    .unwrap();
-    let components = frame(&context, &["doc", "root"], &[vec![1, 1], vec![2, 1]], 1);
-    let clusters = stage::clusters::clusters(context.read_batch(batch).unwrap(), components, &[]).unwrap();
-    // Of a cluster with any number of documents one is held, and nothing is sorted to find it.
-    let shown = plan_of(clusters.clone());
-    assert!(shown.contains("first_value") && !shown.contains("SortExec"), "{shown}");
-    let sorting = stage::components::joined_by_sorting(clusters.clone());
-    let shown = plan_of(sorting.clone());
-    assert!(shown.contains("SortMergeJoinExec") && !shown.contains("HashJoinExec"), "{shown}");
-    for clusters in [clusters, sorting] {
-        let mut found = BTreeMap::new();
-        for batch in collect(clusters) {
-            let ids = batch.column(0).as_string::<i32>();
-            let clusters = batch.column(1).as_string::<i32>();
-            let sizes = batch.column(2).as_primitive::<UInt64Type>();
-            let chosen: &BooleanArray = batch.column(3).as_boolean();
-            for row in 0..batch.num_rows() {
-                let what = (clusters.value(row).to_owned(), sizes.value(row), chosen.value(row));
-                found.insert(ids.value(row).to_owned(), what);
-            }
-        }
-        let expected = [("a", "a", true), ("b", "a", false), ("c", "c", true), ("d", "c", false)];
-        let expected = expected.map(|(id, cluster, chosen)| (id.into(), (cluster.into(), 2, chosen)));
-        assert_eq!(found, expected.into());
-    }
-}
-
-/// The physical plan of a frame as text.
-fn plan_of(frame: DataFrame) -> String {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let plan = runtime.block_on(frame.create_physical_plan()).unwrap();
-    datafusion::physical_plan::displayable(plan.as_ref()).indent(false).to_string()
 }

@@ -13,6 +13,7 @@ mod alarms;
 mod apply;
 mod brute_force;
 mod cluster;
+mod clusters;
 mod command;
 mod compare;
 mod components;

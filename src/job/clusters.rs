@@ -1,15 +1,29 @@
-//! `[clusters]` and `[alarms]`: which document of a cluster represents it, and how many the others may be.
+//! `[clusters]` and `[alarms]`: what a cluster is, which document represents it, and how many the others may be.
 
 use serde::{Deserialize, Serialize};
 
 use super::preference::Preference;
 
-/// Which document of a cluster represents it.
+/// What a cluster is, and which of its documents represents it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clusters {
+    /// What makes documents a cluster.
+    #[serde(default)]
+    pub method: ClusterMethod,
     /// What decides it, the first that tells two documents apart; by default, that it has the most shingles. In the end the smallest
     /// id decides.
     pub keep: Vec<Preference>,
+}
+
+/// What makes documents a cluster.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClusterMethod {
+    /// That pairs connect them: its ends need not be alike.
+    #[default]
+    Components,
+    /// That each is paired with the one that represents them.
+    Representative,
 }
 
 /// What somebody should look at before copies are removed.

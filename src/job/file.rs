@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
 use super::{
-    BucketHash, Compare, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, Per, References,
-    SameId, ScoreBy, ShingleHash, Short, Tables, Unit, Words,
+    BucketHash, ClusterMethod, Compare, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, Per,
+    References, SameId, ScoreBy, ShingleHash, Short, Tables, Unit, Words,
 };
 use crate::error::Result;
 
@@ -49,7 +49,7 @@ pub struct File {
     /// `[score]`: what makes a candidate a pair.
     #[serde(default)]
     pub score: Score,
-    /// `[clusters]`: which document of a cluster represents it.
+    /// `[clusters]`: what a cluster is, and which of its documents represents it.
     #[serde(default)]
     pub clusters: Clusters,
     /// `[alarms]`: what somebody should look at before copies are removed.
@@ -381,11 +381,15 @@ impl Default for Score {
     }
 }
 
-/// `[clusters]`: which document of a cluster represents it.
+/// `[clusters]`: what a cluster is, and which of its documents represents it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clusters {
-    /// What decides it, the first that tells two documents apart: `"COLUMN"` or `"COLUMN asc"` (the smallest value first), `"COLUMN
+    /// What makes documents a cluster. `components` (default): pairs connect them, so that a chain of pairs may join documents which
+    /// are not alike. `representative`: each is paired with the document that represents them. These are chosen one after the other
+    /// in the order of `keep`: a document that is paired with one before it goes to the first such, and any other stays.
+    pub method: ClusterMethod,
+    /// What decides which document represents a cluster, the first that tells two documents apart: `"COLUMN"` or `"COLUMN asc"` (the smallest value first), `"COLUMN
     /// desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A column is one of `source.columns`, or `length` (the number
     /// of shingles), `group`, `source` (the file) or `id`. No value comes last, and the smallest id decides in the end. Default:
     /// `["length desc"]`.

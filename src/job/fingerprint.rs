@@ -6,12 +6,12 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    Against, BucketHash, Clusters, Compare, Csv, Encoding, Family, InputFile, Job, Keep, Lsh, Measure,
-    Minhash, OnError, Output, References, Score, Shingle, Short, Source, Words, file,
+    Against, BucketHash, ClusterMethod, Clusters, Compare, Csv, Encoding, Family, InputFile, Job, Keep, Lsh,
+    Measure, Minhash, OnError, Output, References, Score, Shingle, Short, Source, Words, file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 
 /// 32 hexadecimal digits that stand for everything that can change a row of the result: the sections of the job that
 /// say what is computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
@@ -45,7 +45,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         output,
         engine: _,
     } = job;
-    let Clusters { keep: kept } = clusters;
+    let Clusters { method: cluster_method, keep: kept } = clusters;
     let Source {
         format,
         encoding,
@@ -104,6 +104,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (merge.is_some(), "merge".to_owned()),
         (*passages, "passages".to_owned()),
         (!kept.is_empty(), format!("clusters {kept:?}")),
+        (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
         (group.is_some(), format!("group {group:?}")),
         (candidates.compare != Compare::All, format!("compare {:?}", candidates.compare)),
         (against.is_some(), {
@@ -200,6 +201,7 @@ mod tests {
             ("group", |j| j.source.group = Some("crawl".into())),
             ("compare", |j| j.candidates.compare = Compare::Across),
             ("clusters", |j| j.clusters.keep.push("length".parse().unwrap())),
+            ("cluster_method", |j| j.clusters.method = ClusterMethod::Representative),
             ("passages", |j| j.output.passages = true),
             ("merge", |j| j.merge = Some(vec!["out/before/".into()])),
             ("reuse", |j| j.reuse = Some(Reuse { output: "out/before/".into(), keeps_shingles: false })),

@@ -32,7 +32,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 pub use self::against::{Against, NewPairs, SameId};
-pub use self::clusters::{Alarms, Clusters, Per};
+pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per};
 pub use self::coefficients::Coefficients;
 pub use self::draft::Draft;
 pub use self::encoding::Encoding;
@@ -79,7 +79,7 @@ pub struct Job {
     pub against: Option<Against>,
     /// What makes a candidate a pair.
     pub score: Score,
-    /// Which document of a cluster represents it.
+    /// What a cluster is, and which of its documents represents it.
     #[serde(default)]
     pub clusters: Clusters,
     /// What somebody should look at before copies are removed.
@@ -110,7 +110,8 @@ impl Job {
     /// The columns that the tables have.
     pub(crate) fn columns(&self) -> Columns {
         let Output { keep, passages, .. } = self.output;
-        Columns { keep, passages, groups: self.has_groups() }
+        let represented = self.against.is_none().then_some(self.clusters.method);
+        Columns { keep, passages, groups: self.has_groups(), represented }
     }
 
     /// Whether documents are of groups.

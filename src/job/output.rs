@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::file;
+use super::{ClusterMethod, file};
 
 /// `[output]`: where the tables go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +43,8 @@ pub struct Columns {
     pub passages: bool,
     /// Whether `pairs` and `clusters` tell of groups.
     pub groups: bool,
+    /// What makes the clusters, where `clusters` says how well documents are connected with their representative.
+    pub represented: Option<ClusterMethod>,
 }
 
 /// What the table `documents` keeps of the sketches.

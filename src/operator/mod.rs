@@ -4,6 +4,7 @@
 //! - [`dense_pairs`]: the same where so many documents share a shingle that not all pairs are wanted. Both read their rows through `bucket_reader`.
 //! - `token_counts`, `prefixes`: what a prefix filter needs to know, and the prefixes.
 //! - `touched`: the documents of earlier runs that new ones may be similar to.
+//! - `represent`: which document represents each one of a component, and how well the two are connected.
 //! - `score`: pairs looked up in sketches and scored; `sketches`, `scorer` and `score_home` for candidates, `all_pairs` for all.
 //!
 //! All are plain stream transformations: one partition in, one partition out, no state between runs. What they are to
@@ -17,6 +18,7 @@ pub mod dense_pairs;
 mod node;
 mod pair_builder;
 pub(crate) mod prefixes;
+pub(crate) mod represent;
 pub(crate) mod score;
 mod score_home;
 mod scorer;

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::bucket_pairs::PairRule;
 use super::dense_pairs::Pass;
 use super::prefixes::Prefixes;
+use super::represent::Represent;
 use super::score::Scoring;
 use super::token_counts::TokenCounts;
 use super::touched::Touched;
@@ -38,6 +39,8 @@ pub(crate) enum Operator {
     Prefixes(Prefixes),
     /// Over counters and documents, whose columns stay: see [`super::touched`].
     Touched(Touched),
+    /// Over one input (root, high, low, jaccard): see [`super::represent`].
+    Represent(Represent),
     /// Over two inputs, sketches and probes: see [`super::score`].
     Score(Scoring),
 }
@@ -50,6 +53,7 @@ impl Operator {
             Operator::TokenCounts(_) => "TokenCounts",
             Operator::Prefixes(_) => "Prefixes",
             Operator::Touched(_) => "Touched",
+            Operator::Represent(_) => "Represent",
             Operator::Score(_) => "Score",
         }
     }
@@ -64,6 +68,7 @@ impl Operator {
                 Some(documents) => super::touched::marked(documents.schema().as_arrow()),
                 None => Arc::new(Schema::empty()),
             },
+            Operator::Represent(_) => super::represent::schema(),
             Operator::Score(_) => super::score::schema(),
         }
     }
@@ -78,6 +83,7 @@ impl Operator {
             .or_else(|| described(plan).map(Operator::TokenCounts))
             .or_else(|| described(plan).map(Operator::Prefixes))
             .or_else(|| described(plan).map(Operator::Touched))
+            .or_else(|| described(plan).map(Operator::Represent))
             .or_else(|| described(plan).map(Operator::Score))
     }
 
@@ -92,6 +98,7 @@ impl Operator {
             Operator::TokenCounts(counts) => OperatorExec::plan(counts, inputs),
             Operator::Prefixes(prefixes) => OperatorExec::plan(prefixes, inputs),
             Operator::Touched(touched) => OperatorExec::plan(touched, inputs),
+            Operator::Represent(represent) => OperatorExec::plan(represent, inputs),
             Operator::Score(scoring) => OperatorExec::plan(scoring, inputs),
         }
     }

@@ -10,7 +10,7 @@ use datafusion::common::cast::{as_string_array, as_uint32_array, as_uint64_array
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::job::{Columns, FORMAT_VERSION, InputFile, Keep};
+use crate::job::{ClusterMethod, Columns, FORMAT_VERSION, InputFile, Keep};
 use crate::schema::SourceTypes;
 
 /// One Parquet file of a table.
@@ -198,7 +198,23 @@ impl Run {
             keep: self.keep()?,
             passages: passages.unwrap_or(false),
             groups: has_group("/source/group") || has_group("/against/source/group"),
+            represented: self.represented()?,
         })
+    }
+
+    /// What made the clusters, where they say how well documents are connected with their representative.
+    fn represented(&self) -> Result<Option<ClusterMethod>> {
+        if self.job.get("against").is_some() {
+            return Ok(None);
+        }
+        let method = self.job.pointer("/clusters/method").cloned();
+        let method: Option<ClusterMethod> = method.map(serde_json::from_value).transpose().map_err(|e| {
+            Error::input(
+                "the job in the manifest has a clusters.method that this version does not know: run the job again with --overwrite",
+            )
+            .because(e)
+        })?;
+        Ok(Some(method.unwrap_or_default()))
     }
 
     /// The paths of its files, inside the output.

@@ -4,7 +4,7 @@ use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
 
 use super::numbers::first_ids;
 use crate::error::{Error, Result};
-use crate::job::Job;
+use crate::job::{ClusterMethod, Job};
 use crate::output::manifest::{KnownOutput, Origin, Run};
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
@@ -46,6 +46,12 @@ impl Earlier {
                 return Err(Error::job(format!(
                     "{url} was made with another `{key}` than this job has, so their signatures cannot be compared: give the \
                      job the same one"
+                )));
+            }
+            if made.clusters.method != ClusterMethod::Components {
+                return Err(Error::job(format!(
+                    "{url} was made with clusters.method = \"representative\", so its clusters do not say which documents are connected \
+                     and no run can go on from it: make it again with \"components\""
                 )));
             }
             if !stored.manifest().keep()?.signatures() {

@@ -13,10 +13,11 @@ use super::leader_rounds;
 use super::numbers::{one_number, rows_of, spawn, utf8};
 use super::outcome::{Outcome, finished};
 use super::previous_result::PreviousResult;
+use super::results;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
-use crate::job::{Compare, FORMAT_VERSION, InputFile, Job, Method};
+use crate::job::{ClusterMethod, Compare, FORMAT_VERSION, InputFile, Job, Method};
 use crate::output::manifest::{Input, Origin, Run as Manifest, StepTime, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
@@ -87,6 +88,9 @@ pub(super) async fn publish(
     counts.insert("clusters".into(), clusters);
     counts.insert("clustered_documents".into(), steps.rows(schema::Table::Clusters));
     counts.insert("pairs_left_out".into(), left_out);
+    if job.clusters.method == ClusterMethod::Representative {
+        counts.insert("chained_documents".into(), results::chained(&steps).await?);
+    }
     if let Some(known) = known {
         let count = known.outputs().map(|outputs| outputs.earlier.count());
         let count = count.unwrap_or_else(|| steps.rows(WorkTable::KnownKeys));

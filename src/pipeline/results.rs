@@ -1,19 +1,23 @@
 //! From scores to the tables of pairs and clusters.
 
-use datafusion::prelude::DataFrame;
+use datafusion::prelude::{DataFrame, col, lit};
 
 use super::by_group::{self, NAMES, own};
 use super::earlier::Earlier;
+use super::numbers::rows_of;
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::Result;
-use crate::job::{Compare, Job, NewPairs};
+use crate::job::{ClusterMethod, Compare, Job, NewPairs};
 use crate::schema::Table;
 use crate::stage;
 
 /// Bytes of a row (document, representative, rank).
 const BYTES_OF_KEY: u64 = 24;
+
+/// Bytes of a row (root, two ranks, similarity).
+const BYTES_OF_EDGE: u64 = 32;
 
 /// Bytes of a row that has a document's id too, which is short.
 const BYTES_OF_MEMBER: u64 = 64;
@@ -59,21 +63,46 @@ pub(super) async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
     steps.run(Step::Pairs, bytes, vec![frame]).await
 }
 
+/// Puts the documents of each component into the order in which they are wanted.
+pub(super) async fn ranks(steps: &Steps<'_>, job: &Job) -> Result<()> {
+    let keep = &job.clusters.keep;
+    let mut members = steps.table(WorkTable::Members)?;
+    if !keep.is_empty() {
+        let order = steps.table(Table::Documents)?.select(by_group::order_by_doc(job)?)?;
+        members = stage::with_columns(members, order)?;
+    }
+    let frame = stage::ranks::ranks(members, steps.table(WorkTable::Components)?, keep)?;
+    let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Components);
+    steps.run(Step::Ranks, bytes, vec![frame]).await
+}
+
+/// Finds which document represents each.
+pub(super) async fn represented(steps: &Steps<'_>, job: &Job) -> Result<()> {
+    let (ranks, scores) = (steps.table(WorkTable::Ranks)?, steps.table(WorkTable::Scores)?);
+    let frame = stage::represented::represented(ranks, scores, job.clusters.method)?;
+    let bytes = steps.rows(WorkTable::Ranks) * BYTES_OF_KEY + steps.rows(WorkTable::Scores) * BYTES_OF_EDGE;
+    steps.run(Step::Represented, bytes, vec![frame]).await
+}
+
 /// Writes the clusters.
 pub(super) async fn clusters(steps: &Steps<'_>, job: &Job) -> Result<()> {
-    let members = steps.table(WorkTable::Members)?;
-    let ordered = match job.clusters.keep.is_empty() {
-        true => members.clone(),
-        false => {
-            let order = steps.table(Table::Documents)?.select(by_group::order_by_doc(job)?)?;
-            stage::with_columns(members.clone(), order)?
-        }
-    };
-    let components = steps.table(WorkTable::Components)?;
-    let frame = stage::clusters::clusters(ordered, components, &job.clusters.keep)?;
-    let frame = with_groups(frame, members, job)?;
-    let bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Components);
+    let (documents, sets) = (steps.table(WorkTable::Ranks)?, steps.table(WorkTable::Represented)?);
+    let is_greedy = job.clusters.method == ClusterMethod::Representative;
+    let copies_stay = is_greedy && job.candidates.compare == Compare::Across;
+    let mut frame = stage::clusters::clusters(documents, sets, copies_stay)?;
+    if is_greedy {
+        frame = frame.drop_columns(&["weakest"])?;
+    }
+    let frame = with_groups(frame, steps.table(WorkTable::Members)?, job)?;
+    let bytes = steps.rows(WorkTable::Ranks) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Represented);
     steps.run(Step::Clusters, bytes, vec![frame]).await
+}
+
+/// How many documents represent themselves alone because the method of the job takes chains of pairs apart.
+pub(super) async fn chained(steps: &Steps<'_>) -> Result<u64> {
+    let clusters = steps.table(Table::Clusters)?.filter(col("representative"))?;
+    let components = steps.table(WorkTable::Represented)?.filter(col("rank").eq(lit(1_u64)))?;
+    Ok(rows_of(clusters).await? - rows_of(components).await?)
 }
 
 /// Clusters with the number of groups of each, where there are groups.

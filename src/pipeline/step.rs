@@ -8,11 +8,11 @@ use std::fmt;
 use super::tables::WorkTable::{
     self, AllCandidates, Candidates, Components, Cuts, Dense, DenseCandidates, Duplicates, Followers,
     Frequencies, Groups, Hot, HotPositions, HotSketches, Keys, Known, KnownDuplicates, KnownKeys, LargeStar,
-    Leaders, Members, Numbers, Positions, Prefixes, Proposed, Sample, SamplePositions, Scores, SmallStar,
-    TextPositions, Texts,
+    Leaders, Members, Numbers, Positions, Prefixes, Proposed, Ranks, Represented, Sample, SamplePositions,
+    Scores, SmallStar, TextPositions, Texts,
 };
 use super::tables::{AllSketches, AnyTable, target};
-use crate::job::{DuplicateIds, Job, Measure, Method, Reuse, SameId, ShingleHash};
+use crate::job::{ClusterMethod, DuplicateIds, Job, Measure, Method, Reuse, SameId, ShingleHash};
 use crate::output::write::{Rows, Target};
 use crate::schema::{SourceTypes, Table};
 
@@ -73,6 +73,10 @@ pub enum Step {
     SmallStar(usize),
     /// Finds which documents are connected by scores.
     Components,
+    /// Puts the documents of each component into the order in which they are wanted.
+    Ranks,
+    /// Finds which document represents each, and how well the two are connected.
+    Represented,
     /// Writes the clusters.
     Clusters,
     /// Counts the pairs of every two groups.
@@ -80,6 +84,9 @@ pub enum Step {
     /// Writes which clusters of earlier runs bear another id now.
     Merges,
 }
+
+/// The steps from pairs to clusters, where all documents are the run's own.
+const CLUSTERS: [Step; 4] = [Step::Components, Step::Ranks, Step::Represented, Step::Clusters];
 
 impl Step {
     /// The steps of `job`, in their order. A run over hot buckets has those of `Step::of_hot_buckets` too, after the
@@ -91,7 +98,8 @@ impl Step {
             if job.has_groups() {
                 steps.push(Step::GroupPairs);
             }
-            steps.extend([Step::Components, Step::Clusters, Step::Merges]);
+            steps.extend(CLUSTERS);
+            steps.push(Step::Merges);
             return steps;
         }
         let mut steps = Vec::new();
@@ -129,7 +137,11 @@ impl Step {
         if job.output.passages {
             steps.extend([Step::TextPositions, Step::Texts]);
         }
-        steps.extend([Step::Pairs, Step::Components, Step::Clusters]);
+        steps.push(Step::Pairs);
+        match known {
+            true => steps.extend([Step::Components, Step::Clusters]),
+            false => steps.extend(CLUSTERS),
+        }
         if job.has_groups() {
             steps.push(Step::GroupPairs);
         }
@@ -190,6 +202,8 @@ impl Step {
             Step::LargeStar(round) => return format!("large_star_{round}").into(),
             Step::SmallStar(round) => return format!("small_star_{round}").into(),
             Step::Components => "components",
+            Step::Ranks => "ranks",
+            Step::Represented => "represented",
             Step::Clusters => "clusters",
             Step::GroupPairs => "group_pairs",
             Step::Merges => "merges",
@@ -279,6 +293,15 @@ impl Step {
             Step::LargeStar(_) | Step::SmallStar(_) | Step::Components => {
                 "find which documents are connected by scores".into()
             }
+            Step::Ranks => "put documents that are connected into the order in which they are wanted".into(),
+            Step::Represented => match job.clusters.method {
+                ClusterMethod::Components => {
+                    "find how well documents are connected with the first one".into()
+                }
+                ClusterMethod::Representative => {
+                    "let documents represent those that they are paired with".into()
+                }
+            },
             Step::Clusters if job.against.is_some() => "write the clusters that new documents are in".into(),
             Step::Clusters => "write the clusters".into(),
             Step::GroupPairs => "count the pairs of every two groups".into(),
@@ -339,6 +362,8 @@ impl Step {
             Step::LargeStar(round) => all(LargeStar(round)),
             Step::SmallStar(round) => all(SmallStar(round)),
             Step::Components => all(Components),
+            Step::Ranks => all(Ranks),
+            Step::Represented => all(Represented),
             Step::Clusters => vec![(Table::Clusters.into(), Rows::All)],
             Step::GroupPairs => vec![(Table::GroupPairs.into(), Rows::All)],
             Step::Merges => vec![(Table::Merges.into(), Rows::All)],

@@ -77,6 +77,10 @@ pub(crate) enum WorkTable {
     SmallStar(usize),
     /// Documents that scores stand for.
     Members,
+    /// The same, by components, in the order in which they are wanted.
+    Ranks,
+    /// What represents their shingle sets.
+    Represented,
     /// Where their texts are.
     TextPositions,
     /// Their texts.
@@ -115,6 +119,8 @@ impl WorkTable {
             WorkTable::LargeStar(round) => return format!("large_star_{round}").into(),
             WorkTable::SmallStar(round) => return format!("small_star_{round}").into(),
             WorkTable::Members => "members",
+            WorkTable::Ranks => "ranks",
+            WorkTable::Represented => "represented",
             WorkTable::TextPositions => "text_positions",
             WorkTable::Texts => "texts",
         };
@@ -214,6 +220,16 @@ impl WorkTable {
             }
             WorkTable::Components => u64s(&["doc", "root"]),
             WorkTable::LargeStar(_) | WorkTable::SmallStar(_) => u64s(&["high", "low"]),
+            WorkTable::Ranks => {
+                let mut fields = vec![Field::new("id", id, false)];
+                fields.extend(u64s(&["set", "root", "rank"]));
+                fields
+            }
+            WorkTable::Represented => {
+                let mut fields = u64s(&["set", "root", "rank", "representative"]);
+                fields.extend(["jaccard", "weakest"].map(|name| Field::new(name, DataType::Float64, true)));
+                fields
+            }
             WorkTable::Members => {
                 let mut fields = vec![Field::new("id", id, false)];
                 fields.extend(u64s(&["doc", "shingle_count", "rep", "size"]));

@@ -59,8 +59,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// But for the one that counts the pairs of groups, no step after `pairs` needs what it writes. Where steps run at the same time, both sides come to their end, also when
-    /// one of them fails: what the other has done by then need not be done again.
+    /// But for the one that counts the pairs of groups, no step after `pairs` needs what it writes. Where steps run at the same time,
+    /// both sides come to their end, also when one of them fails: what the other has done by then need not be done again.
     async fn pairs_beside(&self, others: VecDeque<Step>) -> Result<()> {
         let (of_pairs, others): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|step| *step == Step::GroupPairs);
@@ -134,6 +134,8 @@ impl<'a> Walk<'a> {
             Step::Texts => search.texts().await,
             Step::Pairs => results::pairs(steps, job).await,
             Step::Components => components::components(steps, self.edges().await?).await,
+            Step::Ranks => results::ranks(steps, job).await,
+            Step::Represented => results::represented(steps, job).await,
             Step::Clusters => match self.known {
                 Some(Known::Outputs(known)) => {
                     let founders = known.earlier.founders(steps.session())?;

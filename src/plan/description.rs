@@ -115,8 +115,17 @@ impl Requirement {
 
     /// Rows of the same `key` in the same partition, sorted by it.
     pub(crate) fn sorted_by(key: Arc<dyn PhysicalExpr>) -> Self {
-        let sorted = PhysicalSortRequirement::new(Arc::clone(&key), None);
-        let ordering = LexRequirement::new([sorted]).map(OrderingRequirements::new);
+        Self::sorted_further(key, [])
+    }
+
+    /// The same, and those of a `key` sorted by further columns.
+    pub(crate) fn sorted_further(
+        key: Arc<dyn PhysicalExpr>,
+        further: impl IntoIterator<Item = PhysicalSortRequirement>,
+    ) -> Self {
+        let first = PhysicalSortRequirement::new(Arc::clone(&key), None);
+        let sorted = std::iter::once(first).chain(further);
+        let ordering = LexRequirement::new(sorted).map(OrderingRequirements::new);
         Self { ordering, ..Self::keyed(key) }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Measured<'a> {
 }
 
 /// Counts of a manifest that become metrics, each with its help text.
-const COUNTS: [(&str, &str); 11] = [
+const COUNTS: [(&str, &str); 12] = [
     ("documents", "Documents that were compared."),
     ("shingle_sets", "Different shingle sets among the compared documents."),
     ("hot_documents", "Documents in buckets larger than lsh.hot_bucket."),
@@ -45,6 +45,7 @@ const COUNTS: [(&str, &str); 11] = [
     ),
     ("clusters", "Clusters of similar documents."),
     ("clustered_documents", "Documents that are in a cluster."),
+    ("chained_documents", "Documents that clusters.method = \"components\" would have removed in addition."),
 ];
 
 /// The metrics of `run` as a text that node_exporter's textfile collector and the Pushgateway take.

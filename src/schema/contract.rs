@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
-use crate::job::{Columns, Job, ShingleHash};
+use crate::job::{ClusterMethod, Columns, Job, ShingleHash};
 
 /// The tables of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -255,10 +255,10 @@ impl Contract {
     }
 
     /// The contract of the same table over a source of these types, with the columns that the job asks for: every id has its type,
-    /// `documents` has the sketches that are kept and the columns that it carries, and `pairs` and `clusters` may tell of groups and
-    /// passages.
+    /// `documents` has the sketches that are kept and the columns that it carries, `pairs` and `clusters` may tell of groups and
+    /// passages, and `clusters` of how well documents are connected with their representative.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
-        let Columns { keep, passages, groups } = columns;
+        let Columns { keep, passages, groups, represented } = columns;
         let mut contract = self.clone();
         if source.id == IdType::Int64 {
             for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
@@ -267,6 +267,14 @@ impl Contract {
         }
         if self.table == Table::Pairs && !passages {
             ["passage_a", "passage_b"].into_iter().for_each(|name| contract.leave_out(name));
+        }
+        if self.table == Table::Clusters {
+            if represented.is_none() {
+                contract.leave_out("jaccard_to_representative");
+            }
+            if represented != Some(ClusterMethod::Components) {
+                contract.leave_out("weakest");
+            }
         }
         if !groups && self.table != Table::GroupPairs {
             ["group_a", "group_b", "groups"].into_iter().for_each(|name| contract.leave_out(name));
@@ -408,7 +416,15 @@ mod tests {
         let source = SourceTypes { id: IdType::Int64, columns };
         for table in Table::ALL {
             let schema = contract(table)
-                .over(&source, Columns { keep: Keep::Shingles, passages: true, groups: true })
+                .over(
+                    &source,
+                    Columns {
+                        keep: Keep::Shingles,
+                        passages: true,
+                        groups: true,
+                        represented: Some(ClusterMethod::Components),
+                    },
+                )
                 .arrow_schema();
             for name in ["id", "id_a", "id_b", "cluster_id"] {
                 let kind = schema.field_with_name(name).ok().map(|field| field.data_type());

@@ -1,4 +1,4 @@
-//! clusters: documents that are connected by pairs.
+//! clusters: documents that are connected by pairs, or represented by the same one.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -11,38 +11,47 @@ use super::keep;
 use crate::error::Result;
 use crate::job::Preference;
 
-/// (id, shingle_count, rep, known, ..), (doc, root) -> (id, cluster_id, size, representative, known).
+/// (id, set, root, rank) of documents, (set, root, rank, representative, jaccard, weakest) of shingle sets -> (id, cluster_id, size,
+/// representative, jaccard_to_representative, weakest, known).
 ///
-/// `components` gives the root of each representative that has a score; a group without one is a cluster by
-/// itself. The cluster's representative is the document that `keep` wants most, by the columns that order documents; by default the
-/// one with the most shingles, of those the smallest id.
+/// Documents of a component that have the same representative are a cluster. Where `copies_stay`, two documents with the same
+/// shingles are no pair, so those of a set that represents others represent themselves, but for the one that is wanted most.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn clusters(members: DataFrame, components: DataFrame, keep: &[Preference]) -> Result<DataFrame> {
-    let components =
-        components.select(vec![col("doc").alias("component_doc"), col("root").alias("found")])?;
-    let mut columns = wanted(&["id", "shingle_count", "known"], keep);
-    columns.push(coalesce(vec![col("found"), col("rep")]).alias("root"));
-    let rooted =
-        components.join(members, JoinType::Right, &["component_doc"], &["rep"], None)?.select(columns)?;
-    // The aggregation holds one document for each cluster, the best so far: it does not sort.
-    let of_root = rooted.clone().aggregate(
-        vec![col("root").alias("cluster_root")],
-        vec![
-            min(col("id")).alias("cluster_id"),
-            count(lit(1)).alias("documents"),
-            first_value(col("id"), keep::order(keep)).alias("best"),
-        ],
+pub fn clusters(documents: DataFrame, sets: DataFrame, copies_stay: bool) -> Result<DataFrame> {
+    let sets = sets.select(vec![
+        col("set").alias("of_set"),
+        col("rank").alias("first"),
+        col("representative").alias("of"),
+        col("jaccard").alias("jaccard_to_representative"),
+        col("weakest"),
+    ])?;
+    let stays = col("first").eq(col("of")).and(lit(copies_stay));
+    let rows = sets.join(documents, JoinType::Right, &["of_set"], &["set"], None)?.select(vec![
+        col("id"),
+        col("root"),
+        col("rank"),
+        when(stays, col("rank")).otherwise(col("of"))?.alias("of"),
+        col("jaccard_to_representative"),
+        col("weakest"),
+    ])?;
+    // The aggregation holds one row for each cluster: it does not sort.
+    let clusters = rows.clone().aggregate(
+        vec![col("root").alias("cluster_root"), col("of").alias("cluster_of")],
+        vec![min(col("id")).alias("cluster_id"), count(lit(1)).alias("documents")],
     )?;
     // Every document has its cluster. The join is not an inner one all the same: so the documents are the side of which
     // nothing is held, however many a cluster has, both where the engine joins by hash and where it sorts.
-    Ok(of_root.join(rooted, JoinType::Right, &["cluster_root"], &["root"], None)?.select(vec![
+    let keys = (&["cluster_root", "cluster_of"], &["root", "of"]);
+    Ok(clusters.join(rows, JoinType::Right, keys.0, keys.1, None)?.select(vec![
         col("id"),
         col("cluster_id"),
         cast(col("documents"), DataType::UInt64).alias("size"),
-        col("id").eq(col("best")).alias("representative"),
-        col("known"),
+        col("rank").eq(col("of")).alias("representative"),
+        col("jaccard_to_representative"),
+        col("weakest"),
+        lit(false).alias("known"),
     ])?)
 }
 

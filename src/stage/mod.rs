@@ -21,6 +21,8 @@ pub(crate) mod merged;
 pub(crate) mod pairs;
 pub(crate) mod passages;
 pub mod prefix;
+pub mod ranks;
+pub mod represented;
 pub(crate) mod reused;
 pub(crate) mod scores;
 pub(crate) mod shingles;

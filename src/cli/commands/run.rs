@@ -192,6 +192,14 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         noun("clusters", "cluster"),
         number("clustered_documents")
     );
+    if counted("chained_documents") > 0 {
+        let _ = writeln!(
+            text,
+            "{:>12} {} of them would go with clusters.method = \"components\", by a chain of pairs",
+            number("chained_documents"),
+            noun("chained_documents", "representative"),
+        );
+    }
     let seconds: f64 = manifest.steps.iter().map(|s| s.seconds).sum();
     let _ = writeln!(text, "{seconds:>12.2} seconds");
     let cells = rows::cells(pairs)?;

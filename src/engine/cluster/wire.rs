@@ -188,6 +188,7 @@ mod tests {
     use crate::operator::bucket_pairs::PairRule;
     use crate::operator::dense_pairs::{DensePairs, Pass};
     use crate::operator::prefixes::{Prefixes, Tokens};
+    use crate::operator::represent::Represent;
     use crate::operator::score::{Probe, Scoring};
     use crate::operator::token_counts::TokenCounts;
     use crate::operator::touched::{Touch, Touched};
@@ -216,7 +217,7 @@ mod tests {
             (hot, left, segments) in (any::<u64>(), any::<u64>(), any::<u64>()),
             bits in 10..24u32,
         ) {
-            use DataType::{Boolean, UInt32, UInt64};
+            use DataType::{Boolean, Float64, UInt32, UInt64};
             let score = Score { threshold, measure: Measure::Jaccard, by: ScoreBy::Signature, prefilter: true };
             let probe = Probe::All { left, right: left, segments };
             let one = |types: &[DataType]| vec![rows(types)];
@@ -236,6 +237,8 @@ mod tests {
                 (prefixes(Tokens::OfPrefix), two()),
                 (prefixes(Tokens::OfPrefixes), [two(), one(&[UInt64])].concat()),
                 (Operator::BucketPairs(PairRule::MinContainment { threshold }), one(&[UInt64, UInt64, UInt32, UInt32])),
+                (Operator::Represent(Represent::Greedy), one(&[UInt64, UInt64, UInt64, Float64])),
+                (Operator::Represent(Represent::Components), one(&[UInt64, UInt64, UInt64, Float64])),
                 (Operator::Score(Scoring { score, bands: 32, rows: 4, probe }), two()),
             ] {
                 let plan = operator.over(inputs.clone()).unwrap();

@@ -1,12 +1,24 @@
-//! `[clusters]` and `[alarms]`: which document of a cluster represents it, and how many the others may be.
+//! `[clusters]` and `[alarms]`: what a cluster is, which document represents it, and how many the others may be.
 
-use super::super::{Alarms, Clusters, Per, Preference, Source, file};
+use super::super::{Against, Alarms, ClusterMethod, Clusters, Per, Preference, Source, file};
 use super::wrong::{Checked, wrong};
 
-pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<Clusters> {
+pub(super) fn clusters_of(
+    clusters: file::Clusters,
+    source: &Source,
+    against: Option<&Against>,
+) -> Checked<Clusters> {
     const KEY: &str = "clusters.keep";
-    let mut keep: Vec<Preference> = Vec::with_capacity(clusters.keep.len());
-    for text in clusters.keep {
+    let file::Clusters { method, keep: wanted } = clusters;
+    if method == ClusterMethod::Representative && against.is_some() {
+        return wrong(
+            "clusters.method",
+            "is \"representative\", which chooses among all documents anew, and with [against] known ones keep their clusters: use \
+             \"components\", or compare all documents in one run",
+        );
+    }
+    let mut keep: Vec<Preference> = Vec::with_capacity(wanted.len());
+    for text in wanted {
         let preference: Preference = match text.parse() {
             Ok(preference) => preference,
             Err(said) => return wrong(KEY, format!("{said}, and got {text:?}")),
@@ -26,7 +38,7 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<
         }
         keep.push(preference);
     }
-    Ok(Clusters { keep })
+    Ok(Clusters { method, keep })
 }
 
 pub(super) fn alarms_of(alarms: file::Alarms, source: &Source) -> Checked<Alarms> {

@@ -148,7 +148,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     let against = against.map(|against| against_of(against, reused.is_some(), &shingle)).transpose()?;
     let candidates = candidates_of(&candidates, &source, against.as_ref())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
-    let clusters = clusters_of(clusters, &source)?;
+    let clusters = clusters_of(clusters, &source, against.as_ref())?;
     let alarms = alarms_of(alarms, &source)?;
     let output = output_of(output, &source)?;
     let engine = engine_of(engine)?;

@@ -1,0 +1,100 @@
+//! Representatives, each with the nodes that are paired with it.
+
+/// Bits of a word.
+const BITS: usize = u64::BITS as usize;
+
+/// Which nodes represent others, chosen one after the other in the order of their numbers: a node that is paired with a
+/// representative before it is a member of the first such, and any other node is a representative itself.
+///
+/// The representatives are the lexicographically first maximal independent set of the pairs (Blelloch, Fineman and Shun, *Greedy
+/// sequential maximal independent set and matching are parallel on average*, SPAA 2012). They come from one pass over pairs that
+/// are sorted, and one bit for each node is all that is kept.
+#[derive(Debug, Default)]
+pub struct Greedy {
+    /// The bit of each node: whether it is a member.
+    members: Vec<u64>,
+}
+
+impl Greedy {
+    /// Whether `low` represents `high`, a node after it that it is paired with. Pairs come in the order of (high, low), so the lower
+    /// node of a pair is decided.
+    pub fn represents(&mut self, high: u64, low: u64) -> bool {
+        if self.is_member(high) || self.is_member(low) {
+            return false;
+        }
+        let (word, bit) = place(high);
+        if word >= self.members.len() {
+            self.members.resize(word + 1, 0);
+        }
+        self.members[word] |= bit;
+        true
+    }
+
+    fn is_member(&self, node: u64) -> bool {
+        let (word, bit) = place(node);
+        self.members.get(word).is_some_and(|members| members & bit != 0)
+    }
+
+    /// Forgets all nodes.
+    pub fn clear(&mut self) {
+        self.members.clear();
+    }
+
+    /// Bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<u64>() * self.members.capacity()
+    }
+}
+
+/// The word and the bit of a node.
+fn place(node: u64) -> (usize, u64) {
+    let node = node as usize;
+    (node / BITS, 1 << (node % BITS))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Members with their representatives.
+    fn members(pairs: &BTreeSet<(u64, u64)>) -> BTreeMap<u64, u64> {
+        let mut greedy = Greedy::default();
+        let members: Vec<_> =
+            pairs.iter().copied().filter(|&(high, low)| greedy.represents(high, low)).collect();
+        let count = members.len();
+        let members: BTreeMap<_, _> = members.into_iter().collect();
+        assert_eq!(members.len(), count, "a node has two representatives");
+        members
+    }
+
+    #[test]
+    fn a_chain_falls_apart() {
+        let chain = (1..9).map(|low| (low + 1, low)).collect();
+        assert_eq!(members(&chain), [(2, 1), (4, 3), (6, 5), (8, 7)].into());
+        assert_eq!(members(&[(9, 1), (9, 2), (70, 9), (700, 2)].into()), [(9, 1), (700, 2)].into());
+        assert_eq!(members(&BTreeSet::new()), BTreeMap::new());
+    }
+
+    proptest! {
+        /// Against the words of the definition, one node after the other.
+        #[test]
+        fn each_node_is_beside_the_first_representative_that_it_is_paired_with(
+            pairs in prop::collection::btree_set((0_u64..40, 0_u64..40), 0..120),
+        ) {
+            let pairs: BTreeSet<_> = pairs.into_iter().filter(|(a, b)| a != b).map(|(a, b)| (a.max(b), a.min(b))).collect();
+            let mut representatives = Vec::new();
+            let mut expected = BTreeMap::new();
+            for node in 0..40 {
+                match representatives.iter().find(|&&before| pairs.contains(&(node, before))) {
+                    Some(&before) => { expected.insert(node, before); }
+                    None => representatives.push(node),
+                }
+            }
+            prop_assert_eq!(members(&pairs), expected);
+        }
+    }
+}
