@@ -20,6 +20,7 @@
 //! | [`operator`] | physical operators that the engine lacks |
 //! | [`stage`] | one stage per file, frame to frame |
 //! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
+//! | `rewrite` | the files of a source, written again without some of their rows |
 //! | [`engine`] | the one session, and what runs plans |
 //! | [`pipeline`] | the sentence, as code: run a step or take it over |
 //! | [`lookup`] | what is asked of finished outputs |
@@ -64,6 +65,7 @@ pub mod output;
 pub mod pipeline;
 pub mod plan;
 pub(crate) mod report;
+pub(crate) mod rewrite;
 pub mod schema;
 mod secrets;
 pub mod source;

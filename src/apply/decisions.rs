@@ -12,9 +12,9 @@ use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
 use futures::TryStreamExt;
 
-use super::manifest::Counts;
 use crate::error::Result;
 use crate::output::Stored;
+use crate::rewrite::{Counts, id_type};
 use crate::schema::{IdType, Table};
 
 /// The columns of the table of documents that go.
@@ -28,25 +28,6 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
         Field::new("containment", DataType::Float64, true),
         Field::new("cluster_id", id_type(id), false),
     ]))
-}
-
-/// The columns of the table of documents in clusters.
-pub(super) fn clustered_schema(id: IdType) -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("source", DataType::Utf8, false),
-        Field::new("position", DataType::Int64, false),
-        Field::new("cluster_id", id_type(id), false),
-        Field::new("representative", DataType::Boolean, false),
-        Field::new("kept_id", id_type(id), false),
-    ]))
-}
-
-/// The Arrow type of ids.
-pub(super) fn id_type(id: IdType) -> DataType {
-    match id {
-        IdType::Utf8 => DataType::Utf8,
-        IdType::Int64 => DataType::Int64,
-    }
 }
 
 /// The documents that go, in the columns of [`removed_schema`].
@@ -94,6 +75,23 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataF
         containment.alias("containment"),
         col("cluster_id"),
     ])?)
+}
+
+/// The columns of the table of documents that the job rejected.
+pub(super) fn rejected_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::Int64, false),
+    ]))
+}
+
+/// The documents that the job rejected, in the columns of [`rejected_schema`].
+///
+/// # Errors
+/// When the output lacks the table.
+pub(super) fn rejected(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
+    let rejects = stored.table(session, Table::Rejects)?;
+    Ok(rejects.select(vec![col("source"), col("position")])?)
 }
 
 /// The documents of clusters that are in the output's own source: (member, source, position, cluster_id, representative, kept_id,

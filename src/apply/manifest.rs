@@ -1,9 +1,9 @@
-//! What an application says of itself: its manifest, and the records by which it is taken up again.
+//! What an application says of itself: its manifest, and what it puts before its first file.
 
 use serde::{Deserialize, Serialize};
 
-use super::settings::Rejects;
 use crate::output::manifest::File;
+use crate::rewrite::{Counts, Rejects, SourceRecord};
 
 /// A finished application: `manifest.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,57 +30,6 @@ pub struct Manifest {
     pub warnings: Vec<String>,
 }
 
-/// Documents: `kept + removed + rejected = read`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    /// Those of the source.
-    pub read: u64,
-    /// Those that were compared and stay.
-    pub kept: u64,
-    /// Those that go.
-    pub removed: u64,
-    /// Those that the job rejected, wherever they go.
-    pub rejected: u64,
-}
-
-impl Counts {
-    /// The sum of both.
-    #[must_use]
-    pub(super) fn plus(self, other: Counts) -> Self {
-        Self {
-            read: self.read + other.read,
-            kept: self.kept + other.kept,
-            removed: self.removed + other.removed,
-            rejected: self.rejected + other.rejected,
-        }
-    }
-}
-
-/// What was written of a file of the source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SourceRecord {
-    /// The file, as tables call it.
-    pub source: String,
-    /// Its documents.
-    #[serde(flatten)]
-    pub counts: Counts,
-    /// The files that hold them now; none where a text file was removed.
-    pub written: Vec<Written>,
-}
-
-/// A file that was written.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Written {
-    /// Its path in the folder of the result.
-    pub path: String,
-    /// Its documents.
-    pub rows: u64,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// CRC-32 (IEEE) of its bytes.
-    pub crc32: u32,
-}
-
 /// What an application puts before its first file, so that whatever it leaves behind is known to be its own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
@@ -88,13 +37,4 @@ pub(super) struct Begun {
     pub fingerprint: String,
     /// See [`Manifest::output`].
     pub output: String,
-}
-
-/// Some files of the source that are done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Part {
-    /// See [`Manifest::fingerprint`].
-    pub fingerprint: String,
-    /// What was written of them.
-    pub files: Vec<SourceRecord>,
 }

@@ -10,51 +10,37 @@
 //! ```
 //!
 //! The tables of the output say which rows of which file stay (`decisions`, written by `tables`). Then each file is read
-//! once and written again (`one_file`): Parquet by row groups (`parquet`), CSV and JSON lines byte for byte (`records`), text
-//! files whole (`copy`), Reuters stories as Parquet (`stories`). Files have their names when they are whole, and groups of
-//! them are recorded (`parts`), so that an application which was killed is taken up there.
+//! once and written again ([`crate::rewrite`]) by any engine, in parts (`parts`) that are recorded when they are done, so that an
+//! application which was killed is taken up there.
 
 pub mod alarms;
-mod annotations;
-mod copy;
 mod decisions;
-mod fate;
 mod manifest;
 mod names;
-mod one_file;
-mod parquet;
-mod parquet_options;
 mod parts;
-mod records;
 mod settings;
-mod stories;
 mod tables;
 mod taken;
 mod target;
-mod text_columns;
-mod work;
 
-use std::sync::Arc;
+use datafusion::prelude::SessionContext;
 
-use datafusion::execution::memory_pool::MemoryLimit;
-use datafusion::prelude::{SessionContext, cast, col};
-
-use crate::engine::{Engine, Local, RunControl};
+use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
 use crate::job::{Encoding, Format, Job};
 use crate::output::claim::{self, Asked, Claim};
 use crate::output::manifest::File;
 use crate::output::names::Attempt;
-use crate::output::{Layout, Stored, read};
-use crate::schema::{IdType, Table};
-use crate::source::{Listed, Pieces, Selection, SourceFile};
-use annotations::Annotations;
-use decisions::{clustered, clustered_schema, removed, removed_schema};
-pub use manifest::{Counts, Manifest, SourceRecord, Written};
-pub use settings::{Rejects, Settings};
+use crate::output::{Layout, Stored};
+pub use crate::rewrite::{Counts, Rejects, SourceRecord, Written};
+use crate::rewrite::{FileToWrite, Rewrite, clustered_schema};
+use crate::schema::Table;
+use crate::source::{Listed, Pieces, SourceFile};
+use decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
+pub use manifest::Manifest;
+pub use settings::Settings;
 use tables::Wanted;
 use target::Found;
-use work::Work;
 
 /// How an application ended.
 #[derive(Debug)]
@@ -148,7 +134,7 @@ impl Opened {
 /// [`Kind::Input`](crate::error::Kind::Input) where a file or the storage fails, or another process writes there. What was
 /// finished is used by the next attempt.
 pub async fn apply(
-    engine: &Local,
+    engine: &dyn Engine,
     opened: Opened,
     to: &str,
     settings: Settings,
@@ -191,7 +177,7 @@ pub async fn apply(
 
 /// An attempt that has the folder for itself.
 struct Attempted<'a> {
-    engine: &'a Local,
+    engine: &'a dyn Engine,
     opened: Opened,
     target: &'a Layout,
     claim: &'a Claim,
@@ -215,26 +201,25 @@ impl Attempted<'_> {
         let lost = counts.iter().filter(|(source, _)| unnamable(source)).map(|(_, counts)| *counts);
         let lost = lost.fold(Counts::default(), Counts::plus);
         let (removed, clustered) = self.decide().await?;
-        let id = self.opened.stored.manifest().source.id;
-        let rejected = self.opened.stored.table(session, Table::Rejects)?;
-        let rejected = rejected.select(vec![col("source"), unsigned("position")])?;
-        let work = Work {
-            session: session.clone(),
-            source: self.opened.job.source,
-            listed: self.opened.listed,
-            target: self.target.clone(),
-            settings: self.settings,
-            removed: match removed.iter().any(|file| file.rows > 0) {
-                true => Selection::of_rows(positions(session, self.target, &removed, id)?).await?,
-                false => Selection::default(),
-            },
-            rejected: Selection::of_rows(rejected).await?,
-            counts,
-            annotations: clustered.map(|files| Annotations { files, id }),
-            row_group_bytes: row_group_bytes(self.engine),
+        let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
+        let to_write = |(file, path): (SourceFile, String)| FileToWrite {
+            expected: expected(file.path()),
+            file: file.to_parse(),
+            path,
         };
-        let tasks = session.copied_config().target_partitions();
-        let done = parts::write(Arc::new(work), files, &self.fingerprint, tasks).await?;
+        let rewrite = Rewrite {
+            source: self.opened.job.source.clone(),
+            parts: [].into(),
+            target: self.target.absolute(),
+            rejects: self.settings.rejects,
+            fingerprint: self.fingerprint.clone(),
+            rejected: self.rejected().await?,
+            removed: removed.clone(),
+            clustered,
+            id: self.opened.stored.manifest().source.id,
+        };
+        let files = files.into_iter().map(to_write).collect();
+        let done = parts::write(rewrite, files, self.engine, self.target, self.control).await?;
         let counts = done.files.iter().map(|file| file.counts).fold(lost, Counts::plus);
         let rows: u64 = removed.iter().map(|file| file.rows).sum();
         if counts.removed != rows || counts.kept + counts.removed + counts.rejected != counts.read {
@@ -273,50 +258,44 @@ impl Attempted<'_> {
     async fn decide(&self) -> Result<(Vec<File>, Option<Vec<File>>)> {
         let (session, stored) = (self.engine.session(), &self.opened.stored);
         let id = stored.manifest().source.id;
-        let wanted = match self.settings.annotate {
-            true => Wanted {
-                name: "clustered",
-                folder: "_work/clustered".into(),
-                schema: clustered_schema(id),
-                rows: clustered(session, stored)?,
-            },
-            false => Wanted {
-                name: "removed",
-                folder: "removed".into(),
-                schema: removed_schema(id),
-                rows: removed(session, stored)?,
-            },
-        };
-        let (target, claim) = (self.target, self.claim);
-        let files =
-            tables::table(wanted, self.engine, target, claim, &self.fingerprint, self.control).await?;
         Ok(match self.settings.annotate {
-            true => (Vec::new(), Some(files)),
-            false => (files, None),
+            true => {
+                let wanted = Wanted {
+                    name: "clustered",
+                    folder: "_work/clustered".into(),
+                    schema: clustered_schema(id),
+                    rows: clustered(session, stored)?,
+                };
+                (Vec::new(), Some(self.table(wanted).await?))
+            }
+            false => {
+                let wanted = Wanted {
+                    name: "removed",
+                    folder: "removed".into(),
+                    schema: removed_schema(id),
+                    rows: removed(session, stored)?,
+                };
+                (self.table(wanted).await?, None)
+            }
         })
     }
-}
 
-/// Where the documents are that go.
-fn positions(
-    session: &SessionContext,
-    target: &Layout,
-    files: &[File],
-    id: IdType,
-) -> Result<datafusion::prelude::DataFrame> {
-    let table = read::frame(session, target, files, removed_schema(id))?;
-    Ok(table.select(vec![col("source"), unsigned("position")])?)
-}
+    /// The files of a table that says where documents are that the job rejected; none if there are none.
+    async fn rejected(&self) -> Result<Vec<File>> {
+        let (session, stored) = (self.engine.session(), &self.opened.stored);
+        if stored.manifest().tables.get(Table::Rejects.name()).is_none_or(|table| table.rows == 0) {
+            return Ok(Vec::new());
+        }
+        let wanted = Wanted {
+            name: "rejected",
+            folder: "_work/rejected".into(),
+            schema: rejected_schema(),
+            rows: rejected(session, stored)?,
+        };
+        self.table(wanted).await
+    }
 
-fn unsigned(column: &str) -> datafusion::prelude::Expr {
-    cast(col(column), arrow::datatypes::DataType::UInt64).alias(column)
-}
-
-/// Encoded bytes at which a row group ends at the latest: a quarter of what each of the tasks may hold.
-fn row_group_bytes(engine: &Local) -> usize {
-    let tasks = engine.session().copied_config().target_partitions().max(1);
-    match engine.session().runtime_env().memory_pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => (bytes / (4 * tasks)).max(1 << 20),
-        _ => usize::MAX,
+    async fn table(&self, wanted: Wanted) -> Result<Vec<File>> {
+        tables::table(wanted, self.engine, self.target, self.claim, &self.fingerprint, self.control).await
     }
 }

@@ -1,20 +1,19 @@
-//! The files of the source in parts: each is a task, and is recorded when it is done.
+//! The files of the source in parts: each is recorded when it is done.
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use datafusion::common::runtime::SpawnedTask;
-use futures::{StreamExt, TryStreamExt, stream};
-
-use super::manifest::{Part, SourceRecord};
-use super::work::Work;
-use super::{one_file, target};
+use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::source::SourceFile;
+use crate::output::Layout;
+use crate::rewrite::record::{Part, finished_part};
+use crate::rewrite::{FileToWrite, PartToWrite, Rewrite, SourceRecord};
 
 /// Bytes or files after which a part ends. A file is never divided.
 const PART_BYTES: u64 = 8 << 20;
 const PART_FILES: usize = 100;
+
+/// The name by which the engine knows the plan.
+const STEP: &str = "rewrite";
 
 /// All files of the source, written.
 pub(super) struct Done {
@@ -24,58 +23,46 @@ pub(super) struct Done {
     pub reused: u64,
 }
 
-/// Writes files of the source, each under its path, so many parts at once.
+/// Writes `files` of the source as `rewrite` says, which has no parts yet.
 ///
 /// # Errors
 /// The first one of a file. Parts that are done stay recorded.
 pub(super) async fn write(
-    work: Arc<Work>,
-    files: Vec<(SourceFile, String)>,
-    fingerprint: &str,
-    tasks: usize,
+    rewrite: Rewrite,
+    files: Vec<FileToWrite>,
+    engine: &dyn Engine,
+    target: &Layout,
+    control: &RunControl,
 ) -> Result<Done> {
-    let parts = parts(&files.iter().map(|(file, _)| file.size()).collect::<Vec<_>>());
-    let files: Arc<[(SourceFile, String)]> = files.into();
-    let count = files.len();
-    let run = |(number, range): (usize, Range<usize>)| {
-        let (work, files, key) = (Arc::clone(&work), Arc::clone(&files), fingerprint.to_owned());
-        let task = SpawnedTask::spawn(async move { part(&work, number, &files[range], key).await });
-        async move {
-            let ended = task.join().await;
-            ended
-                .map_err(|e| Error::bug("a file was not written to its end").because(e))?
-                .map(|done| (number, done))
+    let ranges = parts(&files.iter().map(|file| file.file.pin.size).collect::<Vec<_>>());
+    let (mut done, mut ahead) = (Vec::with_capacity(ranges.len()), Vec::new());
+    for (number, range) in ranges.into_iter().enumerate() {
+        let finished = finished_part(target, number, &rewrite.fingerprint).await?;
+        if finished.is_none() {
+            ahead.push(PartToWrite { number, files: files[range].to_vec() });
         }
+        done.push(finished);
+    }
+    let reused = done.iter().flatten().map(|part| part.files.len() as u64).sum();
+    if !ahead.is_empty() {
+        engine.prepare(control).await?;
+        let fingerprint = rewrite.fingerprint.clone();
+        let numbers: Vec<usize> = ahead.iter().map(|part| part.number).collect();
+        let bytes = files.iter().map(|file| file.file.pin.size).sum();
+        let plan = Rewrite { parts: ahead.into(), ..rewrite }.plan(engine.partitions(bytes))?;
+        engine.run(STEP, plan, &engine.config(), control).await?;
+        for number in numbers {
+            done[number] = finished_part(target, number, &fingerprint).await?;
+        }
+    }
+    let all: Option<Vec<Part>> = done.into_iter().collect();
+    let Some(all) = all else {
+        return Err(Error::input(format!(
+            "what was written to {} was changed by another process: let only one process at a time write there",
+            target.shown()
+        )));
     };
-    let mut running = stream::iter(parts.into_iter().enumerate()).map(run).buffer_unordered(tasks.max(1));
-    let (mut done, mut written, mut reused) = (Vec::new(), 0, 0);
-    while let Some((number, (part, is_reused))) = running.try_next().await? {
-        written += part.files.len();
-        reused += if is_reused { part.files.len() as u64 } else { 0 };
-        tracing::info!(written, files = count, "files written");
-        done.push((number, part.files));
-    }
-    done.sort_by_key(|(number, _)| *number);
-    Ok(Done { files: done.into_iter().flat_map(|(_, files)| files).collect(), reused })
-}
-
-/// A part, and whether an earlier attempt had done it.
-async fn part(
-    work: &Work,
-    number: usize,
-    files: &[(SourceFile, String)],
-    fingerprint: String,
-) -> Result<(Part, bool)> {
-    if let Some(part) = target::finished_part(&work.target, number, &fingerprint).await? {
-        return Ok((part, true));
-    }
-    let mut records = Vec::with_capacity(files.len());
-    for (file, path) in files {
-        records.push(one_file::write(work, file, path).await?);
-    }
-    let part = Part { fingerprint, files: records };
-    target::put_part(&work.target, number, &part).await?;
-    Ok((part, false))
+    Ok(Done { files: all.into_iter().flat_map(|part| part.files).collect(), reused })
 }
 
 /// Files of these sizes in parts, which depend on nothing else: another attempt has the same ones.

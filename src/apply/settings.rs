@@ -1,25 +1,12 @@
 //! What is done with the documents of an output.
 
-use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::output::Stored;
+use crate::rewrite::Rejects;
 
 /// The version of what an application writes. Raise it with every change that gives other files.
 pub(super) const FORMAT_VERSION: u64 = 1;
-
-/// Where documents go that the job rejected.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Rejects {
-    /// They stay among the others.
-    #[default]
-    Keep,
-    /// They are left out.
-    Drop,
-    /// They go to a folder of their own.
-    Apart,
-}
 
 /// What is done with the documents of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::prelude::{DataFrame, SessionConfig, col};
 
-use crate::engine::{Engine, Local, RunControl, session};
+use crate::engine::{Engine, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::output::claim::Claim;
 use crate::output::manifest::{File, FinishedStep};
@@ -34,7 +34,7 @@ pub(super) struct Wanted {
 /// When the rows cannot be computed or written, or somebody stopped it.
 pub(super) async fn table(
     wanted: Wanted,
-    engine: &Local,
+    engine: &dyn Engine,
     target: &Layout,
     claim: &Claim,
     fingerprint: &str,
@@ -48,6 +48,7 @@ pub(super) async fn table(
         return Ok(finished.files);
     }
     target.discard(&step).await?;
+    engine.prepare(control).await?;
     let mut config = engine.config();
     let mut partitions = engine.partitions(0);
     let files = loop {

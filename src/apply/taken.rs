@@ -4,10 +4,9 @@
 use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::annotations::NAMES;
-use super::text_columns::{header_fields, taken};
 use crate::error::{Context, Result};
 use crate::job::{self, Format};
+use crate::rewrite::{NAMES, header_fields, taken};
 use crate::source::{Piece, Pieces, SourceFile};
 
 /// Footers that are read at the same time.

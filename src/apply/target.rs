@@ -1,6 +1,6 @@
 //! The folder that the result goes to: what may lie there before, and what is tidied at the end.
 
-use super::manifest::{Begun, Manifest, Part};
+use super::manifest::{Begun, Manifest};
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::output::claim::Claim;
@@ -9,14 +9,13 @@ use crate::output::manifest::File;
 use crate::output::names::Attempt;
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
+use crate::rewrite::record::{PARTS, is_content};
 use crate::source::Listed;
 
 /// The manifest of a finished application.
 const MANIFEST: &str = "manifest.json";
 /// What says that the folder is this program's.
 const BEGUN: &str = "_work/apply.json";
-/// The records of files that are done.
-const PARTS: &str = "_work/parts";
 /// Claims of this process and of others that want the folder.
 const CLAIMS: &str = "_work/claims/";
 
@@ -85,10 +84,6 @@ pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
     }
 }
 
-fn is_content(error: &Error) -> bool {
-    std::error::Error::source(error).is_some_and(|cause| cause.is::<serde_json::Error>())
-}
-
 /// Says that the folder is this application's, and removes what an attempt left that was killed while it wrote.
 ///
 /// # Errors
@@ -111,49 +106,6 @@ pub(super) async fn begin(target: &Layout, fingerprint: &str, output: &str) -> R
         staged.extend(there.into_iter().filter(Entry::is_staged));
     }
     target.remove_entries(staged).await
-}
-
-/// The record of a part that an earlier attempt finished, all of whose files are there; `None` if it has to be done.
-///
-/// # Errors
-/// When the store does not answer.
-pub(super) async fn finished_part(target: &Layout, number: usize, fingerprint: &str) -> Result<Option<Part>> {
-    let inside = part_name(number);
-    let part = match target.read::<Part>(&inside).await {
-        Ok(Some(part)) if part.fingerprint == fingerprint => part,
-        Ok(None) => return Ok(None),
-        Err(error) if !is_content(&error) => return Err(error),
-        // Cut off, as by a power cut.
-        Ok(Some(_)) | Err(_) => {
-            target.discard(&inside).await?;
-            return Ok(None);
-        }
-    };
-    for file in part.files.iter().flat_map(|file| &file.written) {
-        if target.size(&file.path).await? != Some(file.bytes) {
-            target.discard(&inside).await?;
-            return Ok(None);
-        }
-    }
-    Ok(Some(part))
-}
-
-/// Records that a part is done.
-///
-/// # Errors
-/// When the store refuses.
-pub(super) async fn put_part(target: &Layout, number: usize, part: &Part) -> Result<()> {
-    match target.create(&part_name(number), part).await? {
-        true => Ok(()),
-        false => Err(Error::input(format!(
-            "another process writes to {}: let only one process at a time write there",
-            target.shown()
-        ))),
-    }
-}
-
-fn part_name(number: usize) -> String {
-    format!("{PARTS}/{number:06}.json")
 }
 
 /// Publishes the result. What killed attempts wrote of the table `removed/` is taken away first, for readers of the folder.

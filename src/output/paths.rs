@@ -72,6 +72,14 @@ impl Layout {
         &self.shown
     }
 
+    /// The output as another process can open it, wherever that was started.
+    pub(crate) fn absolute(&self) -> String {
+        match &self.folder {
+            Some(folder) => folder.to_string_lossy().into_owned(),
+            None => self.shown.clone(),
+        }
+    }
+
     /// The store's URL, by which plans find it in a session.
     pub(crate) fn store_url(&self) -> &ObjectStoreUrl {
         &self.store_url

@@ -1,6 +1,7 @@
 //! A file of a source as it is, for whoever wants its bytes or its columns and not its documents.
 
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use arrow::datatypes::SchemaRef;
 use bytes::Bytes;
@@ -8,7 +9,9 @@ use datafusion::datasource::file_format::file_compression_type::FileCompressionT
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetFileReaderFactory;
 use datafusion::execution::context::SessionContext;
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use object_store::ObjectMeta;
 use parquet::arrow::ParquetRecordBatchStreamBuilder;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection, RowSelector};
 use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStream};
@@ -20,6 +23,7 @@ use super::footer::{self, Readers};
 use super::listing::File;
 use super::pin::Pins;
 use super::selection::RowSet;
+use super::to_parse::FileToParse;
 use crate::error::{Context, Result};
 
 /// Rows that a batch holds at most.
@@ -32,6 +36,33 @@ pub(crate) struct SourceFile(Arc<File>);
 impl SourceFile {
     pub(super) fn new(file: &Arc<File>) -> Self {
         Self(Arc::clone(file))
+    }
+
+    /// A file that was listed elsewhere.
+    ///
+    /// # Errors
+    /// Where its store or its path there is none.
+    pub(crate) fn listed(file: &FileToParse) -> Result<Self> {
+        let since = Duration::from_nanos(file.pin.modified.unsigned_abs());
+        let modified = if file.pin.modified < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since };
+        let meta = ObjectMeta {
+            location: file.pin.location()?,
+            last_modified: modified.into(),
+            size: file.pin.size,
+            e_tag: file.pin.e_tag.clone(),
+            version: None,
+        };
+        let (path, name) = (file.source.to_string(), file.name.to_string());
+        Ok(Self(Arc::new(File { path, name, store: ObjectStoreUrl::parse(&file.store)?, meta })))
+    }
+
+    /// What whoever reads it elsewhere must know of it.
+    pub(crate) fn to_parse(&self) -> FileToParse {
+        self.0.to_parse()
+    }
+
+    pub(super) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.0)
     }
 
     /// The path as the user would write it, which tables call `source`.

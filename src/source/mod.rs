@@ -63,7 +63,7 @@ pub(crate) use pieces::{Piece, Pieces, Row, fields};
 pub(crate) use scan::pinned_scan;
 pub(crate) use selection::RowSet;
 pub use selection::Selection;
-pub(crate) use to_parse::CUT;
+pub(crate) use to_parse::{CUT, FileToParse};
 
 /// The documents of a source, and the files that they are in.
 #[derive(Debug)]
@@ -105,6 +105,11 @@ impl Listed {
     /// The files that can be read.
     pub(crate) fn files(&self) -> impl Iterator<Item = SourceFile> + '_ {
         self.files.iter().map(SourceFile::new)
+    }
+
+    /// These files alone.
+    pub(crate) fn of(files: &[SourceFile]) -> Self {
+        Self { files: files.iter().map(SourceFile::file).collect(), unnamable: Vec::new() }
     }
 
     /// Takes out of `wanted` what lies in these files.

@@ -23,6 +23,7 @@ use crate::operator::Operator;
 use crate::output::names::Attempt;
 use crate::output::write::{Rows, Target, Write};
 use crate::plan::{Description, OperatorExec, only_input};
+use crate::rewrite::Rewrite;
 use crate::source::{Chunk, NumberRows, ParseFiles, file_scan, pinned_scan};
 
 /// What a node of ours begins with. Ballista's own nodes are Protocol Buffers messages, which begin otherwise.
@@ -41,6 +42,7 @@ enum Node {
     Write { store: String, root: String, attempt: String, targets: Vec<WireTarget> },
     ParseFiles(ParseFiles),
     NumberRows { chunks: Arc<[Chunk]>, batch_rows: usize, compression: String },
+    Rewrite(Box<Rewrite>),
 }
 
 /// A [`Target`]; its schema as an Arrow IPC stream without rows.
@@ -114,6 +116,9 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
     if let Some(parse) = OperatorExec::<ParseFiles>::described(plan) {
         return Ok(Some(Node::ParseFiles(parse.clone())));
     }
+    if let Some(rewrite) = OperatorExec::<Rewrite>::described(plan) {
+        return Ok(Some(Node::Rewrite(Box::new(rewrite.clone()))));
+    }
     if let Some(number) = OperatorExec::<NumberRows>::described(plan) {
         // What the engine's own message of a file scan leaves out travels with the node above it.
         let compression = plan.children().first().and_then(|scan| file_scan(scan)).map_or_else(
@@ -147,6 +152,7 @@ fn plan(
             OperatorExec::plan(Write { store_url, root, attempt, targets }, inputs)
         }
         Node::ParseFiles(parse) => OperatorExec::plan(parse, inputs),
+        Node::Rewrite(rewrite) => OperatorExec::plan(*rewrite, inputs),
         Node::NumberRows { chunks, batch_rows, compression } => {
             let input = only_input(NumberRows::NAME, &inputs)?;
             let input = match file_scan(input) {

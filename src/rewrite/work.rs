@@ -1,32 +1,26 @@
-//! What every file of the source is written with.
-
-use std::collections::BTreeMap;
+//! What every file of a part is written with.
 
 use datafusion::prelude::SessionContext;
 
 use super::annotations::Annotations;
-use super::manifest::{Counts, Written};
-use super::settings::Settings;
+use super::fate::Rejects;
+use super::record::Written;
 use crate::error::Result;
 use crate::job;
 use crate::output::Layout;
 use crate::output::upload::Upload;
-use crate::source::{Listed, Selection};
+use crate::source::Selection;
 
-/// What every file of the source is written with.
+/// What every file of a part is written with.
 pub(super) struct Work {
     pub session: SessionContext,
-    /// The source, and its files.
     pub source: job::Source,
-    pub listed: Listed,
     /// The folder of the result.
     pub target: Layout,
-    pub settings: Settings,
+    pub rejects: Rejects,
     /// The documents that go, and those that were rejected.
     pub removed: Selection,
     pub rejected: Selection,
-    /// What the output knows of each file.
-    pub counts: BTreeMap<String, Counts>,
     /// What documents are told of, where all of them stay.
     pub annotations: Option<Annotations>,
     /// Encoded bytes at which a row group ends at the latest.
@@ -34,8 +28,8 @@ pub(super) struct Work {
 }
 
 /// The folder of documents that stay, and that of rejects.
-pub(super) const KEPT: &str = "kept";
-pub(super) const REJECTED: &str = "rejected";
+pub(crate) const KEPT: &str = "kept";
+pub(crate) const REJECTED: &str = "rejected";
 
 /// Ends an upload of so many documents.
 ///

@@ -3,7 +3,7 @@
 use futures::TryStreamExt;
 
 use super::fate::{Fate, Fates};
-use super::manifest::Written;
+use super::record::Written;
 use super::work::{KEPT, REJECTED, Work, written};
 use crate::error::{Context, Result};
 use crate::source::SourceFile;

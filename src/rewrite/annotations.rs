@@ -4,19 +4,37 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanBuilder, RecordBatch, StringBuilder, UInt64Array};
 use arrow::compute::cast as cast_array;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, UInt64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt64Type};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::{SessionContext, cast, col, lit};
 use futures::TryStreamExt;
 
-use super::decisions::{clustered_schema, id_type};
 use crate::error::{Error, Result};
 use crate::output::manifest::File;
 use crate::output::{Layout, read};
 use crate::schema::IdType;
 
 /// The columns that documents get.
-pub(super) const NAMES: [&str; 3] = ["cluster_id", "representative", "kept_id"];
+pub(crate) const NAMES: [&str; 3] = ["cluster_id", "representative", "kept_id"];
+
+/// The columns of the table of documents in clusters.
+pub(crate) fn clustered_schema(id: IdType) -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::Int64, false),
+        Field::new("cluster_id", id_type(id), false),
+        Field::new("representative", DataType::Boolean, false),
+        Field::new("kept_id", id_type(id), false),
+    ]))
+}
+
+/// The Arrow type of ids.
+pub(crate) fn id_type(id: IdType) -> DataType {
+    match id {
+        IdType::Utf8 => DataType::Utf8,
+        IdType::Int64 => DataType::Int64,
+    }
+}
 
 /// What a document of a cluster is told of.
 #[derive(Debug, Clone, PartialEq, Eq)]

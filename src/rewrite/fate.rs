@@ -1,10 +1,23 @@
 //! What becomes of each row of a file.
 
-use super::settings::Rejects;
+use serde::{Deserialize, Serialize};
+
+use super::record::Counts;
 use crate::error::{Error, Result};
 use crate::source::RowSet;
 
-use super::manifest::Counts;
+/// Where documents go that the job rejected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Rejects {
+    /// They stay among the others.
+    #[default]
+    Keep,
+    /// They are left out.
+    Drop,
+    /// They go to a folder of their own.
+    Apart,
+}
 
 /// What becomes of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt;
 
 use super::annotations::Cursor;
 use super::fate::{Fate, Fates};
-use super::manifest::Written;
+use super::record::Written;
 use super::text_columns::{TextColumns, header_fields};
 use super::work::{KEPT, REJECTED, Work, written};
 use crate::error::{Context, Error, Result};

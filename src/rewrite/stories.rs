@@ -12,10 +12,10 @@ use parquet::file::properties::WriterProperties;
 
 use super::annotations::annotated;
 use super::fate::Fates;
-use super::manifest::Written;
+use super::record::Written;
 use super::work::{KEPT, REJECTED, Work, written};
 use crate::error::{Context, Error, Result};
-use crate::source::{self, RowSet, Selection, SourceFile};
+use crate::source::{self, Listed, RowSet, Selection, SourceFile};
 
 /// Writes the stories of a file that stay, and those of rejects apart: how many there are, and the files.
 ///
@@ -61,7 +61,8 @@ async fn copy(work: &Work, file: &SourceFile, inside: &str, wanted: RowSet) -> R
     let rows = wanted.count();
     if rows > 0 {
         let wanted = Selection::of_file(file.path(), wanted);
-        let read = source::open_wanted(&work.session, &work.source, &work.listed, wanted).await?;
+        let listed = Listed::of(std::slice::from_ref(file));
+        let read = source::open_wanted(&work.session, &work.source, &listed, wanted).await?;
         let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
         let position = cast(col("position"), DataType::UInt64).alias("position");
         let mut batches =

@@ -1,24 +1,28 @@
 //! One file of the source: what stays of it is written as its format has it.
 
 use super::fate::Fates;
-use super::manifest::SourceRecord;
+use super::record::{Counts, SourceRecord};
 use super::work::{KEPT, Work};
 use super::{copy, parquet, records, stories};
 use crate::error::Result;
 use crate::job::Format;
 use crate::source::SourceFile;
 
-/// Writes what stays of a file of the source, under `path`.
+/// Writes what stays of a file of the source, under `path`. The output knows so many documents of it as `expected` says.
 ///
 /// # Errors
 /// When the file cannot be read to its end, is not what the output knows of it, or the store refuses.
-pub(super) async fn write(work: &Work, file: &SourceFile, path: &str) -> Result<SourceRecord> {
+pub(super) async fn write(
+    work: &Work,
+    file: &SourceFile,
+    path: &str,
+    expected: Counts,
+) -> Result<SourceRecord> {
     let source = file.path();
-    let expected = work.counts.get(source).copied().unwrap_or_default();
     let fates = Fates {
         removed: work.removed.of(source).cloned().unwrap_or_default(),
         rejected: work.rejected.of(source).cloned().unwrap_or_default(),
-        rejects: work.settings.rejects,
+        rejects: work.rejects,
     };
     let (rows, written) = match work.source.format {
         Format::Reuters => stories::write(work, file, path, &fates, expected.read).await?,

@@ -43,7 +43,7 @@ impl TextColumns {
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where it has one of the names already.
-pub(super) fn header_fields(csv: Csv, header: &[u8], path: &str) -> Result<Vec<u8>> {
+pub(crate) fn header_fields(csv: Csv, header: &[u8], path: &str) -> Result<Vec<u8>> {
     let there = fields(csv, header);
     let mut longer = header.to_vec();
     for name in NAMES {
@@ -57,7 +57,7 @@ pub(super) fn header_fields(csv: Csv, header: &[u8], path: &str) -> Result<Vec<u
 }
 
 /// What to say where a file has a column of this name.
-pub(super) fn taken(name: &str, path: &str) -> Error {
+pub(crate) fn taken(name: &str, path: &str) -> Error {
     Error::input(format!(
         "{path} has a column `{name}` already, which --annotate would add: rename it and run the job again, or apply \
          without --annotate"

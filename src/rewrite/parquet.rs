@@ -10,8 +10,8 @@ use parquet::arrow::arrow_reader::RowSelection;
 
 use super::annotations::{Cursor, annotated};
 use super::fate::Fates;
-use super::manifest::Written;
 use super::parquet_options::options;
+use super::record::Written;
 use super::work::{KEPT, REJECTED, Work, written};
 use crate::error::{Context, Result};
 use crate::source::{ParquetFile, SourceFile, row_selection};

@@ -1,0 +1,188 @@
+//! The operator that writes files again: each partition takes some parts of the source, one after the other.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch, UInt32Array};
+use arrow::datatypes::{DataType, Field, Schema, UInt32Type};
+use datafusion::catalog::memory::MemorySourceConfig;
+use datafusion::common::Result;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::{SessionContext, cast, col, lit};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::{Deserialize, Serialize};
+
+use super::annotations::Annotations;
+use super::fate::Rejects;
+use super::one_file;
+use super::record::{Counts, Part, finished_part, put_part};
+use super::work::Work;
+use crate::error::Error;
+use crate::job;
+use crate::output::manifest::File;
+use crate::output::{Layout, read};
+use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
+use crate::schema::IdType;
+use crate::source::{FileToParse, Selection, SourceFile};
+
+/// The files of a source, and how they are written again.
+///
+/// Input: one column of UInt32, indices into `parts`. Output: no rows of the columns of [`File`]; what is done of a part is recorded in
+/// the folder of the result, and is not done again. Partitions stay.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Rewrite {
+    pub source: job::Source,
+    /// What the input's indices point into.
+    pub parts: Arc<[PartToWrite]>,
+    /// The URL of the folder of the result.
+    pub target: String,
+    pub rejects: Rejects,
+    /// What the records of parts bear.
+    pub fingerprint: String,
+    /// The files of tables in the folder of the result, each sorted by (source, position): the documents that go, those that were
+    /// rejected, and, where all stay, what documents are told of.
+    pub removed: Vec<File>,
+    pub rejected: Vec<File>,
+    pub clustered: Option<Vec<File>>,
+    /// The type of ids.
+    pub id: IdType,
+}
+
+/// Some files of the source, next to each other in the order of their paths.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PartToWrite {
+    /// Its number, which its record bears.
+    pub number: usize,
+    pub files: Vec<FileToWrite>,
+}
+
+/// A file of the source.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct FileToWrite {
+    pub file: FileToParse,
+    /// Its path below the folders of the result.
+    pub path: String,
+    /// What the output knows of its documents.
+    pub expected: Counts,
+}
+
+impl Rewrite {
+    /// A plan that writes the parts, dealt out to so many partitions.
+    ///
+    /// # Errors
+    /// None that a list of parts can cause.
+    pub(crate) fn plan(self, partitions: usize) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = Arc::new(Schema::new(vec![Field::new("part", DataType::UInt32, false)]));
+        let count = u32::try_from(self.parts.len()).map_err(|_| Error::bug("there are too many parts"))?;
+        let partitions = partitions.clamp(1, self.parts.len().max(1)) as u32;
+        let deal = |partition: u32| {
+            let parts = UInt32Array::from_iter_values((partition..count).step_by(partitions as usize));
+            Ok(vec![RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(parts)])?])
+        };
+        let dealt = (0..partitions).map(deal).collect::<Result<Vec<_>>>()?;
+        let input = DataSourceExec::from_data_source(MemorySourceConfig::try_new(&dealt, schema, None)?);
+        OperatorExec::plan(self, vec![input])
+    }
+
+    /// Writes the part of this index.
+    async fn write(&self, index: u32, context: &TaskContext) -> crate::error::Result<()> {
+        let Some(part) = self.parts.get(index as usize) else {
+            return Err(Error::bug(format!("there is no part {index}")));
+        };
+        let config = context.session_config().clone();
+        let row_group_bytes = row_group_bytes(context);
+        let session = SessionContext::new_with_config_rt(config, context.runtime_env());
+        let target = Layout::open(&session, &self.target)?;
+        if finished_part(&target, part.number, &self.fingerprint).await?.is_some() {
+            return Ok(());
+        }
+        let (removed, rejected) = (
+            positions(&session, &target, &self.removed, part).await?,
+            positions(&session, &target, &self.rejected, part).await?,
+        );
+        let annotations = self.clustered.clone().map(|files| Annotations { files, id: self.id });
+        let (source, rejects) = (self.source.clone(), self.rejects);
+        let work = Work { session, source, target, rejects, removed, rejected, annotations, row_group_bytes };
+        let mut files = Vec::with_capacity(part.files.len());
+        for FileToWrite { file, path, expected } in &part.files {
+            files.push(one_file::write(&work, &SourceFile::listed(file)?, path, *expected).await?);
+        }
+        let (fingerprint, count) = (self.fingerprint.clone(), files.len());
+        put_part(&work.target, part.number, &Part { fingerprint, files }).await?;
+        tracing::info!(part = part.number, files = count, "files written");
+        Ok(())
+    }
+}
+
+/// The documents of a part that a table (source, position, ..) names.
+async fn positions(
+    session: &SessionContext,
+    target: &Layout,
+    files: &[File],
+    part: &PartToWrite,
+) -> crate::error::Result<Selection> {
+    let (Some(first), Some(last)) = (part.files.first(), part.files.last()) else {
+        return Ok(Selection::default());
+    };
+    if files.iter().all(|file| file.rows == 0) {
+        return Ok(Selection::default());
+    }
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::Int64, false),
+    ]));
+    let table = read::frame(session, target, files, schema)?;
+    let (first, last) = (first.file.source.as_ref(), last.file.source.as_ref());
+    let of_part = table.filter(col("source").gt_eq(lit(first)).and(col("source").lt_eq(lit(last))))?;
+    let position = cast(col("position"), DataType::UInt64).alias("position");
+    Selection::of_rows(of_part.select(vec![col("source"), position])?).await
+}
+
+/// Encoded bytes at which a row group ends at the latest: a quarter of what each of the tasks may hold.
+fn row_group_bytes(context: &TaskContext) -> usize {
+    let tasks = context.session_config().target_partitions().max(1);
+    match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(bytes) => (bytes / (4 * tasks)).max(1 << 20),
+        _ => usize::MAX,
+    }
+}
+
+impl fmt::Display for Rewrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} parts", self.parts.len())
+    }
+}
+
+impl Description for Rewrite {
+    const NAME: &'static str = "RewriteExec";
+
+    type Shared = ();
+
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
+        let input = only_input(Self::NAME, inputs)?;
+        match input.schema().fields().as_ref() {
+            [only] if only.data_type() == &DataType::UInt32 => {}
+            _ => return Err(Error::bug("parts to write are named by one column of indices").into()),
+        }
+        Ok(Shape::in_partitions_of(input, File::schema()))
+    }
+
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
+        let (mut input, context) = (task.rows_of(0)?, task.context);
+        let write = async move {
+            while let Some(batch) = input.try_next().await? {
+                let Some(indices) = batch.column(0).as_primitive_opt::<UInt32Type>() else {
+                    return Err(Error::bug("indices of parts came as another type").into());
+                };
+                for &index in indices.values() {
+                    self.write(index, &context).await?;
+                }
+            }
+            File::write_rows(&[])
+        };
+        Ok(stream::once(write).boxed())
+    }
+}

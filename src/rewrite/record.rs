@@ -1,0 +1,119 @@
+//! What is recorded of the files that are done.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::output::Layout;
+
+/// The folder of the records.
+pub(crate) const PARTS: &str = "_work/parts";
+
+/// Documents: `kept + removed + rejected = read`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Those of the source.
+    pub read: u64,
+    /// Those that were compared and stay.
+    pub kept: u64,
+    /// Those that go.
+    pub removed: u64,
+    /// Those that the job rejected, wherever they go.
+    pub rejected: u64,
+}
+
+impl Counts {
+    /// The sum of both.
+    #[must_use]
+    pub(crate) fn plus(self, other: Counts) -> Self {
+        Self {
+            read: self.read + other.read,
+            kept: self.kept + other.kept,
+            removed: self.removed + other.removed,
+            rejected: self.rejected + other.rejected,
+        }
+    }
+}
+
+/// What was written of a file of the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRecord {
+    /// The file, as tables call it.
+    pub source: String,
+    /// Its documents.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// The files that hold them now; none where a text file was removed.
+    pub written: Vec<Written>,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// Its path in the folder of the result.
+    pub path: String,
+    /// Its documents.
+    pub rows: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// CRC-32 (IEEE) of its bytes.
+    pub crc32: u32,
+}
+
+/// Some files of the source that are done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Part {
+    /// Tells applications apart whose files may differ.
+    pub fingerprint: String,
+    /// What was written of them.
+    pub files: Vec<SourceRecord>,
+}
+
+/// The record of a part that an earlier attempt finished, all of whose files are there; `None` if it has to be done.
+///
+/// # Errors
+/// When the store does not answer.
+pub(crate) async fn finished_part(target: &Layout, number: usize, fingerprint: &str) -> Result<Option<Part>> {
+    let inside = part_name(number);
+    let part = match target.read::<Part>(&inside).await {
+        Ok(Some(part)) if part.fingerprint == fingerprint => part,
+        Ok(None) => return Ok(None),
+        Err(error) if !is_content(&error) => return Err(error),
+        // Cut off, as by a power cut.
+        Ok(Some(_)) | Err(_) => {
+            target.discard(&inside).await?;
+            return Ok(None);
+        }
+    };
+    for file in part.files.iter().flat_map(|file| &file.written) {
+        if target.size(&file.path).await? != Some(file.bytes) {
+            target.discard(&inside).await?;
+            return Ok(None);
+        }
+    }
+    Ok(Some(part))
+}
+
+/// Records that a part is done.
+///
+/// # Errors
+/// When the store refuses.
+pub(crate) async fn put_part(target: &Layout, number: usize, part: &Part) -> Result<()> {
+    match target.create(&part_name(number), part).await? {
+        true => Ok(()),
+        // A task that was thought to be lost did the same.
+        false if target.read::<Part>(&part_name(number)).await?.as_ref() == Some(part) => Ok(()),
+        false => Err(Error::input(format!(
+            "another process writes to {}: let only one process at a time write there",
+            target.shown()
+        ))),
+    }
+}
+
+fn part_name(number: usize) -> String {
+    format!("{PARTS}/{number:06}.json")
+}
+
+/// Whether a file was read and is not what it should be.
+pub(crate) fn is_content(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.is::<serde_json::Error>())
+}
