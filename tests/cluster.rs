@@ -2,6 +2,7 @@
 //!
 //! Each test has a cluster of its own, and few run at the same time, for they share the cores.
 
+mod apply;
 mod components;
 mod executors;
 pub(crate) mod faults;

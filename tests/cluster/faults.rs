@@ -205,7 +205,10 @@ fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on(scene: &mut Sc
 
 fn an_executor_that_is_told_to_end_finishes_its_tasks_first(scene: &mut Scene) {
     let mut driver = scene.run("drained", &[]);
-    let place = scene.cluster.stop_in_a_task("sketches", &mut driver, |_| true);
+    // A task of a later stage may be cancelled, when what it reads is gone with the executor that was stopped.
+    let place = scene.cluster.stop_in_a_task("sketches", &mut driver, |tasks| {
+        tasks.iter().all(|task| task.stage().starts_with("1."))
+    });
     let running: Vec<Task> = scene.cluster.tasks(place, "sketches");
     scene.cluster.executor(place).signal("TERM");
     scene.cluster.executor(place).signal("CONT");

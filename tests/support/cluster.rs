@@ -292,6 +292,14 @@ impl Cluster {
         Driver(Process::start_apart(&format!("driver{number}"), &mut command, self.folder()))
     }
 
+    /// Lets the cluster apply an output.
+    pub fn apply(&self, output: &str, to: &str, options: &[&str]) -> Driver {
+        let number = self.drivers.replace(self.drivers.get() + 1);
+        let mut command = self.command(&[]);
+        command.args(["apply", output, "--to", to, "--json", "--scheduler", &self.url()]).args(options);
+        Driver(Process::start_apart(&format!("driver{number}"), &mut command, self.folder()))
+    }
+
     /// Waits until a step of a job runs, or the driver ends; whether the step was seen running.
     pub fn await_step(&self, step: &str, driver: &mut Driver) -> bool {
         wait_for(&format!("the step {step}"), Duration::from_secs(120), || {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::apply::{self, Counts, Opened, Outcome, Rejects, Settings};
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print};
-use crate::engine::{Local, RunControl, Silent};
-use crate::error::Result;
+use crate::engine::{self, Engine, Local, RunControl, Silent};
+use crate::error::{Error, Result};
 use crate::{job, lookup};
 
 /// Write the source of a finished output without the documents that another one stands for
@@ -34,6 +34,9 @@ pub(in crate::cli) struct Apply {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Let the executors of a cluster write the files, such as df://host:50050; they must reach the source, the output and --to
+    #[arg(long, value_name = "URL", value_parser = arguments::scheduler)]
+    scheduler: Option<String>,
     /// Maximum amount of memory to use
     #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
     memory: u64,
@@ -51,9 +54,12 @@ enum Where {
 
 impl Apply {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let engine = job::Engine::local(self.memory);
-        let work = Work::begin(&engine)?;
-        let local = Local::new(lookup::session(&engine)?);
+        let settings_of_engine = match &self.scheduler {
+            None => job::Engine::local(self.memory),
+            Some(url) => job::Engine::on_cluster(url, self.memory)
+                .map_err(|said| Error::job(format!("--scheduler is {url:?}: {said}")))?,
+        };
+        let work = Work::begin(&settings_of_engine)?;
         let settings = Settings {
             rejects: match self.rejects {
                 Where::Keep => Rejects::Keep,
@@ -64,15 +70,19 @@ impl Apply {
         };
         let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
         let (counts, outcome) = work.run(async {
-            let opened = Opened::open(crate::engine::Engine::session(&local), &self.output, settings).await?;
+            let engine: Box<dyn Engine> = match &self.scheduler {
+                None => Box::new(Local::new(lookup::session(&settings_of_engine)?)),
+                Some(_) => engine::open(&settings_of_engine, &control).await?,
+            };
+            let opened = Opened::open(engine.session(), &self.output, settings).await?;
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
-            opened.check_alarms(crate::engine::Engine::session(&local), removes).await?;
+            opened.check_alarms(engine.session(), removes).await?;
             match &self.to {
                 Some(to) if !self.dry_run => {
-                    let outcome = apply::apply(&local, opened, to, settings, &control).await?;
+                    let outcome = apply::apply(engine.as_ref(), opened, to, settings, &control).await?;
                     Ok((outcome.manifest.counts, Some(outcome)))
                 }
-                _ => Ok((opened.counts(crate::engine::Engine::session(&local), settings).await?, None)),
+                _ => Ok((opened.counts(engine.session(), settings).await?, None)),
             }
         })?;
         match self.json {

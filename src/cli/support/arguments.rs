@@ -60,6 +60,11 @@ pub(in crate::cli) fn host_and_port(text: &str) -> Read<String> {
     }
 }
 
+/// The scheduler of a cluster, by its URL.
+pub(in crate::cli) fn scheduler(text: &str) -> Read<String> {
+    job::Engine::on_cluster(text, 0).map(|_| text.to_owned())
+}
+
 /// An amount of memory, in bytes.
 pub(in crate::cli) fn memory(text: &str) -> Read<u64> {
     job::parse_size(text).map_err(|e| e.to_string())

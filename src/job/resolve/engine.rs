@@ -79,6 +79,20 @@ fn cluster_of(engine: &file::Engine) -> Checked<Option<Cluster>> {
     }))
 }
 
+impl Engine {
+    /// The cluster of the scheduler at `url`, with a driver of `memory` bytes and the patience that a job has if it does not say.
+    ///
+    /// # Errors
+    /// What a URL of a scheduler is.
+    pub fn on_cluster(url: &str, memory: u64) -> std::result::Result<Self, String> {
+        let Some(scheduler) = scheduler_of(url) else { return Err("expected df://host:port".to_owned()) };
+        let file::Engine { stall_seconds, deadline_seconds, attempts, wait_seconds, .. } =
+            file::Engine::default();
+        let cluster = Cluster { scheduler, stall_seconds, deadline_seconds, attempts, wait_seconds };
+        Ok(Self { cluster: Some(cluster), ..Self::local(memory) })
+    }
+}
+
 /// `df://host:port`, or `host:port` -> `host:port`.
 fn scheduler_of(url: &str) -> Option<String> {
     let place = url.strip_prefix("df://").unwrap_or(url);
