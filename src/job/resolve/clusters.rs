@@ -13,7 +13,7 @@ pub(super) fn clusters_of(
     if method == ClusterMethod::Representative && against.is_some() {
         return wrong(
             "clusters.method",
-            "is \"representative\", which chooses among all documents anew, and with [against] known ones keep their clusters: use \
+            "is \"representative\", which chooses among all documents, and with [against] known ones keep their clusters: use \
              \"components\", or compare all documents in one run",
         );
     }
