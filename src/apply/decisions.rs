@@ -16,6 +16,7 @@ use super::manifest::Counts;
 use crate::error::Result;
 use crate::output::Stored;
 use crate::schema::{IdType, Table};
+use crate::stage::by_group;
 
 /// The columns of the table of documents that go.
 pub(super) fn removed_schema(id: IdType) -> SchemaRef {
@@ -27,6 +28,7 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
         Field::new("jaccard", DataType::Float64, true),
         Field::new("containment", DataType::Float64, true),
         Field::new("cluster_id", id_type(id), false),
+        Field::new("group", DataType::Utf8, true),
     ]))
 }
 
@@ -49,12 +51,12 @@ pub(super) fn id_type(id: IdType) -> DataType {
     }
 }
 
-/// The documents that go, in the columns of [`removed_schema`].
+/// The documents that go, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one.
 ///
 /// # Errors
 /// When the output lacks a table.
-pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
-    let gone = clustered(session, stored)?.filter(!col("representative"))?;
+pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
+    let gone = clustered(session, stored, group)?.filter(!col("representative"))?;
     let (low, high) = (
         when(col("member").lt(col("kept_id")), col("member")).otherwise(col("kept_id"))?,
         when(col("member").lt(col("kept_id")), col("kept_id")).otherwise(col("member"))?,
@@ -66,6 +68,7 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataF
         col("cluster_id"),
         col("kept_id"),
         col("kept_known"),
+        col("group"),
         low.alias("low"),
         high.alias("high"),
     ])?;
@@ -93,15 +96,16 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataF
         col("jaccard"),
         containment.alias("containment"),
         col("cluster_id"),
+        col("group"),
     ])?)
 }
 
 /// The documents of clusters that are in the output's own source: (member, source, position, cluster_id, representative, kept_id,
-/// kept_known).
+/// kept_known, group).
 ///
 /// # Errors
 /// When the output lacks a table.
-pub(super) fn clustered(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
+pub(super) fn clustered(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
     let clusters = stored.table(session, Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?;
     let kept = kept.select(vec![
@@ -114,7 +118,8 @@ pub(super) fn clustered(session: &SessionContext, stored: &Stored) -> Result<Dat
         members.select(vec![col("id").alias("member"), col("cluster_id"), col("representative")])?;
     let members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
     let documents = stored.table(session, Table::Documents)?;
-    let documents = documents.select(vec![col("id"), col("source"), col("position")])?;
+    let documents =
+        documents.select(vec![col("id"), col("source"), col("position"), by_group::group(group)])?;
     Ok(members.join(documents, JoinType::Inner, &["member"], &["id"], None)?.select(vec![
         col("member"),
         col("source"),
@@ -123,6 +128,7 @@ pub(super) fn clustered(session: &SessionContext, stored: &Stored) -> Result<Dat
         col("representative"),
         col("kept_id"),
         col("kept_known"),
+        col("group"),
     ])?)
 }
 

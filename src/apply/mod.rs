@@ -19,6 +19,7 @@ mod annotations;
 mod copy;
 mod decisions;
 mod fate;
+mod groups;
 mod manifest;
 mod names;
 mod one_file;
@@ -50,6 +51,7 @@ use crate::schema::{IdType, Table};
 use crate::source::{Listed, Pieces, Selection, SourceFile};
 use annotations::Annotations;
 use decisions::{clustered, clustered_schema, removed, removed_schema};
+pub use groups::GroupCounts;
 pub use manifest::{Counts, Manifest, SourceRecord, Written};
 pub use settings::{Rejects, Settings};
 use tables::Wanted;
@@ -138,6 +140,20 @@ impl Opened {
             all.kept -= all.removed;
         }
         Ok(all)
+    }
+
+    /// What would stay and go of each group of the documents that were compared; `None` if the job has no groups.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub async fn groups(
+        &self,
+        session: &SessionContext,
+        settings: Settings,
+    ) -> Result<Option<Vec<GroupCounts>>> {
+        let job = self.stored.job()?;
+        let Some(group) = job.source.group.as_deref() else { return Ok(None) };
+        groups::counts(session, &self.stored, group, settings.annotate).await.map(Some)
     }
 }
 
@@ -273,18 +289,21 @@ impl Attempted<'_> {
     async fn decide(&self) -> Result<(Vec<File>, Option<Vec<File>>)> {
         let (session, stored) = (self.engine.session(), &self.opened.stored);
         let id = stored.manifest().source.id;
+        // A job over a finished output has groups of its own.
+        let job = stored.job()?;
+        let group = job.source.group.as_deref();
         let wanted = match self.settings.annotate {
             true => Wanted {
                 name: "clustered",
                 folder: "_work/clustered".into(),
                 schema: clustered_schema(id),
-                rows: clustered(session, stored)?,
+                rows: clustered(session, stored, group)?,
             },
             false => Wanted {
                 name: "removed",
                 folder: "removed".into(),
                 schema: removed_schema(id),
-                rows: removed(session, stored)?,
+                rows: removed(session, stored, group)?,
             },
         };
         let (target, claim) = (self.target, self.claim);

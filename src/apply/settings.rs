@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::output::Stored;
 
 /// The version of what an application writes. Raise it with every change that gives other files.
-pub(super) const FORMAT_VERSION: u64 = 1;
+pub(super) const FORMAT_VERSION: u64 = 2;
 
 /// Where documents go that the job rejected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
