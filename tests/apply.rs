@@ -3,6 +3,7 @@
 mod annotated;
 mod bytes;
 mod columns;
+mod groups;
 mod interrupted;
 mod refused;
 mod stores;

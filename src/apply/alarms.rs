@@ -41,7 +41,8 @@ async fn raised(session: &SessionContext, stored: &Stored, job: &Job) -> Result<
         return Ok(Vec::new());
     }
     let mut raised = Vec::new();
-    for batch in figures(session, stored, job)?.collect().await? {
+    let group = job.source.group.as_deref().filter(|_| per == Some(Per::Group));
+    for batch in figures(session, stored, group)?.collect().await? {
         let number = |column: usize| as_uint64_array(batch.column(column)).map(|numbers| numbers.values());
         let text = |column: usize| as_string_array(batch.column(column));
         let (groups, largest) = (text(0)?, text(4)?);
@@ -72,9 +73,12 @@ async fn raised(session: &SessionContext, stored: &Stored, job: &Job) -> Result<
     Ok(raised)
 }
 
-/// (group, documents, removed, the size of the largest cluster, its id) of each group, or of all documents together.
-fn figures(session: &SessionContext, stored: &Stored, job: &Job) -> Result<DataFrame> {
-    let group = job.source.group.as_deref().filter(|_| job.alarms.per == Some(Per::Group));
+/// (group, documents, removed, the size of the largest cluster, its id) of each group, or of all documents together where no column
+/// is named.
+///
+/// # Errors
+/// When the output lacks a table.
+pub(super) fn figures(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
     let documents = stored.table(session, Table::Documents)?;
     let documents = documents.select(vec![col("id"), by_group::group(group)])?;
     let clusters = stored.table(session, Table::Clusters)?.filter(!col("known"))?.select(vec![

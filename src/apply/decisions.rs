@@ -8,14 +8,17 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::JoinType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
+use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
 use crate::error::Result;
 use crate::output::Stored;
 use crate::rewrite::{Counts, id_type};
 use crate::schema::{IdType, Table};
+use crate::stage::by_group;
 
 /// The columns of the table of documents that go.
 pub(super) fn removed_schema(id: IdType) -> SchemaRef {
@@ -27,15 +30,16 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
         Field::new("jaccard", DataType::Float64, true),
         Field::new("containment", DataType::Float64, true),
         Field::new("cluster_id", id_type(id), false),
+        Field::new("group", DataType::Utf8, true),
     ]))
 }
 
-/// The documents that go, in the columns of [`removed_schema`].
+/// The documents that go, in the columns of [`removed_schema`]. `group` is the column of their groups, if the job has one.
 ///
 /// # Errors
 /// When the output lacks a table.
-pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
-    let gone = clustered(session, stored)?.filter(!col("representative"))?;
+pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
+    let gone = clustered(session, stored, group)?.filter(!col("representative"))?;
     let (low, high) = (
         when(col("member").lt(col("kept_id")), col("member")).otherwise(col("kept_id"))?,
         when(col("member").lt(col("kept_id")), col("kept_id")).otherwise(col("member"))?,
@@ -47,6 +51,8 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataF
         col("cluster_id"),
         col("kept_id"),
         col("kept_known"),
+        col("group"),
+        col("similarity"),
         low.alias("low"),
         high.alias("high"),
     ])?;
@@ -64,6 +70,10 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataF
     // The share of the document that goes which is in the one that stays.
     let containment =
         when(col("member").eq(col("id_a")), col("containment_a")).otherwise(col("containment_b"))?;
+    // Pairs of copies may be left out, and those between copies of two texts.
+    let jaccard = coalesce(vec![col("jaccard"), col("similarity")]);
+    let of_copy = when(col("similarity").eq(lit(1.0_f64)), lit(1.0_f64)).end()?;
+    let containment = coalesce(vec![containment, of_copy]);
     // The same id may be in both sources; what goes is never known.
     let (left, right) = (&["low", "high", "kept_known"], &["pair_low", "pair_high", "known_b"]);
     Ok(gone.join(pairs, JoinType::Left, left, right, None)?.select(vec![
@@ -71,9 +81,10 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored) -> Result<DataF
         col("source"),
         col("position"),
         col("kept_id"),
-        col("jaccard"),
+        jaccard.alias("jaccard"),
         containment.alias("containment"),
         col("cluster_id"),
+        col("group"),
     ])?)
 }
 
@@ -95,11 +106,11 @@ pub(super) fn rejected(session: &SessionContext, stored: &Stored) -> Result<Data
 }
 
 /// The documents of clusters that are in the output's own source: (member, source, position, cluster_id, representative, kept_id,
-/// kept_known).
+/// kept_known, group, similarity). The similarity is that with the document which stays; null where that is not known.
 ///
 /// # Errors
 /// When the output lacks a table.
-pub(super) fn clustered(session: &SessionContext, stored: &Stored) -> Result<DataFrame> {
+pub(super) fn clustered(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
     let clusters = stored.table(session, Table::Clusters)?;
     let kept = clusters.clone().filter(col("representative"))?;
     let kept = kept.select(vec![
@@ -107,12 +118,22 @@ pub(super) fn clustered(session: &SessionContext, stored: &Stored) -> Result<Dat
         col("id").alias("kept_id"),
         col("known").alias("kept_known"),
     ])?;
-    let members = clusters.filter(!col("known"))?;
-    let members =
-        members.select(vec![col("id").alias("member"), col("cluster_id"), col("representative")])?;
+    const SIMILARITY: &str = "jaccard_to_representative";
+    let similarity = match clusters.schema().has_column_with_unqualified_name(SIMILARITY) {
+        true => col(SIMILARITY),
+        // Clusters of a run against known documents do not say it.
+        false => lit(ScalarValue::Float64(None)),
+    };
+    let members = clusters.filter(!col("known"))?.select(vec![
+        col("id").alias("member"),
+        col("cluster_id"),
+        col("representative"),
+        similarity.alias("similarity"),
+    ])?;
     let members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
     let documents = stored.table(session, Table::Documents)?;
-    let documents = documents.select(vec![col("id"), col("source"), col("position")])?;
+    let documents =
+        documents.select(vec![col("id"), col("source"), col("position"), by_group::group(group)])?;
     Ok(members.join(documents, JoinType::Inner, &["member"], &["id"], None)?.select(vec![
         col("member"),
         col("source"),
@@ -121,6 +142,8 @@ pub(super) fn clustered(session: &SessionContext, stored: &Stored) -> Result<Dat
         col("representative"),
         col("kept_id"),
         col("kept_known"),
+        col("group"),
+        col("similarity"),
     ])?)
 }
 

@@ -15,6 +15,7 @@
 
 pub mod alarms;
 mod decisions;
+mod groups;
 mod manifest;
 mod names;
 mod parts;
@@ -37,6 +38,7 @@ use crate::rewrite::{FileToWrite, Rewrite, clustered_schema};
 use crate::schema::Table;
 use crate::source::{Listed, Pieces, SourceFile};
 use decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
+pub use groups::GroupCounts;
 pub use manifest::Manifest;
 pub use settings::Settings;
 use tables::Wanted;
@@ -124,6 +126,20 @@ impl Opened {
             all.kept -= all.removed;
         }
         Ok(all)
+    }
+
+    /// What would stay and go of each group of the documents that were compared; `None` if the job has no groups.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub async fn groups(
+        &self,
+        session: &SessionContext,
+        settings: Settings,
+    ) -> Result<Option<Vec<GroupCounts>>> {
+        let job = self.stored.job()?;
+        let Some(group) = job.source.group.as_deref() else { return Ok(None) };
+        groups::counts(session, &self.stored, group, settings.annotate).await.map(Some)
     }
 }
 
@@ -258,13 +274,16 @@ impl Attempted<'_> {
     async fn decide(&self) -> Result<(Vec<File>, Option<Vec<File>>)> {
         let (session, stored) = (self.engine.session(), &self.opened.stored);
         let id = stored.manifest().source.id;
+        // A job over a finished output has groups of its own.
+        let job = stored.job()?;
+        let group = job.source.group.as_deref();
         Ok(match self.settings.annotate {
             true => {
                 let wanted = Wanted {
                     name: "clustered",
                     folder: "_work/clustered".into(),
                     schema: clustered_schema(id),
-                    rows: clustered(session, stored)?,
+                    rows: clustered(session, stored, group)?,
                 };
                 (Vec::new(), Some(self.table(wanted).await?))
             }
@@ -273,7 +292,7 @@ impl Attempted<'_> {
                     name: "removed",
                     folder: "removed".into(),
                     schema: removed_schema(id),
-                    rows: removed(session, stored)?,
+                    rows: removed(session, stored, group)?,
                 };
                 (self.table(wanted).await?, None)
             }

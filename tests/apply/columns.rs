@@ -222,6 +222,40 @@ fn removed_documents_are_told_with_what_stands_for_them() {
     assert!(direct > 20 && seen == applied.gone());
 }
 
+/// Stars leave pairs out, and with them what is said of documents that go would be lost.
+#[test]
+fn removed_documents_are_told_of_where_copies_are_written_as_stars() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    write_parquet(&path("in.parquet"), &corpus(11, 300, 15), 100);
+    let removed = |name: &str, set: &str| {
+        let (output, to) = (path(name), path(&format!("{name}-applied")));
+        run(&job(&path("in.parquet"), &output, &[set])).unwrap();
+        resemblance().arg("apply").arg(&output).arg("--to").arg(&to).assert().success();
+        let of = |file: &serde_json::Value| {
+            let (rows, _) = parquet(&to.join(file["path"].as_str().unwrap()));
+            let share = |name: &str| {
+                let shares = rows.column_by_name(name).unwrap().as_any().downcast_ref::<Float64Array>();
+                shares.unwrap().iter().collect::<Vec<_>>()
+            };
+            let kept = strings(&rows, "kept_id").into_iter().zip(share("jaccard")).zip(share("containment"));
+            strings(&rows, "id").into_iter().zip(kept).collect::<Vec<_>>()
+        };
+        let files =
+            result(&to)["removed"].as_array().unwrap().iter().flat_map(of).collect::<BTreeMap<_, _>>();
+        (files, manifest(&output).counts["pairs_left_out"])
+    };
+    let (expected, none) = removed("all", "output.max_expand=0");
+    let (found, left_out) = removed("stars", "output.expand=star");
+    assert!(none == 0 && left_out > 0);
+    assert_eq!(found.len(), expected.len());
+    for (id, ((kept, jaccard), containment)) in found {
+        let ((expected_kept, expected_jaccard), expected_containment) = &expected[&id];
+        assert_eq!((&kept, jaccard), (expected_kept, *expected_jaccard), "{id}");
+        assert!(containment == *expected_containment || containment.is_none() && jaccard < Some(1.0), "{id}");
+    }
+}
+
 /// The 96-bit times of old files become 64-bit ones, for nobody writes them any more; nothing else changes.
 #[test]
 fn old_types_are_written_as_their_successors() {

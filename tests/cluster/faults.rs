@@ -18,7 +18,7 @@ const DEADLINE: u64 = 300;
 const ALL: [&str; 2] = ["source.duplicate_ids=reject", "lsh.hot_bucket=16"];
 
 /// The steps of that job.
-const STEPS: [&str; 14] = [
+const STEPS: [&str; 16] = [
     "duplicates",
     "sketches",
     "groups",
@@ -32,6 +32,8 @@ const STEPS: [&str; 14] = [
     "members",
     "pairs",
     "components",
+    "ranks",
+    "represented",
     "clusters",
 ];
 

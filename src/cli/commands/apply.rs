@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::apply::{self, Counts, Opened, Outcome, Rejects, Settings};
+use crate::apply::{self, Counts, GroupCounts, Opened, Outcome, Rejects, Settings};
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print};
 use crate::engine::{self, Engine, Local, RunControl, Silent};
@@ -28,7 +28,7 @@ pub(in crate::cli) struct Apply {
     /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
     #[arg(long)]
     annotate: bool,
-    /// Print how many documents would stay and go, and write nothing
+    /// Print how many documents would stay and go, also of each group, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object
@@ -69,7 +69,7 @@ impl Apply {
             annotate: self.annotate,
         };
         let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
-        let (counts, outcome) = work.run(async {
+        let (counts, groups, outcome) = work.run(async {
             let engine: Box<dyn Engine> = match &self.scheduler {
                 None => Box::new(Local::new(lookup::session(&settings_of_engine)?)),
                 Some(_) => engine::open(&settings_of_engine, &control).await?,
@@ -80,18 +80,21 @@ impl Apply {
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = apply::apply(engine.as_ref(), opened, to, settings, &control).await?;
-                    Ok((outcome.manifest.counts, Some(outcome)))
+                    Ok((outcome.manifest.counts, None, Some(outcome)))
                 }
-                _ => Ok((opened.counts(engine.session(), settings).await?, None)),
+                _ => {
+                    let groups = opened.groups(engine.session(), settings).await?;
+                    Ok((opened.counts(engine.session(), settings).await?, groups, None))
+                }
             }
         })?;
         match self.json {
-            true => print::result(&record(counts, outcome.as_ref())),
-            false => print::result(&self.text(counts, outcome.as_ref())),
+            true => print::result(&record(counts, groups.as_deref(), outcome.as_ref())),
+            false => print::result(&self.text(counts, groups.as_deref(), outcome.as_ref())),
         }
     }
 
-    fn text(&self, counts: Counts, outcome: Option<&Outcome>) -> String {
+    fn text(&self, counts: Counts, groups: Option<&[GroupCounts]>, outcome: Option<&Outcome>) -> String {
         let mut text = String::new();
         for (number, said) in [
             (counts.read, "documents read"),
@@ -102,6 +105,10 @@ impl Apply {
             text.push_str(&format!("{:>12} {said}\n", print::count(number)));
         }
         text.push('\n');
+        if let Some(groups) = groups {
+            text.push_str(&table(groups));
+            text.push('\n');
+        }
         text.push_str(&match (outcome, &self.to) {
             (Some(Outcome { already_finished: true, .. }), Some(to)) => {
                 format!("{to} is finished already; nothing was written\n")
@@ -130,12 +137,24 @@ impl Apply {
     }
 }
 
-fn record(counts: Counts, outcome: Option<&Outcome>) -> String {
+/// The groups for people. Documents without a group are named as in alarms.
+fn table(groups: &[GroupCounts]) -> String {
+    let row = |counts: &GroupCounts| {
+        let name = counts.group.clone().unwrap_or_else(|| "(without a group)".to_owned());
+        let numbers = [counts.documents, counts.removed, counts.kept].map(print::count);
+        [vec![name], numbers.to_vec()].concat()
+    };
+    let rows: Vec<Vec<String>> = groups.iter().map(row).collect();
+    print::table(&["group", "documents", "removed", "kept"], &rows)
+}
+
+fn record(counts: Counts, groups: Option<&[GroupCounts]>, outcome: Option<&Outcome>) -> String {
     let record = serde_json::json!({
         "read": counts.read,
         "kept": counts.kept,
         "removed": counts.removed,
         "rejected": counts.rejected,
+        "groups": groups,
         "files": outcome.map(|outcome| outcome.manifest.files.iter().map(|file| file.written.len()).sum::<usize>()),
         "files_reused": outcome.map(|outcome| outcome.files_reused),
         "already_finished": outcome.is_some_and(|outcome| outcome.already_finished),

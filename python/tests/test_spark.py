@@ -1,0 +1,124 @@
+"""The public tables of an output, read as plain Parquet by Spark 4. Skipped, loudly, where Spark or Java is missing."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import resemblance
+
+#: The oldest Java that Spark 4 runs on.
+JAVA = 17
+
+
+def skip(why: str) -> None:
+    """Says on standard error why nothing is read by Spark, where a summary of skips is not printed either."""
+    print(f"SKIPPED: the tables were not read by Spark: {why}", file=sys.stderr, flush=True)
+    pytest.skip(why)
+
+
+def java_version() -> int:
+    """The first number of the version of `java`; 0 where there is none."""
+    if shutil.which("java") is None:
+        return 0
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    quoted = said.split('"')
+    return int(quoted[1].split(".")[0].split("-")[0]) if len(quoted) > 1 else 0
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            import pyspark
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            skip(f"pyspark cannot be imported ({error}): pip install 'pyspark>=4'")
+        if int(pyspark.__version__.split(".")[0]) < 4:
+            skip(f"pyspark {pyspark.__version__} is older than 4: pip install 'pyspark>=4'")
+        if java_version() < JAVA:
+            skip(f"there is no Java {JAVA} or newer on the path")
+        folder = tmp_path_factory.mktemp("spark")
+        patch.chdir(folder)
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        settings = {
+            "spark.ui.enabled": "false",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.host": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        }
+        builder = SparkSession.builder.master("local[2]").appName("resemblance")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> resemblance.Run:
+    """An output with every table that a run can have of one source and known documents, and every column."""
+    import pyarrow
+    import pyarrow.parquet
+
+    folder = tmp_path_factory.mktemp("output")
+
+    def documents(name: str, first: int, count: int) -> Path:
+        # Every document is like one that is known, or like its neighbour, and the last one is too short.
+        texts = [" ".join(f"w{(first + i) // 3 * 7 + k}" for k in range(12)) + f" v{i % 3 // 2}" for i in range(count)]
+        rows = {
+            "id": [f"{name}{i:02}" for i in range(count + 1)],
+            "text": [*texts, "short"],
+            "shop": [["north", "south", None][i % 3] for i in range(count + 1)],
+        }
+        pyarrow.parquet.write_table(pyarrow.table(rows), folder / f"{name}.parquet")
+        return folder / f"{name}.parquet"
+
+    def job(name: str, source: Path) -> dict[str, Any]:
+        return {
+            "source": {"format": "parquet", "url": str(source), "id": "id", "text": "text", "group": "shop"},
+            "shingle": {"size": 3},
+            "score": {"threshold": 0.5},
+            "output": {"url": str(folder / name), "keep": "shingles", "passages": True},
+        }
+
+    known = resemblance.run(job("known", documents("k", 0, 30)))
+    return resemblance.run({**job("out", documents("n", 0, 45)), "against": {"output": known.output}})
+
+
+def plain(value: Any) -> Any:
+    """A value that two libraries give alike."""
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return "nan" if isinstance(value, float) and math.isnan(value) else value
+
+
+def rows_of(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(str({name: plain(value) for name, value in row.items()}) for row in rows)
+
+
+def test_spark_reads_every_table(spark: Any, output: resemblance.Run) -> None:
+    assert {"pairs", "clusters", "documents", "rejects", "group_pairs", "merges"} <= set(output.tables)
+    for name, table in output.tables.items():
+        expected = table.to_arrow()
+        found = spark.read.parquet(f"{output.output}/{name}")
+        assert found.columns == expected.column_names, name
+        assert rows_of([row.asDict() for row in found.collect()]) == rows_of(expected.to_pylist()), name
+    assert all(len(output.tables[name]) > 0 for name in ("pairs", "clusters", "documents", "rejects", "group_pairs"))
+
+
+def test_spark_reads_what_apply_removed(spark: Any, output: resemblance.Run, tmp_path: Path) -> None:
+    applied = resemblance.apply(output, tmp_path / "to", progress=False)
+    removed = spark.read.parquet(str(tmp_path / "to" / "removed"))
+    assert removed.count() == applied.removed > 0
+    assert removed.columns[-1] == "group" and removed.filter("`group` IS NULL").count() < applied.removed
+    assert spark.read.parquet(str(tmp_path / "to" / "kept")).count() == applied.kept + applied.rejected
