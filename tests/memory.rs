@@ -166,7 +166,7 @@ fn joins_that_held_a_side_hold_none_in_the_next_plan() {
 fn with_the_most_partitions_a_plan_that_held_a_side_is_made_once_more() {
     let folder = tempdir().unwrap();
     let (ended, engine) =
-        scarce_from(folder.path(), &folder.path().join("out"), "groups", usize::MAX, Some(512));
+        scarce_from(folder.path(), &folder.path().join("out"), "copies", usize::MAX, Some(512));
     assert_eq!(ended.unwrap_err().kind(), Kind::Memory);
     assert_eq!(engine.plans.into_inner().unwrap().len(), 2);
 }

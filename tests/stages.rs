@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn groups_are_the_documents_with_equal_hashes(
+    fn copies_are_the_documents_with_equal_hashes(
         hashes in prop::collection::vec((0_u64..4, 0_u64..4), 1..40),
         partitions in 1_usize..4,
     ) {
@@ -207,7 +207,7 @@ proptest! {
             expected.extend(docs.iter().map(|&doc| vec![*rep, doc, docs.len() as u64]));
         }
         let keys = frame(&context, &["doc", "set_hash_0", "set_hash_1"], &keys, partitions);
-        let found = rows(stage::groups::groups(keys).unwrap());
+        let found = rows(stage::copies::copies(keys).unwrap());
         prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
     }
 }

@@ -159,7 +159,7 @@ async fn scored(
 }
 
 fn no_groups(session: &SessionContext) -> Result<DataFrame> {
-    let groups = tables::WorkTable::Groups.schema(&SourceTypes::default());
+    let groups = tables::WorkTable::Copies.schema(&SourceTypes::default());
     Ok(session.read_table(Arc::new(MemTable::try_new(groups, vec![vec![]])?))?)
 }
 

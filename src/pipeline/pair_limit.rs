@@ -39,14 +39,14 @@ pub(super) struct Population {
 impl Population {
     /// All documents, each group of copies as one.
     async fn all(steps: &Steps<'_>, job: &Job) -> Result<Self> {
-        let groups = steps.table(WorkTable::Groups)?;
+        let groups = steps.table(WorkTable::Copies)?;
         let copies = rows_of(groups.clone().filter(col("doc").not_eq(col("rep")))?).await?;
         let mut documents = steps.table(Table::Documents)?.select(vec![col("doc")])?;
         if job.against.is_some() {
             documents = documents.union(steps.table(WorkTable::Known)?.select(vec![col("doc")])?)?;
         }
         let count = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
-        let documents = stage::groups::without_copies(documents, groups)?;
+        let documents = stage::copies::without_copies(documents, groups)?;
         let keys = documents.select(vec![col("doc").alias("needed")])?;
         Ok(Self { keys, count: count.saturating_sub(copies) })
     }
@@ -140,15 +140,15 @@ pub(super) async fn check_scores(steps: &Steps<'_>, job: &Job) -> Result<()> {
 
 /// So many pairs with those of copies, if they are too many.
 async fn with_copies(steps: &Steps<'_>, job: &Job, pairs: u64) -> Result<Option<u64>> {
-    let (most, groups) = (job.output.max_pairs, WorkTable::Groups);
+    let (most, table) = (job.output.max_pairs, WorkTable::Copies);
     if job.candidates.compare == Compare::Across {
         // No copies are pairs.
         return Ok(Some(pairs).filter(|&pairs| pairs > most));
     }
-    if every_two_of(steps.rows(groups)).saturating_add(pairs) <= most {
+    if every_two_of(steps.rows(table)).saturating_add(pairs) <= most {
         return Ok(None);
     }
-    let copies = one_number(stage::pairs::of_copies(steps.table(groups)?, &job.output)?).await?;
+    let copies = one_number(stage::pairs::of_copies(steps.table(table)?, &job.output)?).await?;
     Ok(Some(copies.saturating_add(pairs)).filter(|&pairs| pairs > most))
 }
 

@@ -24,20 +24,20 @@ const BYTES_OF_MEMBER: u64 = 64;
 
 /// Finds the documents that scores stand for.
 pub(super) async fn members(steps: &Steps<'_>, job: &Job) -> Result<()> {
-    let (mut groups, scores) = (steps.table(WorkTable::Groups)?, steps.table(WorkTable::Scores)?);
+    let (mut copies, scores) = (steps.table(WorkTable::Copies)?, steps.table(WorkTable::Scores)?);
     let known = job.against.as_ref().map(|_| steps.table(WorkTable::Known)).transpose()?;
     if let (Some(known), Some(NewPairs::WithKnown)) = (&known, job.new_pairs()) {
-        groups = stage::known::groups_of_pairs(groups, known.clone(), scores.clone())?;
+        copies = stage::known::copies_of_pairs(copies, known.clone(), scores.clone())?;
     }
     if job.candidates.compare == Compare::Across {
         // Copies are of one group then, and so no pairs of each other.
-        groups = stage::groups::scored(groups, scores.clone())?;
+        copies = stage::copies::scored(copies, scores.clone())?;
     }
     let all = stage::mark::both(own(steps, job)?, known, &NAMES)?;
-    let frame = stage::members::members(all, groups, scores)?;
+    let frame = stage::members::members(all, copies, scores)?;
     let documents = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
     let bytes = documents * BYTES_OF_MEMBER
-        + steps.bytes(WorkTable::Groups)
+        + steps.bytes(WorkTable::Copies)
         + 2 * steps.rows(WorkTable::Scores) * BYTES_OF_KEY;
     steps.run(Step::Members, bytes, vec![frame]).await
 }
@@ -160,7 +160,7 @@ pub(super) async fn linked_clusters(steps: &Steps<'_>, job: &Job) -> Result<()> 
 pub(super) async fn merged_scores(steps: &Steps<'_>, earlier: &Earlier) -> Result<()> {
     let session = steps.session();
     let frame = match earlier.replaced() {
-        false => stage::merged::scores(earlier.pairs(session)?, steps.table(WorkTable::Groups)?)?,
+        false => stage::merged::scores(earlier.pairs(session)?, steps.table(WorkTable::Copies)?)?,
         true => {
             let representatives = stage::merged::representatives(steps.table(WorkTable::Keys)?)?;
             earlier.scores_of_versions(session, None, representatives)?

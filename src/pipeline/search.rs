@@ -54,8 +54,8 @@ impl<'a> PairSearch<'a> {
                     let known = stage::bands::bands(steps.table(WorkTable::Known)?, &job.lsh)?;
                     keys = keys.union(known.select(buckets)?)?;
                 }
-                let (groups, known) = (steps.table(WorkTable::Groups)?, self.sketches.known_docs()?);
-                let frame = stage::candidates::candidates(keys, groups, job.lsh.hot_bucket, known)?;
+                let (copies, known) = (steps.table(WorkTable::Copies)?, self.sketches.known_docs()?);
+                let frame = stage::candidates::candidates(keys, copies, job.lsh.hot_bucket, known)?;
                 let frame = by_group::compared(steps, job, frame)?;
                 let documents = steps.rows(WorkTable::Keys) + steps.rows(WorkTable::Known);
                 let bytes = documents * job.lsh.bands as u64 * BYTES_OF_ROW;
@@ -187,8 +187,8 @@ impl<'a> PairSearch<'a> {
         pair_limit::check_pairs(&self.sketches, None, at_most).await?;
         let mut frames = Vec::new();
         if !steps.is_done(Step::Scores).await? {
-            let groups = steps.table(WorkTable::Groups)?;
-            let documents = stage::groups::without_copies(self.sketches.of_all()?, groups)?;
+            let copies = steps.table(WorkTable::Copies)?;
+            let documents = stage::copies::without_copies(self.sketches.of_all()?, copies)?;
             frames = every_two(steps, job, self.sketches.marked(documents)?).await?;
             if let Some(known) = self.sketches.only_with_known()? {
                 let only = |frame| stage::known::with_known(frame, known.clone());
@@ -266,8 +266,8 @@ impl<'a> PairSearch<'a> {
     fn documents_to_join(&self) -> Result<DataFrame> {
         match self.job().candidates.method {
             Method::Prefix => {
-                let groups = self.steps.table(WorkTable::Groups)?;
-                stage::groups::without_copies(self.sketches.of_all()?, groups)
+                let copies = self.steps.table(WorkTable::Copies)?;
+                stage::copies::without_copies(self.sketches.of_all()?, copies)
             }
             Method::Lsh | Method::All => {
                 let hot = self.steps.table(WorkTable::Hot)?;

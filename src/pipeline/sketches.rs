@@ -97,7 +97,7 @@ impl<'a> Sketches<'a> {
             return Ok(None);
         }
         let Some(known) = self.known_docs()? else { return Ok(None) };
-        stage::known::with_representatives(known, self.steps.table(WorkTable::Groups)?).map(Some)
+        stage::known::with_representatives(known, self.steps.table(WorkTable::Copies)?).map(Some)
     }
 
     /// The rows of `frame` (doc, ..) with a column that says which documents are known, if any may be.

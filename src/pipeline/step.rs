@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::tables::WorkTable::{
-    self, AllCandidates, Candidates, Components, Cuts, Dense, DenseCandidates, Duplicates, Followers,
-    Frequencies, Groups, Hot, HotPositions, HotSketches, Keys, Known, KnownDuplicates, KnownKeys, LargeStar,
-    Leaders, Members, Numbers, Positions, Prefixes, Proposed, Ranks, Represented, Sample, SamplePositions,
-    Scores, SmallStar, TextPositions, Texts,
+    self, AllCandidates, Candidates, Components, Copies, Cuts, Dense, DenseCandidates, Duplicates, Followers,
+    Frequencies, Hot, HotPositions, HotSketches, Keys, Known, KnownDuplicates, KnownKeys, LargeStar, Leaders,
+    Members, Numbers, Positions, Prefixes, Proposed, Ranks, Represented, Sample, SamplePositions, Scores,
+    SmallStar, TextPositions, Texts,
 };
 use super::tables::{AllSketches, AnyTable, target};
 use crate::job::{ClusterMethod, DuplicateIds, Job, Measure, Method, Reuse, SameId, ShingleHash};
@@ -32,7 +32,7 @@ pub enum Step {
     /// Finds the known documents that new ones may be similar to.
     Known,
     /// Finds documents with the same shingles.
-    Groups,
+    Copies,
     /// Finds documents that may be similar.
     Candidates,
     /// Finds the texts of documents of hot buckets.
@@ -94,7 +94,7 @@ impl Step {
     /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; and one that may write too many pairs has a [`Step::Sample`].
     pub fn of(job: &Job) -> Vec<Step> {
         if job.merge.is_some() {
-            let mut steps = vec![Step::Sketches, Step::Groups, Step::Scores, Step::Members, Step::Pairs];
+            let mut steps = vec![Step::Sketches, Step::Copies, Step::Scores, Step::Members, Step::Pairs];
             if job.has_groups() {
                 steps.push(Step::GroupPairs);
             }
@@ -124,7 +124,7 @@ impl Step {
         if known {
             steps.push(Step::Known);
         }
-        steps.push(Step::Groups);
+        steps.push(Step::Copies);
         match job.candidates.method {
             Method::All => {}
             Method::Prefix if !known => steps.extend([Step::Frequencies, Step::Candidates]),
@@ -181,7 +181,7 @@ impl Step {
             Step::Sketches => "sketches",
             Step::KnownDuplicates => "known_duplicates",
             Step::Known => "known",
-            Step::Groups => "groups",
+            Step::Copies => "copies",
             Step::Candidates => "candidates",
             Step::Frequencies => "frequencies",
             Step::AllCandidates => "all_candidates",
@@ -241,7 +241,7 @@ impl Step {
                 format!("take the documents of {}", outputs.join(", "))
             }
             Step::Sketches => format!("{}, {} permutations", shingles(job), job.minhash.permutations),
-            Step::Groups => "let one document stand for all that have the same shingle set".into(),
+            Step::Copies => "let one document stand for all that have the same shingle set".into(),
             Step::Candidates if job.score.measure == Measure::Containment => {
                 "pair documents if one of them has one of the other's rarest shingles".into()
             }
@@ -338,7 +338,7 @@ impl Step {
                 (KnownKeys.into(), null("reason")),
             ],
             Step::Known => all(Known),
-            Step::Groups => all(Groups),
+            Step::Copies => all(Copies),
             // A document of a hot or dense bucket comes without a second one, and so does a leader.
             Step::Candidates => vec![(Candidates.into(), not_null("b")), (Hot.into(), null("b"))],
             Step::Frequencies => all(Frequencies),

@@ -36,7 +36,7 @@ pub(crate) enum WorkTable {
     /// The keys of all documents of a second source.
     KnownKeys,
     /// Documents that share their shingles with another.
-    Groups,
+    Copies,
     /// Every two documents that may be similar.
     Candidates,
     /// Documents of hot buckets; in a prefix join of all documents, those of dense ones.
@@ -98,7 +98,7 @@ impl WorkTable {
             WorkTable::KnownDuplicates => "known_duplicates",
             WorkTable::Known => "known",
             WorkTable::KnownKeys => "known_keys",
-            WorkTable::Groups => "groups",
+            WorkTable::Copies => "copies",
             WorkTable::Candidates => "candidates",
             WorkTable::Hot => "hot",
             WorkTable::HotPositions => "hot_positions",
@@ -207,7 +207,7 @@ impl WorkTable {
                 Field::new("doc", DataType::UInt64, false),
                 Field::new("text", DataType::LargeUtf8, false),
             ],
-            WorkTable::Groups => u64s(&["rep", "doc", "size"]),
+            WorkTable::Copies => u64s(&["rep", "doc", "size"]),
             WorkTable::Candidates
             | WorkTable::AllCandidates
             | WorkTable::Proposed(_)

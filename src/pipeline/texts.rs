@@ -82,7 +82,7 @@ pub(super) async fn sketches(steps: &Steps<'_>, job: &Job, documents: DataFrame)
 }
 
 /// Finds documents with the same shingles, and refuses two with one key: they cannot be told apart from here on.
-pub(super) async fn groups(steps: &Steps<'_>, job: &Job) -> Result<()> {
+pub(super) async fn copies(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let keys = steps.table(WorkTable::Keys)?;
     let repeated = stage::duplicates::repeated(keys.clone(), NAMED_DUPLICATES)?;
     let columns = ["doc", "set_hash_0", "set_hash_1"];
@@ -93,10 +93,10 @@ pub(super) async fn groups(steps: &Steps<'_>, job: &Job) -> Result<()> {
     if let Some(groups) = by_group::keys(steps, job)? {
         keys = stage::with_columns(keys, groups)?;
     }
-    let frames = vec![stage::groups::groups(keys)?];
+    let frames = vec![stage::copies::copies(keys)?];
     let bytes = (steps.rows(WorkTable::Keys) + steps.rows(WorkTable::Known)) * BYTES_OF_KEY;
     let (repeated, ()) =
-        futures::try_join!(spawn(keys_of(repeated)), steps.run(Step::Groups, bytes, frames))?;
+        futures::try_join!(spawn(keys_of(repeated)), steps.run(Step::Copies, bytes, frames))?;
     refuse_duplicates(steps.table(Table::Documents)?, &repeated, "source").await
 }
 

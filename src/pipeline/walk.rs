@@ -115,8 +115,8 @@ impl<'a> Walk<'a> {
             Step::Dictionary => texts::dictionary(steps).await,
             Step::Sketches => texts::sketches(steps, job, self.documents.clone()).await,
             Step::Known => search.known().await,
-            Step::Groups => {
-                texts::groups(steps, job).await?;
+            Step::Copies => {
+                texts::copies(steps, job).await?;
                 pair_limit::check_copies(steps, job).await
             }
             Step::HotPositions => search.hot_positions().await,

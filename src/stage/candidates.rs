@@ -2,7 +2,7 @@
 
 use datafusion::prelude::{DataFrame, col};
 
-use super::groups::without_copies;
+use super::copies::without_copies;
 use super::mark::mark;
 use crate::error::Result;
 use crate::operator::bucket_pairs::PairRule;
@@ -21,11 +21,11 @@ use crate::operator::{Operator, apply};
 /// When a frame lacks its columns.
 pub fn candidates(
     keys: DataFrame,
-    groups: DataFrame,
+    copies: DataFrame,
     hot: u64,
     known: Option<DataFrame>,
 ) -> Result<DataFrame> {
-    let mut rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, groups)?;
+    let mut rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, copies)?;
     let mut columns = vec![col("buckets").alias("bucket"), col("doc")];
     if let Some(known) = known {
         rows = mark(rows, known)?;

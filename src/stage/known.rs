@@ -214,7 +214,7 @@ pub(crate) fn with_representatives(known: DataFrame, groups: DataFrame) -> Resul
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub(crate) fn groups_of_pairs(groups: DataFrame, known: DataFrame, scores: DataFrame) -> Result<DataFrame> {
+pub(crate) fn copies_of_pairs(groups: DataFrame, known: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let with_known = same(groups.clone(), known)?.select(vec![col("rep").alias("needed")])?;
     let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
     let wanted = with_known.union(scored)?.distinct()?;

@@ -13,20 +13,20 @@ use crate::error::Result;
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub(crate) fn members(documents: DataFrame, groups: DataFrame, scores: DataFrame) -> Result<DataFrame> {
-    let groups = groups.select(vec![col("rep"), col("doc").alias("grouped"), col("size")])?;
+pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame) -> Result<DataFrame> {
+    let copies = copies.select(vec![col("rep"), col("doc").alias("grouped"), col("size")])?;
     let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
     let documents =
         documents.select(vec![col("id"), col("doc"), col("shingle_count"), col("known"), col("group")])?;
     let of_group = |rep: Expr, size: Expr| {
         vec![col("id"), col("doc"), col("shingle_count"), rep, size, col("known"), col("group")]
     };
-    let grouped = groups
+    let grouped = copies
         .clone()
         .join(documents.clone(), JoinType::Inner, &["grouped"], &["doc"], None)?
         .select(of_group(col("rep"), col("size")))?;
     // What has a score and is in no group: representatives of groups are among `grouped` already.
-    let singles = groups.select(vec![col("grouped")])?.join(
+    let singles = copies.select(vec![col("grouped")])?.join(
         scored,
         JoinType::RightAnti,
         &["grouped"],

@@ -34,10 +34,10 @@ fn an_executor_that_joins_a_run_is_planned_with_from_the_next_step_on() {
     // Executors of one core, whose tasks have memory enough.
     let planned = |step| partitions(&ended.said, step);
     assert_eq!(planned("sketches"), Some(1), "{}", ended.said);
-    for step in ["groups", "candidates", "scores", "members", "pairs", "clusters"] {
+    for step in ["copies", "candidates", "scores", "members", "pairs", "clusters"] {
         assert_eq!(planned(step), Some(2), "{step}: {}", ended.said);
     }
-    let steps = ["groups", "candidates", "scores", "members", "pairs", "clusters"];
+    let steps = ["copies", "candidates", "scores", "members", "pairs", "clusters"];
     let tasks: usize = steps.iter().map(|step| cluster.tasks(second, step).len()).sum();
     assert!(tasks > 0, "the second executor had no tasks");
 }

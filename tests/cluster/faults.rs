@@ -21,7 +21,7 @@ const ALL: [&str; 2] = ["source.duplicate_ids=reject", "lsh.hot_bucket=16"];
 const STEPS: [&str; 16] = [
     "duplicates",
     "sketches",
-    "groups",
+    "copies",
     "candidates",
     "hot_positions",
     "hot_sketches",

@@ -1,4 +1,5 @@
-//! groups: documents with the same shingle set. One of each group goes on; the others come back at the end.
+//! copies: documents with the same shingle set, which are a group of copies. One of each group goes on; the others come back at the
+//! end.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -18,7 +19,7 @@ use crate::error::Result;
 ///
 /// # Errors
 /// When the frame has other columns.
-pub fn groups(keys: DataFrame) -> Result<DataFrame> {
+pub fn copies(keys: DataFrame) -> Result<DataFrame> {
     let has = |name: &str| keys.schema().as_arrow().column_with_name(name).is_some();
     let (has_known, has_group) = (has("known"), has("group_key"));
     let mut found = vec![min(col("doc")).alias("least"), count(lit(1)).alias("times")];
