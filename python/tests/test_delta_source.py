@@ -112,3 +112,28 @@ def test_own_tables(tmp_path: Path) -> None:
     again["source"].pop("columns")
     again["shingle"] = {"unit": "char", "size": 2}
     assert len(resemblance.run(again).tables["documents"]) == 30
+
+
+def test_what_apply_writes(tmp_path: Path) -> None:
+    """The rows that stay, and the documents that go, are what deltalake reads; and they are a source again."""
+    table = tmp_path / "table"
+    deltalake.write_deltalake(table, documents(0, 30, "a b"))
+    deltalake.write_deltalake(table, documents(30, 30), mode="append")
+    deltalake.DeltaTable(table).delete("n = 7")
+    run = resemblance.run(job(table, tmp_path / "out"))
+    to = tmp_path / "to"
+    applied = resemblance.apply(run, to, tables="delta", progress=False)
+    gone = {row["id"] for row in run.clusters.to_arrow().to_pylist() if not row["representative"]}
+    rows = pyarrow.table(deltalake.DeltaTable(table).to_pyarrow_table()).to_pylist()
+    kept = deltalake.DeltaTable(to / "kept")
+    found = pyarrow.table(kept.to_pyarrow_table())
+    assert rows_of(found.to_pylist()) == rows_of([row for row in rows if row["id"] not in gone])
+    assert found.column_names == ["id", "text", "n", "day"] and kept.version() == 0
+    removed = pyarrow.table(deltalake.DeltaTable(to / "removed").to_pyarrow_table())
+    assert set(removed["id"].to_pylist()) == gone and len(removed) == applied.removed > 0
+    # What is added to it later is of the same table.
+    deltalake.write_deltalake(to / "kept", documents(60, 3), mode="append")
+    assert len(resemblance.run(job(to / "kept", tmp_path / "again")).tables["documents"]) == applied.kept + 3
+    with pytest.raises(resemblance.JobError, match="tables delta"):
+        text = resemblance.run("jobs/quickstart.toml", output__url=tmp_path / "quickstart")
+        resemblance.apply(text, tmp_path / "text", tables="delta")
