@@ -3,6 +3,7 @@
 mod annotated;
 mod bytes;
 mod columns;
+mod delta;
 mod groups;
 mod interrupted;
 mod refused;

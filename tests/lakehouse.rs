@@ -2,6 +2,7 @@
 
 mod bucket;
 mod log;
+mod source;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Date32Array, Int8Array, RecordBatch, StringArray, TimestampMicrosecondArray};
 use arrow::array::{TimestampMillisecondArray, TimestampNanosecondArray};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field, Schema};
 use predicates::prelude::*;
 use resemblance::job::Job;
 use serde_json::json;

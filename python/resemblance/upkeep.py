@@ -33,6 +33,8 @@ def apply(
     *,
     rejects: Optional[str] = None,
     annotate: bool = False,
+    tables: Optional[str] = None,
+    scheduler: Optional[str] = None,
     dry_run: bool = False,
     memory: Optional[str] = None,
     progress: bool = True,
@@ -44,6 +46,8 @@ def apply(
         to: the folder or URL to write to, which must be empty. A dry run needs none.
         rejects: where documents go that the job rejected: "keep", "drop" or "apart".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
+        tables: what kept/ and removed/ are: "parquet", or "delta" for Delta tables.
+        scheduler: the cluster whose executors write the files, such as "df://host:50050"; this machine does where there is none.
         dry_run: whether documents are only counted.
         memory: the most memory to use, such as "4GiB".
         progress: whether files that are done are told on `sys.stderr`. Warnings always are.
@@ -52,7 +56,13 @@ def apply(
         JobError: `to` holds something else, or overlaps with what is read.
         InputError: the source is gone or has changed, or a file cannot be read or written.
     """
-    given = {"to": None if to is None else os.fspath(to), "rejects": rejects, "memory": memory}
+    given = {
+        "to": None if to is None else os.fspath(to),
+        "rejects": rejects,
+        "tables": tables,
+        "scheduler": scheduler,
+        "memory": memory,
+    }
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += ["--annotate"] if annotate else []
     options += ["--dry-run"] if dry_run else []

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::job::Tables;
 use crate::output::manifest::File;
 use crate::rewrite::{Counts, Rejects, SourceRecord};
 
@@ -20,6 +21,9 @@ pub struct Manifest {
     pub rejects: Rejects,
     /// Whether every document stayed, and got columns that say what would be done with it.
     pub annotate: bool,
+    /// What the folders of the result are besides Parquet files.
+    #[serde(default)]
+    pub tables: Tables,
     /// Documents.
     pub counts: Counts,
     /// The files of the source, in their order, and what was written of each.

@@ -5,6 +5,7 @@
 //!    kept/PATH              what stays of each file of the source, under the path that it has there
 //!    removed/part-*.parquet a row for each document that goes
 //!    rejected/PATH          documents that the job rejected, where they are wanted apart
+//!    kept/_delta_log/, removed/_delta_log/  where they are to be Delta tables
 //!    _work/apply.json       says that the folder is this program's; gone at the end, as the others
 //!    _work/parts/N.json     files of the source that are done
 //! ```
@@ -15,6 +16,7 @@
 
 pub mod alarms;
 mod decisions;
+mod delta;
 mod groups;
 mod manifest;
 mod names;
@@ -24,11 +26,12 @@ mod tables;
 mod taken;
 mod target;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::prelude::SessionContext;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{Encoding, Format, Job};
+use crate::job::{Encoding, Format, Job, Tables};
 use crate::output::claim::{self, Asked, Claim};
 use crate::output::manifest::File;
 use crate::output::names::Attempt;
@@ -80,6 +83,9 @@ impl Opened {
         let source = &self.job.source;
         if matches!(source.format, Format::Csv | Format::Jsonl) {
             Pieces::new(source)?;
+        }
+        if settings.tables == Tables::Delta {
+            delta::refuse(source, &self.listed)?;
         }
         if !settings.annotate {
             return Ok(());
@@ -169,6 +175,11 @@ pub async fn apply(
     if settings.annotate {
         taken::refuse(session, &opened.job.source, &files).await?;
     }
+    let annotations = settings.annotate.then(|| opened.stored.manifest().source.id);
+    let kept_schema = match settings.tables {
+        Tables::Delta => Some(delta::kept_schema(session, &files, annotations).await?),
+        Tables::Parquet => None,
+    };
     let claim = match claim::ask(&target, &Attempt::random(), "apply", &mut claim::Others::default()).await? {
         Asked::Granted(claim) => claim,
         Asked::Held(holder) => {
@@ -179,8 +190,16 @@ pub async fn apply(
         }
     };
     let lost = claim.lost().clone();
-    let attempt =
-        Attempted { engine, opened, target: &target, claim: &claim, settings, fingerprint, control };
+    let attempt = Attempted {
+        engine,
+        opened,
+        target: &target,
+        claim: &claim,
+        settings,
+        fingerprint,
+        kept_schema,
+        control,
+    };
     let ended = tokio::select! {
         ended = attempt.run(files.into_iter().zip(paths).collect()) => ended,
         () = lost.cancelled() => Err(claim.lost_error()),
@@ -199,6 +218,8 @@ struct Attempted<'a> {
     claim: &'a Claim,
     settings: Settings,
     fingerprint: String,
+    /// The columns of the Delta table of documents that stay; none where it is not to be one.
+    kept_schema: Option<SchemaRef>,
     control: &'a RunControl,
 }
 
@@ -223,6 +244,7 @@ impl Attempted<'_> {
             file: file.to_parse(),
             path,
         };
+        let id = self.opened.stored.manifest().source.id;
         let rewrite = Rewrite {
             source: self.opened.job.source.clone(),
             parts: [].into(),
@@ -232,7 +254,7 @@ impl Attempted<'_> {
             rejected: self.rejected().await?,
             removed: removed.clone(),
             clustered,
-            id: self.opened.stored.manifest().source.id,
+            id,
         };
         let files = files.into_iter().map(to_write).collect();
         let done = parts::write(rewrite, files, self.engine, self.target, self.control).await?;
@@ -260,11 +282,15 @@ impl Attempted<'_> {
             output,
             rejects: self.settings.rejects,
             annotate: self.settings.annotate,
+            tables: self.settings.tables,
             counts,
             files: done.files,
             removed,
             warnings,
         };
+        if let Some(kept) = &self.kept_schema {
+            delta::put_logs(self.target, &manifest, kept, &removed_schema(id)).await?;
+        }
         target::publish(self.target, self.claim, &manifest).await?;
         target::tidy(self.target, &self.fingerprint).await;
         Ok(Outcome { manifest, already_finished: false, files_reused: done.reused })

@@ -2,6 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::job::Tables;
 use crate::output::Stored;
 use crate::rewrite::Rejects;
 
@@ -15,14 +16,16 @@ pub struct Settings {
     pub rejects: Rejects,
     /// Whether every document stays, and gets columns that say what would be done with it.
     pub annotate: bool,
+    /// What the folders of the result are besides Parquet files.
+    pub tables: Tables,
 }
 
 impl Settings {
     /// 32 hexadecimal digits that stand for everything that can change a file of the result.
     pub(super) fn fingerprint(self, stored: &Stored) -> String {
-        let Self { rejects, annotate } = self;
+        let Self { rejects, annotate, tables } = self;
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);
-        let text = format!("apply {FORMAT_VERSION} {run} {origin} {rejects:?} {annotate}");
+        let text = format!("apply {FORMAT_VERSION} {run} {origin} {rejects:?} {annotate} {tables:?}");
         format!("{:032x}", xxh3_128(text.as_bytes()))
     }
 }

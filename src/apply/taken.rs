@@ -24,7 +24,7 @@ pub(super) async fn refuse(
     // Empty files have no columns.
     let files: Vec<SourceFile> = files.iter().filter(|file| file.size() > 0).cloned().collect();
     match source.format {
-        Format::Parquet => {
+        Format::Parquet | Format::Delta => {
             let schemas = stream::iter(files).map(|file| async move {
                 let schema = file.parquet(session).await?.schema().clone();
                 match NAMES.into_iter().find(|name| schema.field_with_name(name).is_ok()) {

@@ -66,10 +66,11 @@ pub struct File {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// `reuters`, `csv`, `parquet`, `jsonl` or `text`, or `output`: the documents are those of a finished output, whose
+    /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output`: the documents are those of a finished output, whose
     /// sketches are used again. Required.
     pub format: Format,
-    /// File, folder, glob or URL, or a list of them; of the format `output` one folder or URL prefix. Required.
+    /// File, folder, glob or URL, or a list of them; of the format `delta` folders of tables, of `output` one folder or URL
+    /// prefix. Required.
     pub url: Names,
     /// Column, or list of columns, that identifies a document; or one of the words `"row_number"` and `"path"`. A
     /// column that bears one of those names is written as a list: `["path"]`.
@@ -78,7 +79,7 @@ pub struct Source {
     /// How the bytes of the files stand for characters: `utf-8` (what is not valid is an error or a rejected document; of
     /// Reuters stories it is read as Latin-1), `utf-8-lossy` (it becomes U+FFFD), `latin-1` (ISO 8859-1 as Python has it:
     /// every byte is a character) or a label of the Encoding Standard, such as `windows-1252`, which it also calls `latin1`
-    /// and `iso-8859-1`. Not for parquet, whose texts are UTF-8. Default: `utf-8`.
+    /// and `iso-8859-1`. Not for parquet and delta, whose texts are UTF-8. Default: `utf-8`.
     pub encoding: Option<String>,
     /// What stands between the parts of an id of several columns.
     #[serde(default = "Source::id_separator")]
@@ -123,6 +124,8 @@ pub enum Format {
     Csv,
     /// See [`Format::Parquet`](super::Format::Parquet).
     Parquet,
+    /// See [`Format::Delta`](super::Format::Delta).
+    Delta,
     /// See [`Format::Jsonl`](super::Format::Jsonl).
     Jsonl,
     /// See [`Format::Text`](super::Format::Text).
@@ -138,6 +141,7 @@ impl Format {
             Format::Reuters => Some(super::Format::Reuters),
             Format::Csv => Some(super::Format::Csv),
             Format::Parquet => Some(super::Format::Parquet),
+            Format::Delta => Some(super::Format::Delta),
             Format::Jsonl => Some(super::Format::Jsonl),
             Format::Text => Some(super::Format::Text),
             Format::Output => None,

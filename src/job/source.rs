@@ -59,6 +59,8 @@ pub enum Format {
     Csv,
     /// Apache Parquet.
     Parquet,
+    /// The Parquet files that the newest version of a Delta table has.
+    Delta,
     /// One JSON object a line, also compressed by gzip or zstd.
     Jsonl,
     /// One document per file.

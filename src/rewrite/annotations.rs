@@ -174,7 +174,7 @@ pub(super) fn fields(id: IdType) -> Vec<FieldRef> {
 }
 
 /// A schema with those columns behind its own.
-pub(super) fn annotated(schema: &Schema, id: IdType) -> Schema {
+pub(crate) fn annotated(schema: &Schema, id: IdType) -> Schema {
     let all: Vec<FieldRef> = schema.fields().iter().cloned().chain(fields(id)).collect();
     Schema::new_with_metadata(all, schema.metadata().clone())
 }

@@ -17,8 +17,9 @@ mod stories;
 mod text_columns;
 mod work;
 
-pub(crate) use annotations::{NAMES, clustered_schema, id_type};
+pub(crate) use annotations::{NAMES, annotated, clustered_schema, id_type};
 pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
 pub use fate::Rejects;
 pub use record::{Counts, SourceRecord, Written};
 pub(crate) use text_columns::{header_fields, taken};
+pub(crate) use work::KEPT;

@@ -29,7 +29,7 @@ pub(super) async fn write(
         Format::Text => (1, copy::write(work, file, path, &fates).await?),
         // Frameworks leave empty files behind, which have no rows and are not of their format.
         _ if file.size() == 0 => (0, vec![copy::copied(work, file, &format!("{KEPT}/{path}"), 0).await?]),
-        Format::Parquet => parquet::write(work, file, path, &fates).await?,
+        Format::Parquet | Format::Delta => parquet::write(work, file, path, &fates).await?,
         Format::Csv | Format::Jsonl => records::write(work, file, path, &fates).await?,
     };
     let counts = fates.counts(source, rows, expected)?;

@@ -73,6 +73,8 @@ pub(super) struct Found {
     pub files: Vec<File>,
     /// Files whose names are not UTF-8 or hold control characters, which nothing could name in an output; sorted.
     pub unnamable: Vec<job::InputFile>,
+    /// Columns of Delta tables whose values are in no file.
+    pub partition_columns: Vec<String>,
 }
 
 /// The files of `source`.
@@ -84,10 +86,20 @@ pub(super) struct Found {
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty or a glob matches nothing.
 pub(super) async fn files(ctx: &SessionContext, source: &job::Source) -> Result<Found> {
+    let mut found = Vec::with_capacity(source.urls.len());
+    for url in &source.urls {
+        found.push(under(ctx, url, source.format).await?);
+    }
+    Ok(together(found))
+}
+
+/// What several URLs name, together.
+pub(super) fn together(found: Vec<Found>) -> Found {
     let mut files = BTreeMap::new();
     let mut unnamable = BTreeMap::new();
-    for url in &source.urls {
-        let found = under(ctx, url, source.format).await?;
+    let mut partition_columns = Vec::new();
+    for found in found {
+        partition_columns.extend(found.partition_columns);
         for file in found.files {
             files.entry((file.store.clone().to_string(), file.meta.location.clone())).or_insert(file);
         }
@@ -96,7 +108,7 @@ pub(super) async fn files(ctx: &SessionContext, source: &job::Source) -> Result<
     let mut files: Vec<File> = files.into_values().collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     name_apart(&mut files);
-    Ok(Found { files, unnamable: unnamable.into_values().collect() })
+    Found { files, unnamable: unnamable.into_values().collect(), partition_columns }
 }
 
 /// Two folders may hold files of one name, and names are parts of ids: then every file goes by its whole path.
@@ -128,7 +140,7 @@ async fn under(ctx: &SessionContext, url: &str, format: job::Format) -> Result<F
             let name = prefix.filename().unwrap_or(url).to_owned();
             let file = File { path: url.to_owned(), name, store: store_url, meta };
             check_name(&file, format)?;
-            return Ok(Found { files: vec![file], unnamable: Vec::new() });
+            return Ok(Found { files: vec![file], ..Found::default() });
         }
     }
 
@@ -199,10 +211,10 @@ async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Ve
 }
 
 /// The engine's own reader of local files takes names that end in `#` and digits for unfinished writes of its own.
-fn check_name(file: &File, format: job::Format) -> Result<()> {
+pub(super) fn check_name(file: &File, format: job::Format) -> Result<()> {
     let ending = file.name.rsplit('/').next().and_then(|name| name.split_once('#')).map(|(_, ending)| ending);
     let digits = ending.is_some_and(|end| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit()));
-    if format == job::Format::Parquet && file.is_local() && digits {
+    if matches!(format, job::Format::Parquet | job::Format::Delta) && file.is_local() && digits {
         return Err(Error::input(format!(
             "{} cannot be read as Parquet, because its name ends in `#` and digits: rename it",
             file.path
@@ -405,7 +417,7 @@ fn extensions(format: job::Format) -> &'static [&'static str] {
         job::Format::Csv => {
             &[".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz", ".csv.zst", ".tsv.zst", ".txt.zst"]
         }
-        job::Format::Parquet => &[".parquet"],
+        job::Format::Parquet | job::Format::Delta => &[".parquet"],
         job::Format::Jsonl => &[
             ".jsonl",
             ".ndjson",

@@ -1,6 +1,6 @@
 //! URLs -> documents, one file per format.
 //!
-//! `listing` finds the files, on disks through `walk`. Parquet is read by the engine's own reader (`parquet`, over `scan`)
+//! `listing` finds the files, on disks through `walk`; of Delta tables `delta` does. Parquet is read by the engine's own reader (`parquet`, over `scan`)
 //! under `NumberRows`, which says of each row where it stood (`numbering`). All other formats are read by `ParseFiles`,
 //! of whose batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`,
 //! `json_line`, `sgml`, `text`), in UTF-8 (`decode`). All of them read the files as they were listed, or not at all (`pin`).
@@ -12,6 +12,7 @@ mod chunks;
 mod columns;
 mod csv;
 mod decode;
+mod delta;
 mod file;
 mod footer;
 #[doc(hidden)]
@@ -91,6 +92,8 @@ pub struct Listed {
     files: Vec<Arc<listing::File>>,
     /// Files that are not read because nothing could name them.
     unnamable: Vec<job::InputFile>,
+    /// Columns of Delta tables whose values are in no file.
+    partition_columns: Vec<String>,
 }
 
 impl Listed {
@@ -109,7 +112,13 @@ impl Listed {
 
     /// These files alone.
     pub(crate) fn of(files: &[SourceFile]) -> Self {
-        Self { files: files.iter().map(SourceFile::file).collect(), unnamable: Vec::new() }
+        let files = files.iter().map(SourceFile::file).collect();
+        Self { files, unnamable: Vec::new(), partition_columns: Vec::new() }
+    }
+
+    /// Columns of Delta tables whose values are in no file.
+    pub(crate) fn partition_columns(&self) -> &[String] {
+        &self.partition_columns
     }
 
     /// Takes out of `wanted` what lies in these files.
@@ -129,8 +138,15 @@ impl Listed {
 /// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty, a glob matches nothing or the storage
 /// cannot be reached.
 pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
-    let found = listing::files(ctx, source).await?;
-    Ok(Listed { files: found.files.into_iter().map(Arc::new).collect(), unnamable: found.unnamable })
+    let found = match source.format {
+        Format::Delta => delta::files(ctx, source).await?,
+        _ => listing::files(ctx, source).await?,
+    };
+    Ok(Listed {
+        files: found.files.into_iter().map(Arc::new).collect(),
+        unnamable: found.unnamable,
+        partition_columns: found.partition_columns,
+    })
 }
 
 /// The documents of `source`: lists the files, reads their footers, headers or first rows, and no more.
@@ -218,7 +234,7 @@ async fn documents(
     let mut types =
         SourceTypes { id: IdType::Utf8, columns: source.columns.iter().map(text_column).collect() };
     let (table, values, defects): (Arc<dyn TableProvider>, _, _) = match source.format {
-        Format::Parquet => {
+        Format::Parquet | Format::Delta => {
             let (table, values, found) = parquet::table(ctx, source, &read).await?;
             types = found;
             (Arc::new(table.only(wanted)), values, false)

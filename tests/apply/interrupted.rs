@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use super::columns::parquet;
 use super::*;
 use crate::support::process::killed_at;
 
@@ -9,8 +10,12 @@ use crate::support::process::killed_at;
 const FILES: usize = 1_500;
 
 fn applied() -> Applied {
+    applied_of(FILES)
+}
+
+fn applied_of(files: usize) -> Applied {
     let applied = Applied::new();
-    for (id, text) in corpus(15, FILES, 8) {
+    for (id, text) in corpus(15, files, 8) {
         applied.put(&format!("{id}.txt"), text);
     }
     applied.run("text", "");
@@ -19,12 +24,18 @@ fn applied() -> Applied {
 
 /// Kills the command as soon as it says that some files are done.
 fn kill(applied: &Applied, to: &str) {
+    kill_with(applied, to, &[]);
+}
+
+/// Kills the command with these options as soon as it says so of files that no attempt before it had done.
+fn kill_with(applied: &Applied, to: &str, more: &[&str]) {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
     command
         .args(["--log-format", "json", "apply"])
         .arg(applied.path("out"))
         .arg("--to")
-        .arg(applied.path(to));
+        .arg(applied.path(to))
+        .args(more);
     let killed = killed_at(&mut command, |line| line["fields"]["message"] == "files written");
     assert!(killed, "it ended before it was killed");
     assert!(!applied.path(to).join("manifest.json").exists());
@@ -79,4 +90,49 @@ fn files_that_were_lost_after_a_kill_are_written_again() {
     applied.apply("to", &[]);
     result(&applied.path("to"));
     assert!(applied.path("to").join(lost).exists());
+}
+
+/// How often the command is killed, and the files of a source that has far more parts: it must never come to its end before.
+const KILLS: usize = 10;
+const FILES_OF_MANY_PARTS: usize = 3_000;
+
+/// Files of the source in each part.
+const PART: u64 = 100;
+
+/// Each attempt takes up the one before it, and is killed itself when it has done some more: ten moments, each with other
+/// numbers of parts that are done.
+#[test]
+fn a_result_that_was_killed_ten_times_has_the_bytes_of_an_undisturbed_one() {
+    let applied = applied_of(FILES_OF_MANY_PARTS);
+    applied.apply("undisturbed", &["--rejects", "apart"]);
+    let parts = || std::fs::read_dir(applied.path("to/_work/parts")).map_or(0, Iterator::count) as u64;
+    let mut moments = vec![0];
+    for _ in 0..KILLS {
+        kill_with(&applied, "to", &["--rejects", "apart"]);
+        moments.push(parts());
+    }
+    let all = FILES_OF_MANY_PARTS as u64 / PART;
+    assert!(moments.is_sorted_by(|a, b| a < b) && *moments.last().unwrap() < all, "{moments:?}");
+    let printed = applied.apply("to", &["--rejects", "apart"]);
+    assert_eq!(printed["files_reused"], moments.last().unwrap() * PART);
+
+    let [expected, found] = ["undisturbed", "to"].map(|to| {
+        let manifest = result(&applied.path(to));
+        let mut bytes = files(&applied.path(to));
+        bytes.remove("manifest.json").unwrap();
+        // Which task writes which rows of a table is open, and so are the names of its files: its rows are the same.
+        bytes.retain(|path, _| !path.starts_with("removed/"));
+        assert!(bytes.len() > FILES_OF_MANY_PARTS / 2);
+        let removed = manifest["removed"].as_array().unwrap().iter();
+        let tables = removed.map(|file| parquet(&applied.path(to).join(file["path"].as_str().unwrap())).0);
+        let text =
+            arrow::util::pretty::pretty_format_batches(&tables.collect::<Vec<_>>()).unwrap().to_string();
+        let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
+        rows.sort();
+        assert!(rows.len() > FILES_OF_MANY_PARTS / 10);
+        (bytes, rows, ["files", "counts", "fingerprint", "warnings"].map(|key| manifest[key].clone()))
+    });
+    let differ = expected.0.iter().filter(|(path, bytes)| found.0.get(*path) != Some(bytes)).count();
+    assert_eq!((differ, found.0.len()), (0, expected.0.len()), "files of other bytes");
+    assert_eq!((found.1, found.2), (expected.1, expected.2));
 }

@@ -7,6 +7,7 @@ use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print};
 use crate::engine::{self, Engine, Local, RunControl, Silent};
 use crate::error::{Error, Result};
+use crate::job::Tables;
 use crate::{job, lookup};
 
 /// Write the source of a finished output without the documents that another one stands for
@@ -28,6 +29,9 @@ pub(in crate::cli) struct Apply {
     /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
     #[arg(long)]
     annotate: bool,
+    /// What kept/ and removed/ are
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Parquet)]
+    tables: Kind,
     /// Print how many documents would stay and go, also of each group, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -52,6 +56,14 @@ enum Where {
     Apart,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// Files
+    Parquet,
+    /// Delta tables of the files, which must be Parquet
+    Delta,
+}
+
 impl Apply {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let settings_of_engine = match &self.scheduler {
@@ -67,6 +79,10 @@ impl Apply {
                 Where::Apart => Rejects::Apart,
             },
             annotate: self.annotate,
+            tables: match self.tables {
+                Kind::Parquet => Tables::Parquet,
+                Kind::Delta => Tables::Delta,
+            },
         };
         let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
         let (counts, groups, outcome) = work.run(async {

@@ -11,7 +11,7 @@ pub(super) fn output_of(output: file::Output, source: &Source) -> Checked<Output
     }
     address::check(&url).or_else(|said| wrong("output.url", said))?;
     // These formats walk whole folders, so the next run would read what this one wrote.
-    let walks = matches!(source.format, Format::Parquet | Format::Text);
+    let walks = matches!(source.format, Format::Parquet | Format::Delta | Format::Text);
     let inside = |folder: &str| {
         url.strip_prefix(folder.trim_end_matches('/'))
             .is_some_and(|rest| rest.trim_end_matches('/').is_empty() || walks && rest.starts_with('/'))

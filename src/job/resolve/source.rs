@@ -84,7 +84,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         None => match format {
             Format::Reuters => Id::Columns(vec!["oldid".into()]),
             Format::Text => Id::Path,
-            Format::Csv | Format::Parquet | Format::Jsonl => Id::RowNumber,
+            Format::Csv | Format::Parquet | Format::Delta | Format::Jsonl => Id::RowNumber,
         },
     };
     let text = match (format, source.text) {
@@ -97,7 +97,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         },
         (_, Some(columns)) => filled("source.text", columns, "column")?,
         (Format::Reuters, None) => vec!["body".into()],
-        (Format::Csv | Format::Parquet | Format::Jsonl, None) => {
+        (Format::Csv | Format::Parquet | Format::Delta | Format::Jsonl, None) => {
             return wrong(
                 "source.text",
                 "is required but missing: the column, or the list of columns, that holds the text",
@@ -143,7 +143,7 @@ fn encoding_of(format: Format, encoding: Option<&str>) -> Checked<Encoding> {
     const KEY: &str = "source.encoding";
     match encoding {
         None => Ok(Encoding::Utf8),
-        Some(_) if format == Format::Parquet => {
+        Some(_) if matches!(format, Format::Parquet | Format::Delta) => {
             wrong(KEY, "is set, but texts in Parquet files are always UTF-8: remove the key")
         }
         Some(name) => name.parse().or_else(|e| wrong(KEY, format!("is {e}"))),

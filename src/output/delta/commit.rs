@@ -138,7 +138,7 @@ pub(super) fn cannot_go_on(shown: &str, table: Table, why: &str) -> Error {
 }
 
 /// Actions as a commit has them: one in each line.
-fn lines(actions: &[Action]) -> Result<Bytes> {
+pub(super) fn lines(actions: &[Action]) -> Result<Bytes> {
     let mut bytes = Vec::new();
     for action in actions {
         serde_json::to_writer(&mut bytes, action)

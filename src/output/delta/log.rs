@@ -8,7 +8,7 @@ use crate::output::Layout;
 use crate::schema::Table;
 
 /// The folder of a log, inside the table's.
-const FOLDER: &str = "_delta_log";
+pub(super) const FOLDER: &str = "_delta_log";
 
 /// Digits of a version in a name.
 const DIGITS: usize = 20;

@@ -18,6 +18,8 @@
 //! - Each commit of ours tells the whole table: protocol, schema and every file. So a log is read from its end back to
 //!   the newest commit of ours, however long it is, and also where other programs removed what is older.
 //!
+//! A folder that is written once, as those of `apply`, gets one commit before its own manifest (`whole`).
+//!
 //! What no commit of ours is in belongs to somebody else. A job that asks for Delta tables goes on from such a log; all
 //! others leave it alone. The log of a result that was replaced names what replaced it, whatever the job asks for: else its
 //! readers would look for files that are gone.
@@ -27,6 +29,8 @@ mod commit;
 mod log;
 mod publish;
 mod schema;
+mod whole;
 
 pub(crate) use log::{is_in_log, is_part_of_log};
 pub(crate) use publish::{check_types, is_current, publish};
+pub(crate) use whole::{WholeFile, put_whole, same_type, unfit};

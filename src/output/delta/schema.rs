@@ -1,6 +1,6 @@
 //! The schema of a table, in the words of Delta.
 
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
 use serde_json::{Value, json};
 
 use super::action::Protocol;
@@ -35,9 +35,12 @@ pub(super) fn schema_string(schema: &Schema) -> Result<String, String> {
     Ok(json!({"type": "struct", "fields": fields}).to_string())
 }
 
-fn kind_of(data_type: &DataType) -> Option<Value> {
+pub(super) fn kind_of(data_type: &DataType) -> Option<Value> {
     Some(match data_type {
-        DataType::Utf8 => json!("string"),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => json!("string"),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => json!("binary"),
+        // How values are held says nothing about what they are.
+        DataType::Dictionary(_, value) => kind_of(value)?,
         DataType::Boolean => json!("boolean"),
         DataType::Int8 => json!("byte"),
         DataType::Int16 => json!("short"),
@@ -54,7 +57,15 @@ fn kind_of(data_type: &DataType) -> Option<Value> {
             Some(_) => json!("timestamp"),
             None => json!("timestamp_ntz"),
         },
-        DataType::List(item) => json!({
+        DataType::Struct(fields) => {
+            let field = |field: &FieldRef| {
+                let kind = kind_of(field.data_type())?;
+                let nullable = field.is_nullable();
+                Some(json!({"name": field.name(), "type": kind, "nullable": nullable, "metadata": {}}))
+            };
+            json!({"type": "struct", "fields": fields.iter().map(field).collect::<Option<Vec<_>>>()?})
+        }
+        DataType::List(item) | DataType::LargeList(item) => json!({
             "type": "array",
             "elementType": kind_of(item.data_type())?,
             "containsNull": item.is_nullable(),

@@ -1,0 +1,126 @@
+//! The folders of a result as Delta tables: columns that all files have together, and a log in each folder.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::prelude::SessionContext;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::manifest::Manifest;
+use crate::error::{Error, Result};
+use crate::job::{self, Format};
+use crate::output::Layout;
+use crate::output::delta::{WholeFile, put_whole, same_type, unfit};
+use crate::rewrite::{KEPT, annotated};
+use crate::schema::IdType;
+use crate::source::{Listed, SourceFile};
+
+/// Footers that are read at the same time.
+const CONCURRENT_FOOTERS: usize = 32;
+
+/// The option of the command.
+const OPTION: &str = "--tables delta";
+
+/// Refuses a source whose files do not stay Parquet, or lack columns that the table has.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with what to do.
+pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
+    let format = match source.format {
+        Format::Parquet | Format::Delta => {
+            let Some(column) = listed.partition_columns().first() else { return Ok(()) };
+            return Err(Error::job(format!(
+                "{OPTION}: the source is a Delta table with the partition column `{column}`, whose values are not in the files \
+                 that apply writes: apply without it, or copy the source into a table without partitions and run the job again"
+            )));
+        }
+        Format::Csv => "CSV",
+        Format::Jsonl => "JSON lines",
+        Format::Text => "text files",
+        Format::Reuters => "SGML",
+    };
+    Err(Error::job(format!(
+        "{OPTION}: the files that stay keep their format, which is {format}, and Delta tables consist of Parquet files: apply without \
+         it, or convert the source to Parquet and run the job again"
+    )))
+}
+
+/// The columns of all files of the source together, and those that documents are told of with, where `annotations` have such ids.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where Delta cannot hold them, or a column is of several types.
+pub(super) async fn kept_schema(
+    session: &SessionContext,
+    files: &[SourceFile],
+    annotations: Option<IdType>,
+) -> Result<SchemaRef> {
+    // Empty files have no columns.
+    let files: Vec<SourceFile> = files.iter().filter(|file| file.size() > 0).cloned().collect();
+    let schemas = stream::iter(files).map(|file| async move {
+        let schema = Arc::clone(file.parquet(session).await?.schema());
+        Ok::<_, Error>((file.path().to_owned(), schema))
+    });
+    let schemas: Vec<(String, SchemaRef)> = schemas.buffered(CONCURRENT_FOOTERS).try_collect().await?;
+    let mut fields: Vec<Field> = Vec::new();
+    for (at, (path, schema)) in schemas.iter().enumerate() {
+        for field in &mut fields {
+            // What a file lacks is null in its rows.
+            let nullable = schema.field_with_name(field.name()).map_or(true, Field::is_nullable);
+            field.set_nullable(field.is_nullable() || nullable);
+        }
+        for field in schema.fields() {
+            match fields.iter().find(|other| other.name() == field.name()) {
+                None => fields.push(field.as_ref().clone().with_nullable(at > 0 || field.is_nullable())),
+                Some(other) if same_type(other.data_type(), field.data_type()) => {}
+                Some(other) => {
+                    return Err(Error::job(format!(
+                        "{OPTION}: the column `{}` of {path} is of the type {}, and of {} in other files: apply without it, or write \
+                         the files with one type and run the job again",
+                        field.name(),
+                        field.data_type(),
+                        other.data_type()
+                    )));
+                }
+            }
+        }
+    }
+    let schema = Schema::new(fields);
+    let schema = annotations.map_or(schema.clone(), |id| annotated(&schema, id));
+    match unfit(&schema) {
+        Some(why) => {
+            Err(Error::job(format!("{OPTION}: {KEPT}/ cannot be a Delta table: {why}, or apply without it")))
+        }
+        None => Ok(Arc::new(schema)),
+    }
+}
+
+/// Puts the logs of a result whose files are all there.
+///
+/// # Errors
+/// When the store refuses.
+pub(super) async fn put_logs(
+    target: &Layout,
+    manifest: &Manifest,
+    kept: &Schema,
+    removed: &Schema,
+) -> Result<()> {
+    let inside = |folder: &str, path: &str, rows: u64, bytes: u64| {
+        let path = path.strip_prefix(folder)?.strip_prefix('/')?.to_owned();
+        Some(WholeFile { path, rows, bytes })
+    };
+    let written = manifest.files.iter().flat_map(|file| &file.written);
+    let files: Vec<WholeFile> = written
+        // Frameworks leave empty files behind, which are no Parquet.
+        .filter(|file| file.bytes > 0)
+        .filter_map(|file| inside(KEPT, &file.path, file.rows, file.bytes))
+        .collect();
+    put_whole(target, KEPT, kept, &files, &manifest.fingerprint).await?;
+    if manifest.annotate {
+        return Ok(());
+    }
+    const REMOVED: &str = "removed";
+    let gone = manifest.removed.iter();
+    let files: Vec<WholeFile> =
+        gone.filter_map(|file| inside(REMOVED, &file.path, file.rows, file.bytes)).collect();
+    put_whole(target, REMOVED, removed, &files, &manifest.fingerprint).await
+}

@@ -1,0 +1,139 @@
+//! `--tables delta`: what stays and what goes as Delta tables.
+
+use std::sync::Arc;
+
+use arrow::array::*;
+
+use super::columns::parquet;
+use super::*;
+
+impl Applied {
+    /// The actions of the one commit of a table of the result.
+    fn commit(&self, table: &str) -> Vec<serde_json::Value> {
+        let log = files(&self.path(table).join("_delta_log"));
+        assert_eq!(log.keys().collect::<Vec<_>>(), [&format!("{:020}.json", 0)]);
+        let text = String::from_utf8(log.into_values().next().unwrap()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// (name, type, nullable) of each column that a log tells of.
+fn columns(actions: &[serde_json::Value]) -> Vec<(String, serde_json::Value, bool)> {
+    let meta_data = actions.iter().find_map(|action| action.get("metaData")).unwrap();
+    let schema: serde_json::Value =
+        serde_json::from_str(meta_data["schemaString"].as_str().unwrap()).unwrap();
+    let column = |field: &serde_json::Value| {
+        let name = field["name"].as_str().unwrap().to_owned();
+        (name, field["type"].clone(), field["nullable"].as_bool().unwrap())
+    };
+    schema["fields"].as_array().unwrap().iter().map(column).collect()
+}
+
+/// The files that a log names and their rows, by their paths in the table's folder.
+fn named(actions: &[serde_json::Value]) -> BTreeMap<String, u64> {
+    let adds = actions.iter().filter_map(|action| action.get("add"));
+    adds.map(|add| {
+        let stats: serde_json::Value = serde_json::from_str(add["stats"].as_str().unwrap()).unwrap();
+        assert!(add["modificationTime"].as_i64().unwrap() > 1_600_000_000_000, "{add}");
+        (add["path"].as_str().unwrap().replace("%20", " "), stats["numRecords"].as_u64().unwrap())
+    })
+    .collect()
+}
+
+/// Two files, of which one has a column more.
+fn applied() -> Applied {
+    let applied = Applied::new();
+    let documents = corpus(51, 120, 20);
+    std::fs::create_dir(applied.path("in/a b")).unwrap();
+    write_parquet(&applied.path("in/a b/one.parquet"), &documents[..70], 30);
+    let column = |of: fn(&Document) -> &str| -> ArrayRef {
+        Arc::new(LargeStringArray::from_iter_values(documents[70..].iter().map(of)))
+    };
+    let columns: [(&str, ArrayRef); 3] = [
+        ("id", column(|document| &document.0)),
+        ("text", column(|document| &document.1)),
+        ("stars", Arc::new(Int32Array::from_iter_values(0..50))),
+    ];
+    write_batch(&applied.path("in/two.parquet"), &RecordBatch::try_from_iter(columns).unwrap(), 30);
+    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    applied
+}
+
+#[test]
+fn what_stays_and_what_goes_become_delta_tables() {
+    let applied = applied();
+    applied.apply("plain", &[]);
+    applied.apply("to", &["--tables", "delta"]);
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(applied.path("to/manifest.json")).unwrap()).unwrap();
+    assert_eq!(manifest["tables"], "delta");
+    let kept = applied.commit("to/kept");
+    let text = |name: &str| (name.to_owned(), serde_json::json!("string"), false);
+    assert_eq!(
+        columns(&kept),
+        [text("id"), text("text"), ("stars".to_owned(), serde_json::json!("integer"), true)]
+    );
+    let protocol = kept.iter().find_map(|action| action.get("protocol")).unwrap();
+    assert_eq!((&protocol["minReaderVersion"], &protocol["minWriterVersion"]), (&1.into(), &2.into()));
+    for (folder, actions) in [("kept", kept), ("removed", applied.commit("to/removed"))] {
+        let mut there = files(&applied.path("to").join(folder));
+        there.retain(|path, _| !path.starts_with("_delta_log/"));
+        let rows = |path: &String| parquet(&applied.path("to").join(folder).join(path)).0.num_rows() as u64;
+        let expected: BTreeMap<String, u64> = there.keys().map(|path| (path.clone(), rows(path))).collect();
+        assert_eq!(named(&actions), expected, "{folder}");
+        let count = if folder == "kept" { "kept" } else { "removed" };
+        assert_eq!(manifest["counts"][count], expected.values().sum::<u64>());
+    }
+    // The files are those that there are without logs.
+    let mut kept = files(&applied.path("to/kept"));
+    kept.retain(|path, _| !path.starts_with("_delta_log/"));
+    assert_eq!(kept, files(&applied.path("plain/kept")));
+    assert_eq!(applied.apply("to", &["--tables", "delta"])["already_finished"], true);
+    assert!(applied.refused("to", &[], 2).contains("other options"));
+
+    applied.apply("marked", &["--tables", "delta", "--annotate"]);
+    let names: Vec<String> =
+        columns(&applied.commit("marked/kept")).into_iter().map(|(name, _, _)| name).collect();
+    assert_eq!(names, ["id", "text", "stars", "cluster_id", "representative", "kept_id"]);
+    assert!(!applied.path("marked/removed").exists());
+}
+
+#[test]
+fn what_delta_cannot_hold_is_refused_before_anything_is_written() {
+    let refused = |applied: &Applied, said: &[&str]| {
+        let found = applied.refused("to", &["--tables", "delta"], 2);
+        assert!(said.iter().all(|said| found.contains(said)), "{said:?}: {found}");
+        assert!(!applied.path("to").exists());
+    };
+    let documents = corpus(52, 60, 20);
+    let applied = Applied::new();
+    let lines: String = documents.iter().map(|(id, text)| format!("{id},{text}\n")).collect();
+    applied.put("a.csv", format!("id,text\n{lines}"));
+    applied.run("csv", "id = \"id\"\ntext = \"text\"");
+    refused(&applied, &["CSV", "--tables delta"]);
+
+    let with = |name: &str, values: ArrayRef| {
+        let column = |of: fn(&Document) -> &str| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(documents.iter().map(of)))
+        };
+        let (id, text) = (column(|document| &document.0), column(|document| &document.1));
+        RecordBatch::try_from_iter([("id", id), ("text", text), (name, values)]).unwrap()
+    };
+    let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(0..60));
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..60));
+    let floats: ArrayRef = Arc::new(Float64Array::from_iter_values((0..60).map(f64::from)));
+    let cases: [(Vec<(&str, ArrayRef)>, &[&str]); 3] = [
+        (vec![("at", times)], &["`at`", "microseconds"]),
+        (vec![("Text", Arc::clone(&numbers))], &["`text` twice"]),
+        (vec![("n", numbers), ("n", floats)], &["`n`", "Float64", "Int64", "b.parquet"]),
+    ];
+    for (columns, said) in cases {
+        let applied = Applied::new();
+        for ((name, values), file) in columns.into_iter().zip(["a.parquet", "b.parquet"]) {
+            let half = if file == "a.parquet" { 0 } else { 30 };
+            write_batch(&applied.path("in").join(file), &with(name, values).slice(half, 30), 30);
+        }
+        applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+        refused(&applied, said);
+    }
+}

@@ -1,0 +1,318 @@
+//! Delta tables as sources: the files that a log names are read, and no others.
+
+use std::fs::File;
+
+use arrow::json::ReaderBuilder;
+use parquet::arrow::ArrowWriter;
+use serde_json::Value;
+
+use super::*;
+use crate::support::s3::S3;
+
+/// A Delta table whose log is written by hand.
+struct Written {
+    folder: TempDir,
+    documents: Vec<Document>,
+}
+
+/// Documents in each file.
+const OF_FILE: usize = 20;
+
+/// Files whose names the log has in other letters than the disk.
+const NAMES: [&str; 4] = ["a.parquet", "sub folder/50%.parquet", "c.parquet", "d#.parquet"];
+const URIS: [&str; 4] = ["a.parquet", "sub%20folder/50%25.parquet", "c.parquet", "d%23.parquet"];
+
+impl Written {
+    fn new() -> Self {
+        let written = Self { folder: tempdir().unwrap(), documents: corpus(41, NAMES.len() * OF_FILE, 25) };
+        for (name, documents) in NAMES.into_iter().zip(written.documents.chunks(OF_FILE)) {
+            std::fs::create_dir_all(written.path("in").join(name).parent().unwrap()).unwrap();
+            write_parquet(&written.path("in").join(name), documents, 10);
+        }
+        std::fs::create_dir(written.path("in/_delta_log")).unwrap();
+        written
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a commit.
+    fn commit(&self, version: u64, actions: &[Value]) {
+        let lines: String = actions.iter().map(|action| format!("{action}\n")).collect();
+        std::fs::write(self.path(&format!("in/_delta_log/{version:020}.json")), lines).unwrap();
+    }
+
+    /// Writes the rows of a checkpoint, or of a part of one.
+    fn checkpoint(&self, name: &str, rows: &[Value]) {
+        let text = |name: &str| Field::new(name, DataType::Utf8, true);
+        let number = |name: &str| Field::new(name, DataType::Int64, true);
+        let texts = |name: &str| Field::new(name, DataType::new_list(DataType::Utf8, true), true);
+        let of = |name: &str, fields: Vec<Field>| Field::new_struct(name, fields, true);
+        let schema = Arc::new(Schema::new(vec![
+            of("protocol", vec![number("minReaderVersion"), texts("readerFeatures")]),
+            of("metaData", vec![text("id"), texts("partitionColumns")]),
+            of("add", vec![text("path"), number("size"), of("deletionVector", vec![text("storageType")])]),
+            of("remove", vec![text("path")]),
+            of("checkpointMetadata", vec![number("version")]),
+        ]));
+        let mut decoder = ReaderBuilder::new(Arc::clone(&schema)).build_decoder().unwrap();
+        decoder.serialize(rows).unwrap();
+        let batch = decoder.flush().unwrap().unwrap();
+        let file = File::create(self.path("in/_delta_log").join(name)).unwrap();
+        let mut writer = ArrowWriter::try_new(file, schema, None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    }
+
+    fn add(&self, file: usize) -> Value {
+        let size = std::fs::metadata(self.path("in").join(NAMES[file])).unwrap().len();
+        json!({"add": {
+            "path": URIS[file], "partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": true,
+            "stats": "{\"numRecords\": 20}"
+        }})
+    }
+
+    fn run(&self, output: &str, more: &[&str]) -> assert_cmd::assert::Assert {
+        let text = job_text_of("delta", self.path("in"), self.path(output));
+        std::fs::write(self.path("job.toml"), text).unwrap();
+        let mut command = resemblance();
+        command.arg("run").arg(self.path("job.toml")).args(["--json", "--set", "candidates.method=prefix"]);
+        more.iter().for_each(|argument| {
+            command.args(["--set", argument]);
+        });
+        command.assert()
+    }
+
+    /// The pairs of a run over the table are those of plain code over these files, and of their documents every one was read.
+    fn check(&self, output: &str, files: &[usize]) {
+        self.run(output, &[]).success();
+        self.check_output(&self.path(output), files);
+    }
+
+    fn check_output(&self, output: &Path, files: &[usize]) {
+        let read: Vec<Document> = files
+            .iter()
+            .flat_map(|file| self.documents.chunks(OF_FILE).nth(*file).unwrap().to_vec())
+            .collect();
+        let expected = exact_pairs(&read, 3, 0.5);
+        assert!(expected.len() > 2);
+        assert_eq!(pairs(output), expected);
+        let mut found = strings(&table(output, "documents"), "id");
+        found.sort();
+        let mut ids: Vec<String> = read.into_iter().map(|(id, _)| id).collect();
+        ids.sort();
+        assert_eq!(found, ids);
+    }
+
+    /// What the run says that refuses the table.
+    fn refused(&self, more: &[&str], code: i32) -> String {
+        let ran = self.run("refused", more).code(code);
+        assert!(!self.path("refused").exists());
+        String::from_utf8(ran.get_output().stderr.clone()).unwrap()
+    }
+}
+
+fn protocol() -> Value {
+    json!({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}})
+}
+
+fn meta_data() -> Value {
+    json!({"metaData": {
+        "id": "0", "format": {"provider": "parquet", "options": {}}, "schemaString": "{}", "partitionColumns": [],
+        "configuration": {}
+    }})
+}
+
+fn remove(file: usize) -> Value {
+    json!({"remove": {"path": URIS[file], "deletionTimestamp": 7, "dataChange": true}})
+}
+
+#[test]
+fn the_files_of_the_newest_version_are_read() {
+    let written = Written::new();
+    written.commit(0, &[json!({"commitInfo": {}}), protocol(), meta_data(), written.add(0), written.add(1)]);
+    written.check("first", &[0, 1]);
+    let record = |output: &str| -> Value {
+        serde_json::from_slice(&written.run(output, &[]).success().get_output().stdout).unwrap()
+    };
+    assert_eq!(record("first")["already_finished"], true);
+    // The order of the actions in a commit means nothing.
+    written.commit(
+        1,
+        &[written.add(3), written.add(0), remove(0), json!({"txn": {"appId": "a", "version": 1}})],
+    );
+    written.commit(2, &[remove(1), written.add(2)]);
+    let stderr = written.run("first", &[]).code(2).get_output().stderr.clone();
+    assert!(String::from_utf8(stderr).unwrap().contains("--overwrite"));
+    written.check("second", &[0, 2, 3]);
+    // Whatever names no other files is no reason to compare them again.
+    written.commit(3, &[meta_data()]);
+    assert_eq!(record("second")["already_finished"], true);
+}
+
+#[test]
+fn apply_writes_the_files_that_the_table_has() {
+    let written = Written::new();
+    written.commit(0, &[protocol(), meta_data(), written.add(1), written.add(2)]);
+    written.check("out", &[1, 2]);
+    let (out, to) = (written.path("out"), written.path("to"));
+    resemblance().arg("apply").arg(&out).arg("--to").arg(&to).assert().success();
+    let clusters = table(&out, "clusters");
+    let flags = clusters.column_by_name("representative").unwrap();
+    let gone: Vec<String> = strings(&clusters, "id")
+        .into_iter()
+        .zip(arrow::array::AsArray::as_boolean(flags))
+        .filter(|(_, stays)| *stays == Some(false))
+        .map(|(id, _)| id)
+        .collect();
+    assert!(!gone.is_empty());
+    for file in [1, 2] {
+        let documents = written.documents.chunks(OF_FILE).nth(file).unwrap();
+        let expected: Vec<String> =
+            documents.iter().map(|(id, _)| id.clone()).filter(|id| !gone.contains(id)).collect();
+        let kept = File::open(to.join("kept").join(NAMES[file])).unwrap();
+        let rows = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(kept).unwrap();
+        let found: Vec<String> =
+            rows.build().unwrap().flat_map(|batch| strings(&batch.unwrap(), "id")).collect();
+        assert_eq!(found, expected, "{}", NAMES[file]);
+    }
+    assert!(!to.join("kept/a.parquet").exists() && !to.join("kept/_delta_log").exists());
+    // The table has other files now.
+    written.commit(1, &[remove(1)]);
+    let refused =
+        resemblance().arg("apply").arg(&out).arg("--to").arg(written.path("other")).assert().code(3);
+    assert!(String::from_utf8(refused.get_output().stderr.clone()).unwrap().contains("has changed"));
+}
+
+#[test]
+fn a_checkpoint_stands_for_the_commits_before_it() {
+    let written = Written::new();
+    let first = [protocol(), meta_data(), written.add(0), remove(3)];
+    // The commits before it are gone, as after some weeks.
+    written.checkpoint(&format!("{:020}.checkpoint.parquet", 5), &first);
+    written.commit(6, &[written.add(1)]);
+    written.check("single", &[0, 1]);
+    let part = |part: u64| format!("{:020}.checkpoint.{part:010}.{:010}.parquet", 6, 2);
+    written.checkpoint(&part(2), &[written.add(3), protocol()]);
+    // A checkpoint of which a part is missing is passed over.
+    written.check("still", &[0, 1]);
+    written.checkpoint(&part(1), &[meta_data(), written.add(2)]);
+    written.check("parts", &[2, 3]);
+    std::fs::write(written.path("in/_delta_log").join(part(1)), "PAR1 and no more PAR1").unwrap();
+    let said = written.refused(&[], 3);
+    assert!(said.contains(&part(1)), "{said}");
+}
+
+#[test]
+fn what_is_not_known_of_a_table_is_refused_by_its_name() {
+    let features = |names: &[&str]| {
+        json!({"protocol": {
+            "minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": names, "writerFeatures": names
+        }})
+    };
+    let mapped = json!({"metaData": {
+        "id": "0", "format": {"provider": "parquet", "options": {}}, "schemaString": "{}", "partitionColumns": [],
+        "configuration": {"delta.columnMapping.mode": "name"}
+    }});
+    let partitioned = json!({"metaData": {
+        "id": "0", "format": {"provider": "parquet", "options": {}}, "schemaString": "{}", "partitionColumns": ["day"],
+        "configuration": {}
+    }});
+    let written = Written::new();
+    let mut deleted = written.add(0);
+    deleted["add"]["deletionVector"] =
+        json!({"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": 1});
+    let mut elsewhere = written.add(0);
+    elsewhere["add"]["path"] = json!("s3://other/table/a.parquet");
+    let mut absolute = written.add(0);
+    absolute["add"]["path"] = json!("/other/a.parquet");
+    let mut larger = written.add(0);
+    larger["add"]["size"] = json!(1);
+    let mut gone = written.add(0);
+    gone["add"]["path"] = json!("gone.parquet");
+    let version = json!({"protocol": {"minReaderVersion": 4, "minWriterVersion": 7}});
+    let mapping = json!({"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}});
+    for (actions, sets, code, said) in [
+        (
+            vec![features(&["deletionVectors"]), meta_data(), deleted],
+            &[][..],
+            3,
+            &["`deletionVectors`", "a.parquet"][..],
+        ),
+        (vec![mapping, mapped, written.add(0)], &[], 3, &["`columnMapping`", "copy it"]),
+        (
+            vec![features(&["typeWidening"]), meta_data(), written.add(0)],
+            &[],
+            3,
+            &["`typeWidening`", "copy it"],
+        ),
+        (vec![features(&["v2Checkpoint"]), meta_data(), written.add(0)], &[], 3, &["`v2Checkpoint`"]),
+        (vec![version, meta_data(), written.add(0)], &[], 3, &["version 4", "copy it"]),
+        (
+            vec![protocol(), partitioned.clone(), written.add(0)],
+            &["source.columns=day"],
+            2,
+            &["`day`", "partition column"],
+        ),
+        (vec![protocol(), meta_data(), elsewhere], &[], 3, &["s3://other/table/a.parquet", "copy it"]),
+        (vec![protocol(), meta_data(), absolute], &[], 3, &["/other/a.parquet", "copy it"]),
+        (vec![protocol(), meta_data(), larger], &[], 3, &["a.parquet", "says 1"]),
+        (vec![protocol(), meta_data(), gone], &[], 3, &["gone.parquet", "restore it"]),
+        (vec![protocol(), meta_data()], &[], 3, &["is empty"]),
+        (vec![meta_data(), written.add(0)], &[], 3, &["`protocol`"]),
+    ] {
+        written.commit(0, &actions);
+        let found = written.refused(sets, code);
+        assert!(said.iter().all(|said| found.contains(said)), "{said:?}: {found}");
+    }
+    // Features and partitions that are in no file's way are none in the reader's.
+    let known = features(&["deletionVectors", "columnMapping", "timestampNtz"]);
+    written.commit(0, &[known, partitioned, written.add(0), written.add(1)]);
+    written.check("out", &[0, 1]);
+}
+
+#[test]
+fn a_log_that_is_damaged_or_of_another_kind_is_refused() {
+    let written = Written::new();
+    let refused = |sets: &[&str], code: i32, said: &[&str]| {
+        let found = written.refused(sets, code);
+        assert!(said.iter().all(|said| found.contains(said)), "{said:?}: {found}");
+    };
+    refused(&[], 3, &["no Delta table", "_delta_log"]);
+    let pattern = format!("source.url={}/*.parquet", written.path("in").display());
+    refused(&[&pattern], 2, &["pattern", "folder of a table"]);
+    refused(&["source.encoding=latin-1"], 2, &["source.encoding"]);
+    written.commit(0, &[protocol(), meta_data(), written.add(0)]);
+    written.commit(2, &[written.add(1)]);
+    refused(&[], 3, &[&format!("{:020}.json is gone", 1), "restore it"]);
+    std::fs::write(written.path(&format!("in/_delta_log/{:020}.json", 1)), "{\"add\": ").unwrap();
+    refused(&[], 3, &[&format!("{:020}.json is not a commit", 1)]);
+    std::fs::remove_file(written.path(&format!("in/_delta_log/{:020}.json", 0))).unwrap();
+    let second = format!("in/_delta_log/{:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json", 0);
+    std::fs::write(written.path(&second), "{}").unwrap();
+    refused(&[], 3, &["`v2Checkpoint`", "classic"]);
+    // Under the name of others, it says itself what it is.
+    let rows = [protocol(), meta_data(), json!({"checkpointMetadata": {"version": 3}})];
+    written.checkpoint(&format!("{:020}.checkpoint.parquet", 3), &rows);
+    refused(&[], 3, &["`v2Checkpoint`"]);
+}
+
+#[test]
+fn a_table_in_a_bucket_is_read_there() {
+    let (written, s3) = (Written::new(), S3::start());
+    written.commit(0, &[protocol(), meta_data(), written.add(0), written.add(1), written.add(3)]);
+    written.commit(1, &[remove(3)]);
+    for name in
+        NAMES.into_iter().map(str::to_owned).chain([0, 1].map(|at| format!("_delta_log/{at:020}.json")))
+    {
+        s3.put(&format!("in/{name}"), std::fs::read(written.path("in").join(&name)).unwrap());
+    }
+    let job = written.path("job.toml");
+    for (url, output) in [("in/", "out"), ("in", "again")] {
+        std::fs::write(&job, job_text_of("delta", s3.url(url), written.path(output))).unwrap();
+        let sets = ["--set", "candidates.method=prefix"];
+        resemblance().envs(s3.env()).arg("run").arg(&job).args(sets).assert().success();
+        written.check_output(&written.path(output), &[0, 1]);
+    }
+}
