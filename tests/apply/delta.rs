@@ -7,6 +7,9 @@ use arrow::array::*;
 use super::columns::parquet;
 use super::*;
 
+/// A column of each file of a source, beside the id and the text.
+type Columns = Vec<(&'static str, ArrayRef)>;
+
 impl Applied {
     /// The actions of the one commit of a table of the result.
     fn commit(&self, table: &str) -> Vec<serde_json::Value> {
@@ -122,7 +125,7 @@ fn what_delta_cannot_hold_is_refused_before_anything_is_written() {
     let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(0..60));
     let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(0..60));
     let floats: ArrayRef = Arc::new(Float64Array::from_iter_values((0..60).map(f64::from)));
-    let cases: [(Vec<(&str, ArrayRef)>, &[&str]); 3] = [
+    let cases: [(Columns, &[&str]); 3] = [
         (vec![("at", times)], &["`at`", "microseconds"]),
         (vec![("Text", Arc::clone(&numbers))], &["`text` twice"]),
         (vec![("n", numbers), ("n", floats)], &["`n`", "Float64", "Int64", "b.parquet"]),
