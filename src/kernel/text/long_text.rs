@@ -211,6 +211,14 @@ mod tests {
         assert!(!is_blank(&cut.sample), "{cut:?}");
     }
 
+    /// A vertical tab is white space that is not blank as it stands, and is blank when it has become a space.
+    #[test]
+    fn a_text_that_begins_with_a_vertical_tab_is_not_blank_when_it_is_normalised() {
+        let normalize = vec![crate::job::Normalize::CollapseWhitespace];
+        let cut = by_pieces("\u{b}the", &Shingle { normalize, size: 1, ..three_words() }, 1, &[1]);
+        assert_eq!(cut.sample, "\u{b}the");
+    }
+
     #[test]
     fn a_text_is_held_by_pieces() {
         let by = three_words();

@@ -149,15 +149,14 @@ impl Normalizer {
     /// The state between pieces is left alone: it could only put white space in front of the next piece or keep it
     /// out, and that one starts with a letter which none of these steps takes away.
     fn fused(&mut self, piece: &str) -> bool {
-        let (mut lower, mut letters) = (false, false);
+        let (mut lower, mut letters, mut spaces) = (false, false, false);
         for step in &self.steps {
             match step {
                 Step::Lowercase => lower = true,
                 Step::LettersOnly(_) => letters = true,
-                Step::CollapseWhitespace(_)
-                | Step::CollapseWhitespaceKeepEnds(_)
-                | Step::CollapseSpaces(_)
-                | Step::Nfkc => {}
+                // A piece of nothing but white space must be seen to be that.
+                Step::CollapseWhitespace(_) | Step::CollapseWhitespaceKeepEnds(_) => spaces = true,
+                Step::CollapseSpaces(_) | Step::Nfkc => {}
                 Step::RemoveNonLetters
                 | Step::RemoveNewlines
                 | Step::DigitsOut
@@ -171,7 +170,7 @@ impl Normalizer {
             let letter = low.is_ascii_lowercase();
             if letter {
                 if lower { low } else { byte }
-            } else if letters {
+            } else if letters || spaces && is_white(byte) {
                 b' '
             } else {
                 byte
