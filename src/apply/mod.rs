@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The tables of the output say which rows of which file stay (`decisions`, written by `tables`). Then each file is read
-//! once and written again ([`crate::rewrite`]) by any engine, in parts (`parts`) that are recorded when they are done, so that an
+//! once and written again (`crate::rewrite`) by any engine, in parts (`parts`) that are recorded when they are done, so that an
 //! application which was killed is taken up there.
 
 pub mod alarms;
