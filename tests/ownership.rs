@@ -120,7 +120,7 @@ fn an_output_in_the_source_is_refused() {
 fn clean_removes_nothing_where_no_run_ever_wrote() {
     let folder = project();
     for file in
-        ["proj/_work/groups.json", "proj/_work/groups/part-00000-1.parquet", "proj/pairs/part-0.parquet"]
+        ["proj/_work/copies.json", "proj/_work/copies/part-00000-1.parquet", "proj/pairs/part-0.parquet"]
     {
         let path = folder.path().join(file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -208,10 +208,9 @@ fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on(scene: &mut Sc
 fn an_executor_that_is_told_to_end_finishes_its_tasks_first(scene: &mut Scene) {
     let mut driver = scene.run("drained", &[]);
     // Tasks of the first stage read the source. One of a later stage may be cancelled, when what it reads is gone with an executor.
-    let place = scene.cluster.stop_in_a_task("duplicates", &mut driver, |tasks| {
-        tasks.iter().all(|task| task.stage().starts_with("1."))
-    });
-    let running: Vec<Task> = scene.cluster.tasks(place, "duplicates");
+    let runs = |task: &Task| task.ended.is_none() && task.stage().starts_with("1.");
+    let place = scene.cluster.stop_in_a_task("duplicates", &mut driver, |tasks| tasks.iter().any(runs));
+    let running: Vec<Task> = scene.cluster.tasks(place, "duplicates").into_iter().filter(runs).collect();
     scene.cluster.executor(place).signal("TERM");
     scene.cluster.executor(place).signal("CONT");
     let ended = scene.cluster.executor(place).wait(Duration::from_secs(60));

@@ -77,7 +77,7 @@ fn a_refusal_of_a_parquet_file_is_told_as_it_was() {
 #[test]
 fn a_server_without_conditional_puts_is_asked_once() {
     let corpus = Corpus::new(60, 30);
-    let put = "PUT /data/out/_work/groups.";
+    let put = "PUT /data/out/_work/copies.";
     let answer = "<Error><Code>NotImplemented</Code><Message>A header implies more.</Message></Error>";
     corpus.s3.faults.add(put, usize::MAX, Fault::Answer(501, answer.to_owned()));
     let said = corpus.run("out").failure(3);

@@ -38,7 +38,7 @@ fn a_server_that_stays_down_ends_the_run_in_time_and_the_next_run_goes_on() {
     for (part, named) in [
         ("list-type=2", "s3://data/in"),
         ("GET /data/in/", "s3://data/in/in.parquet"),
-        ("PUT /data/out/_work/groups", "s3://data/out/_work/groups"),
+        ("PUT /data/out/_work/copies", "s3://data/out/_work/copies"),
         ("GET /data/out/_work/scores/", "s3://data/out/_work/scores/part-"),
         ("PUT /data/out/manifest", "s3://data/out/manifest.json"),
     ] {

@@ -48,7 +48,7 @@ fn a_whole_bucket_may_be_the_output() {
 fn a_manifest_whose_answer_is_lost_is_known_as_ones_own() {
     let corpus = Corpus::new(80, 30);
     corpus.s3.faults.add("PUT /data/out/manifest.json", 1, Fault::Silent);
-    corpus.s3.faults.add("PUT /data/out/_work/groups.", 1, Fault::Silent);
+    corpus.s3.faults.add("PUT /data/out/_work/copies.", 1, Fault::Silent);
     // What S3 says when two put one object at the same moment, whichever of them will be there.
     let conflict = "<Error><Code>ConditionalRequestConflict</Code></Error>".to_owned();
     corpus.s3.faults.add("PUT /data/out/_work/scores.", 1, Fault::Answer(409, conflict));
