@@ -237,7 +237,28 @@ impl From<ArrowError> for Error {
 
 impl From<ParquetError> for Error {
     fn from(error: ParquetError) -> Self {
-        DataFusionError::from(error).into()
+        match error {
+            ParquetError::External(inner) => match carried(inner) {
+                Ok(own) => own,
+                Err(inner) => DataFusionError::from(ParquetError::External(inner)).into(),
+            },
+            other => DataFusionError::from(other).into(),
+        }
+    }
+}
+
+/// Our own error, where the Parquet library carried one, or else what it carried.
+fn carried(
+    error: Box<dyn std::error::Error + Send + Sync>,
+) -> Result<Error, Box<dyn std::error::Error + Send + Sync>> {
+    let error = match error.downcast::<Error>() {
+        Ok(own) => return Ok(*own),
+        Err(error) => error,
+    };
+    // What is read and written passes as an error of input and output.
+    match error.downcast::<std::io::Error>() {
+        Ok(io) => io.downcast::<Error>().map_err(Into::into),
+        Err(error) => Err(error),
     }
 }
 

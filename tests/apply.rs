@@ -6,6 +6,7 @@ mod columns;
 mod delta;
 mod groups;
 mod interrupted;
+mod physical;
 mod refused;
 mod stores;
 

@@ -57,7 +57,7 @@ pub(super) async fn kept_schema(
     // Empty files have no columns.
     let files: Vec<SourceFile> = files.iter().filter(|file| file.size() > 0).cloned().collect();
     let schemas = stream::iter(files).map(|file| async move {
-        let schema = Arc::clone(file.parquet(session).await?.schema());
+        let schema = Arc::new(file.parquet(session).await?.schema()?);
         Ok::<_, Error>((file.path().to_owned(), schema))
     });
     let schemas: Vec<(String, SchemaRef)> = schemas.buffered(CONCURRENT_FOOTERS).try_collect().await?;

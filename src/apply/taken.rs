@@ -26,8 +26,9 @@ pub(super) async fn refuse(
     match source.format {
         Format::Parquet | Format::Delta => {
             let schemas = stream::iter(files).map(|file| async move {
-                let schema = file.parquet(session).await?.schema().clone();
-                match NAMES.into_iter().find(|name| schema.field_with_name(name).is_ok()) {
+                let parquet = file.parquet(session).await?;
+                let columns = parquet.metadata.file_metadata().schema().get_fields();
+                match NAMES.into_iter().find(|name| columns.iter().any(|column| column.name() == *name)) {
                     Some(name) => Err(taken(name, file.path())),
                     None => Ok(()),
                 }

@@ -9,7 +9,6 @@ use datafusion::catalog::memory::MemorySourceConfig;
 use datafusion::common::Result;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionContext, cast, col, lit};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -93,7 +92,6 @@ impl Rewrite {
             return Err(Error::bug(format!("there is no part {index}")));
         };
         let config = context.session_config().clone();
-        let row_group_bytes = row_group_bytes(context);
         let session = SessionContext::new_with_config_rt(config, context.runtime_env());
         let target = Layout::open(&session, &self.target)?;
         if finished_part(&target, part.number, &self.fingerprint).await?.is_some() {
@@ -105,7 +103,7 @@ impl Rewrite {
         );
         let annotations = self.clustered.clone().map(|files| Annotations { files, id: self.id });
         let (source, rejects) = (self.source.clone(), self.rejects);
-        let work = Work { session, source, target, rejects, removed, rejected, annotations, row_group_bytes };
+        let work = Work { session, source, target, rejects, removed, rejected, annotations };
         let mut files = Vec::with_capacity(part.files.len());
         for FileToWrite { file, path, expected } in &part.files {
             files.push(one_file::write(&work, &SourceFile::listed(file)?, path, *expected).await?);
@@ -139,15 +137,6 @@ async fn positions(
     let of_part = table.filter(col("source").gt_eq(lit(first)).and(col("source").lt_eq(lit(last))))?;
     let position = cast(col("position"), DataType::UInt64).alias("position");
     Selection::of_rows(of_part.select(vec![col("source"), position])?).await
-}
-
-/// Encoded bytes at which a row group ends at the latest: a quarter of what each of the tasks may hold.
-fn row_group_bytes(context: &TaskContext) -> usize {
-    let tasks = context.session_config().target_partitions().max(1);
-    match context.memory_pool().memory_limit() {
-        MemoryLimit::Finite(bytes) => (bytes / (4 * tasks)).max(1 << 20),
-        _ => usize::MAX,
-    }
 }
 
 impl fmt::Display for Rewrite {

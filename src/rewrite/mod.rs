@@ -1,6 +1,6 @@
 //! The files of a source, written again without some of their rows, or with more columns.
 //!
-//! Each file is read once (`one_file`): Parquet by row groups (`parquet`), CSV and JSON lines byte for byte (`records`), text files
+//! Each file is read once (`one_file`): Parquet value by value (`parquet`), CSV and JSON lines byte for byte (`records`), text files
 //! whole (`copy`), Reuters stories as Parquet (`stories`). Files have their names when they are whole, and groups of them are recorded
 //! (`record`), so that work which was killed is taken up there. `exec` makes an operator of it, which any engine runs.
 
@@ -10,7 +10,6 @@ mod exec;
 mod fate;
 mod one_file;
 mod parquet;
-mod parquet_options;
 pub(crate) mod record;
 mod records;
 mod stories;

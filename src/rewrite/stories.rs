@@ -17,6 +17,9 @@ use super::work::{KEPT, REJECTED, Work, written};
 use crate::error::{Context, Error, Result};
 use crate::source::{self, Listed, RowSet, Selection, SourceFile};
 
+/// Encoded bytes at which a row group ends at the latest. The same for any memory, so that another attempt writes the same file.
+const ROW_GROUP_BYTES: usize = 4 << 20;
+
 /// Writes the stories of a file that stay, and those of rejects apart: how many there are, and the files.
 ///
 /// # Errors
@@ -77,7 +80,7 @@ async fn copy(work: &Work, file: &SourceFile, inside: &str, wanted: RowSet) -> R
             }
             let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
             writer.write(&batch).await.context(writing)?;
-            if writer.in_progress_size() >= work.row_group_bytes {
+            if writer.in_progress_size() >= ROW_GROUP_BYTES {
                 writer.flush().await.context(writing)?;
             }
         }

@@ -23,8 +23,6 @@ pub(super) struct Work {
     pub rejected: Selection,
     /// What documents are told of, where all of them stay.
     pub annotations: Option<Annotations>,
-    /// Encoded bytes at which a row group ends at the latest.
-    pub row_group_bytes: usize,
 }
 
 /// The folder of documents that stay, and that of rejects.

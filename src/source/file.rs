@@ -1,33 +1,23 @@
 //! A file of a source as it is, for whoever wants its bytes or its columns and not its documents.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::Schema;
 use bytes::Bytes;
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
-use datafusion::datasource::listing::PartitionedFile;
-use datafusion::datasource::physical_plan::parquet::ParquetFileReaderFactory;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use object_store::ObjectMeta;
-use parquet::arrow::ParquetRecordBatchStreamBuilder;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection, RowSelector};
-use parquet::arrow::async_reader::{AsyncFileReader, ParquetRecordBatchStream};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::bytes::{Chunks, compression, decompressed, mark, stored};
-use super::chunks::batch_rows;
-use super::footer::{self, Readers};
+use super::footer;
 use super::listing::File;
 use super::pin::Pins;
-use super::selection::RowSet;
 use super::to_parse::FileToParse;
 use crate::error::{Context, Result};
-
-/// Rows that a batch holds at most.
-const BATCH_ROWS: usize = 8192;
 
 /// A file of a source, found and not read. It is read as it was listed, or not at all.
 #[derive(Debug, Clone)]
@@ -106,7 +96,7 @@ impl SourceFile {
         Ok((first, chunks))
     }
 
-    /// Its footer and its columns, where it is Parquet.
+    /// Its footer, where it is Parquet.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where it has no readable footer.
@@ -114,15 +104,8 @@ impl SourceFile {
         let Self(file) = self;
         let runtime = ctx.runtime_env();
         let store = Pins::new([&file.pin()].into_iter()).over(runtime.object_store(&file.store)?);
-        let cache = runtime.cache_manager.get_file_metadata_cache();
-        let metadata = footer::read(store.as_ref(), &file.meta, &file.path, cache.as_ref()).await?;
-        // What the library would panic on is an error here.
-        footer::schema(&metadata, &file.meta, &file.path)?;
-        let about = ArrowReaderMetadata::try_new(Arc::clone(&metadata), ArrowReaderOptions::new())
-            .context(|| format!("the columns of {} cannot be read", file.path))?;
-        let readers = Readers::new(store, cache);
-        let listed = PartitionedFile::new_from_meta(file.meta.clone());
-        Ok(ParquetFile { file: self.clone(), metadata, about, readers, listed })
+        let metadata = Arc::new(footer::stored(store.as_ref(), &file.meta, &file.path).await?);
+        Ok(ParquetFile { file: self.clone(), metadata, store })
     }
 }
 
@@ -131,18 +114,28 @@ pub(crate) struct ParquetFile {
     file: SourceFile,
     /// Its footer.
     pub metadata: Arc<ParquetMetaData>,
-    about: ArrowReaderMetadata,
-    readers: Readers,
-    listed: PartitionedFile,
+    store: Arc<dyn ObjectStore>,
 }
 
-/// The rows of a Parquet file, batch by batch.
-pub(crate) type ParquetRows = ParquetRecordBatchStream<Box<dyn AsyncFileReader>>;
-
 impl ParquetFile {
-    /// All of its columns, as Arrow has them.
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        self.about.schema()
+    /// The path as the user would write it.
+    pub(crate) fn path(&self) -> &str {
+        self.file.path()
+    }
+
+    /// Bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.file.size()
+    }
+
+    /// Its columns, as Arrow has them. Times of 96 bits are points in time.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where its own description of them is damaged.
+    pub(crate) fn schema(&self) -> Result<Schema> {
+        let Self { file: SourceFile(file), metadata, .. } = self;
+        let metadata = footer::without_foreign_schema(metadata.as_ref().clone());
+        footer::schema(&metadata, &file.meta, &file.path, Some("UTC".into()))
     }
 
     /// The rows that it has.
@@ -150,45 +143,28 @@ impl ParquetFile {
         self.metadata.row_groups().iter().map(|group| group.num_rows().cast_unsigned()).sum()
     }
 
-    /// Its rows with all their columns, in their order: all of them, or the selected ones.
+    /// Some of its bytes.
     ///
     /// # Errors
-    /// When it cannot be opened.
-    pub(crate) fn read(&self, selection: Option<RowSelection>) -> Result<ParquetRows> {
-        let failed = || format!("reading {} failed", self.file.path());
-        let metrics = ExecutionPlanMetricsSet::new();
-        let reader: Box<dyn AsyncFileReader> =
-            self.readers.create_reader(0, self.listed.clone(), None, &metrics).context(failed)?;
-        let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, self.about.clone())
-            .with_batch_size(batch_rows(self.row_bytes(), BATCH_ROWS));
-        if let Some(selection) = selection {
-            builder = builder.with_row_selection(selection);
+    /// [`Kind::Input`](crate::error::Kind::Input) where it cannot be read, or is not the file that was listed any more.
+    pub(crate) async fn bytes(&self, range: Range<u64>) -> Result<Bytes> {
+        let SourceFile(file) = &self.file;
+        self.store
+            .get_range(&file.meta.location, range)
+            .await
+            .context(|| format!("reading {} failed", file.path))
+    }
+
+    /// Makes sure that it is still the file that was listed: a disk does not say so by itself while a file is read.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where it is another file now.
+    pub(crate) async fn check(&self) -> Result<()> {
+        let SourceFile(file) = &self.file;
+        let pin = file.pin();
+        match pin.e_tag {
+            Some(_) => Ok(()),
+            None => pin.check(self.store.as_ref()).await.context(|| format!("reading {} failed", file.path)),
         }
-        builder.build().context(failed)
     }
-
-    /// Bytes of a row in the row group whose rows are longest.
-    fn row_bytes(&self) -> u64 {
-        let groups = self.metadata.row_groups().iter();
-        let of_row = groups.filter_map(|group| group.total_byte_size().checked_div(group.num_rows()));
-        of_row.max().map_or(0, i64::cast_unsigned)
-    }
-}
-
-/// A selection of the rows of `set`, or of all others, of a file that has so many rows.
-pub(crate) fn row_selection(set: &RowSet, selected: bool, rows: u64) -> RowSelection {
-    let selector = |select: bool, count: u64| match select {
-        true => RowSelector::select(count as usize),
-        false => RowSelector::skip(count as usize),
-    };
-    let mut selectors = Vec::new();
-    let mut at = 0;
-    for run in set.runs() {
-        selectors.push(selector(!selected, run.start - at));
-        selectors.push(selector(selected, run.end - run.start));
-        at = run.end;
-    }
-    selectors.push(selector(!selected, rows.saturating_sub(at)));
-    selectors.retain(|selector| selector.row_count > 0);
-    selectors.into()
 }

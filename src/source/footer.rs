@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{Schema, TimeUnit};
 use bytes::Bytes;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::{
-    CachedParquetFileReaderFactory, CachedParquetMetaData, ParquetFileReaderFactory,
+    CachedParquetFileReaderFactory, CachedParquetMetaData, Int96Coercer, ParquetFileReaderFactory,
 };
 use datafusion::error::Result as DfResult;
 use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadataCache};
@@ -20,11 +20,18 @@ use futures::future::{BoxFuture, FutureExt};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
-use parquet::arrow::parquet_to_arrow_schema;
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, parquet_to_arrow_schema};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader,
+};
 
+use super::arrow_schema;
 use crate::error::{Context, Error, Result};
+
+/// The unit in which the engine reads times of 96 bits. They are days and nanoseconds of a day; in 64 bits nanoseconds end in
+/// the year 2262, and such times are written for the year 9999 too. Those who write them have microseconds.
+pub(super) const INT96_UNIT: &str = "us";
 
 /// Bytes at a file's end that are read first; a footer is seldom longer.
 const GUESS: u64 = 64 * 1024;
@@ -50,27 +57,67 @@ pub(super) async fn read(
     {
         return Ok(Arc::clone(known.parquet_metadata()));
     }
+    let decoded = Arc::new(without_foreign_schema(stored(store, meta, path).await?));
+    let entry = Arc::new(CachedParquetMetaData::new(Arc::clone(&decoded)));
+    cache.put(&meta.location, CachedFileMetadataEntry::new(meta.clone(), entry));
+    Ok(decoded)
+}
+
+/// As [`read`], with all that the file has: it may have an Arrow schema that only other programs know.
+///
+/// # Errors
+/// As [`read`].
+pub(super) async fn stored(
+    store: &dyn ObjectStore,
+    meta: &ObjectMeta,
+    path: &str,
+) -> Result<ParquetMetaData> {
     let bytes = bytes(store, meta, path).await?;
     let decoded = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes))
         .and_then(|decoded| decoded.map_err(|e| Error::input("it cannot be decoded").because(e)))
         .context(|| damaged(path, meta))?;
     let limit = meta.size - TAIL - bytes.len() as u64;
     check_places(&decoded, limit).context(|| damaged(path, meta))?;
-    let decoded = Arc::new(decoded);
-    let entry = Arc::new(CachedParquetMetaData::new(Arc::clone(&decoded)));
-    cache.put(&meta.location, CachedFileMetadataEntry::new(meta.clone(), entry));
     Ok(decoded)
 }
 
-/// The columns of a file, as Arrow has them.
+/// A footer without an Arrow schema that the library cannot decode: its types are those of Parquet then.
+pub(super) fn without_foreign_schema(metadata: ParquetMetaData) -> ParquetMetaData {
+    let about = metadata.file_metadata();
+    let is_foreign = |pair: &KeyValue| {
+        pair.key == ARROW_SCHEMA_META_KEY && pair.value.as_deref().is_some_and(arrow_schema::is_foreign)
+    };
+    let Some(pairs) = about.key_value_metadata().filter(|pairs| pairs.iter().any(is_foreign)) else {
+        return metadata;
+    };
+    let about = FileMetaData::new(
+        about.version(),
+        about.num_rows(),
+        about.created_by().map(str::to_owned),
+        Some(pairs.iter().filter(|pair| !is_foreign(pair)).cloned().collect()),
+        about.schema_descr_ptr(),
+        about.column_orders().cloned(),
+    );
+    ParquetMetaData::new(about, metadata.row_groups().to_vec())
+}
+
+/// The columns of a file, as Arrow has them. Times of 96 bits are in microseconds, as [`INT96_UNIT`] says, and in `zone`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where the file's own description of them is damaged.
-pub(super) fn schema(metadata: &ParquetMetaData, meta: &ObjectMeta, path: &str) -> Result<Schema> {
+pub(super) fn schema(
+    metadata: &ParquetMetaData,
+    meta: &ObjectMeta,
+    path: &str,
+    zone: Option<Arc<str>>,
+) -> Result<Schema> {
     let about = metadata.file_metadata();
-    guarded(|| parquet_to_arrow_schema(about.schema_descr(), about.key_value_metadata()))
+    let columns = about.schema_descr();
+    let schema = guarded(|| parquet_to_arrow_schema(columns, about.key_value_metadata()))
         .and_then(|schema| schema.map_err(|e| Error::input("its schema cannot be decoded").because(e)))
-        .context(|| damaged(path, meta))
+        .context(|| damaged(path, meta))?;
+    let coerced = Int96Coercer::new(columns, &schema, &TimeUnit::Microsecond).with_timezone(zone).coerce();
+    Ok(coerced.unwrap_or(schema))
 }
 
 fn damaged(path: &str, meta: &ObjectMeta) -> String {
@@ -164,7 +211,10 @@ fn inside(column: &ColumnChunkMetaData, limit: u64) -> bool {
 }
 
 /// What `decode` returns, or an error instead of its panic: the library indexes and unwraps what a file says of itself.
-fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) with what the library said when it panicked.
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
     catch_unwind(AssertUnwindSafe(decode)).map_err(|panic| Error::input(panicked(panic.as_ref())))
 }
 

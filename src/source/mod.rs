@@ -6,6 +6,7 @@
 //! `json_line`, `sgml`, `text`), in UTF-8 (`decode`). All of them read the files as they were listed, or not at all (`pin`).
 //! `columns` makes of every format the same columns. `file` gives a file as it is, and `pieces` its rows byte for byte.
 
+mod arrow_schema;
 mod batch;
 mod bytes;
 mod chunks;
@@ -54,7 +55,9 @@ use crate::kernel::text::long_text::LongText;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 use reading::LONG_TEXT;
 
-pub(crate) use file::{ParquetFile, SourceFile, row_selection};
+pub(crate) use arrow_schema::decoded as decoded_arrow_schema;
+pub(crate) use file::{ParquetFile, SourceFile};
+pub(crate) use footer::guarded;
 pub(crate) use number_rows::NumberRows;
 #[cfg(test)]
 pub(crate) use numbering::CHUNK_COLUMN;

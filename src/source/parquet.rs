@@ -80,7 +80,7 @@ async fn read_footer(ctx: &SessionContext, file: Arc<File>) -> Result<Footer> {
     let store = Pins::new([&file.pin()].into_iter()).over(runtime.object_store(&file.store)?);
     let cache = runtime.cache_manager.get_file_metadata_cache();
     let metadata = footer::read(store.as_ref(), &file.meta, &file.path, cache.as_ref()).await?;
-    let schema = footer::schema(&metadata, &file.meta, &file.path)?;
+    let schema = footer::schema(&metadata, &file.meta, &file.path, None)?;
     Ok(Footer { file, metadata, schema })
 }
 
@@ -116,7 +116,9 @@ fn table_schema(source: &job::Source, names: &[&str], footers: &[Footer], id: Id
                     footer.file.path
                 )));
             }
-            if is_id && !can_cast_types(&data_type, &DataType::Utf8View) {
+            // Arrow has no months for an interval of Parquet.
+            let is_whole = !matches!(data_type, DataType::Interval(_));
+            if is_id && !(is_whole && can_cast_types(&data_type, &DataType::Utf8View)) {
                 return Err(Error::job(format!(
                     "id column `{name}` of {} is of type {data_type}, which cannot be written as text",
                     footer.file.path

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::config::TableParquetOptions;
 use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
@@ -25,7 +26,7 @@ use datafusion::scalar::ScalarValue;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
 use super::chunks::{Piece, spread};
-use super::footer::Readers;
+use super::footer::{INT96_UNIT, Readers};
 use super::number_rows::{NumberRows, numbered_schema};
 use super::numbering::{CHUNK_COLUMN, Chunk, Wanted, chunk_of, file_scan};
 use super::pin::Pins;
@@ -132,8 +133,11 @@ impl FileTable {
         let schema = TableSchema::builder(Arc::clone(&self.file_schema))
             .with_table_partition_cols(vec![chunk])
             .build();
+        let mut options = TableParquetOptions::default();
         // Without predicates page indexes are bytes read for nothing.
-        Arc::new(ParquetSource::new(schema).with_enable_page_index(false))
+        options.global.enable_page_index = false;
+        options.global.coerce_int96 = Some(INT96_UNIT.to_owned());
+        Arc::new(ParquetSource::new(schema).with_table_parquet_options(options))
     }
 }
 

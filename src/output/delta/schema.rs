@@ -1,6 +1,6 @@
 //! The schema of a table, in the words of Delta.
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit};
+use arrow::datatypes::{DataType, FieldRef, Schema, TimeUnit};
 use serde_json::{Value, json};
 
 use super::action::Protocol;
@@ -74,11 +74,21 @@ pub(super) fn kind_of(data_type: &DataType) -> Option<Value> {
     })
 }
 
+/// Whether a type has timestamps without a time zone, at any depth.
+fn has_ntz(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Timestamp(_, zone) => zone.is_none(),
+        DataType::Dictionary(_, value) => has_ntz(value),
+        DataType::Struct(fields) => fields.iter().any(|field| has_ntz(field.data_type())),
+        DataType::List(item) | DataType::LargeList(item) => has_ntz(item.data_type()),
+        _ => false,
+    }
+}
+
 impl Protocol {
     /// The lowest one that a table of this schema can have, or `before` where that asks for as much.
     pub(super) fn of(schema: &Schema, before: Option<&Protocol>) -> Protocol {
-        let has_ntz = |field: &Field| matches!(field.data_type(), DataType::Timestamp(_, None));
-        let needs_ntz = schema.fields().iter().any(|field| has_ntz(field));
+        let needs_ntz = schema.fields().iter().any(|field| has_ntz(field.data_type()));
         let mut protocol = before.cloned().unwrap_or(Protocol {
             min_reader_version: 1,
             min_writer_version: 2,
@@ -122,6 +132,8 @@ impl Protocol {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+
+    use arrow::datatypes::Field;
 
     use super::*;
 
@@ -182,6 +194,12 @@ mod tests {
         assert_eq!(raised.reader_features, Some(vec!["timestampNtz".to_owned()]));
         let features = ["appendOnly", "invariants", "timestampNtz"].map(str::to_owned).to_vec();
         assert_eq!(raised.writer_features, Some(features));
+        let inside = |at: DataType| {
+            DataType::new_list(DataType::Struct(vec![Field::new("at", at, true)].into()), true)
+        };
+        let zone = |zone: Option<Arc<str>>| DataType::Timestamp(TimeUnit::Microsecond, zone);
+        assert_eq!(Protocol::of(&of(&[("a", inside(zone(None)))]), None), raised);
+        assert_eq!(Protocol::of(&of(&[("a", inside(zone(Some("UTC".into()))))]), None), first);
         assert_eq!(Protocol::of(&plain, Some(&raised)), raised);
         assert_eq!(Protocol::of(&local, Some(&raised)), raised);
         for known in [first, raised.clone()] {

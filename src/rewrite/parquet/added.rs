@@ -1,0 +1,106 @@
+//! The columns that say what documents are told of, behind those of the file.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::Int64Type;
+use bytes::Bytes;
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
+use parquet::column::writer::{ColumnCloseResult, ColumnWriter, get_column_writer};
+use parquet::data_type::ByteArray;
+use parquet::file::properties::WriterPropertiesPtr;
+use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
+use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
+
+use super::super::annotations::{Cursor, NAMES};
+use super::blocking::Waiter;
+use crate::error::{Error, Result};
+use crate::schema::IdType;
+
+/// Rows whose columns are made at once.
+const BATCH_ROWS: u64 = 8192;
+
+/// What documents are told of, for a file that is written.
+pub(super) struct Added {
+    pub cursor: Cursor,
+    pub id: IdType,
+}
+
+impl Added {
+    /// A schema with the columns behind its own.
+    ///
+    /// # Errors
+    /// None that a schema can cause.
+    pub(super) fn schema(&self, own: &Type) -> Result<TypePtr> {
+        let column = |(name, of): (&str, PhysicalType)| {
+            let text = (of == PhysicalType::BYTE_ARRAY).then_some(LogicalType::String);
+            let column = Type::primitive_type_builder(name, of)
+                .with_repetition(Repetition::OPTIONAL)
+                .with_logical_type(text);
+            Ok(Arc::new(column.build()?))
+        };
+        let id = match self.id {
+            IdType::Utf8 => PhysicalType::BYTE_ARRAY,
+            IdType::Int64 => PhysicalType::INT64,
+        };
+        let added = NAMES.into_iter().zip([id, PhysicalType::BOOLEAN, id]).map(column);
+        let fields = own.get_fields().iter().cloned().map(Ok).chain(added).collect::<Result<_>>()?;
+        Ok(Arc::new(Type::group_type_builder(own.name()).with_fields(fields).build()?))
+    }
+
+    /// The columns of the documents at `positions`, encoded: the bytes of each, and what is said of them.
+    ///
+    /// # Errors
+    /// When the table of documents in clusters cannot be read.
+    pub(super) fn encoded(
+        &mut self,
+        positions: Range<u64>,
+        schema: &SchemaDescriptor,
+        properties: &WriterPropertiesPtr,
+        waiter: &Waiter,
+    ) -> Result<Vec<(Bytes, ColumnCloseResult)>> {
+        let first = schema.num_columns() - NAMES.len();
+        let mut sinks: Vec<TrackedWrite<Vec<u8>>> = NAMES.map(|_| TrackedWrite::new(Vec::new())).into();
+        let mut writers = Vec::with_capacity(NAMES.len());
+        for (at, sink) in sinks.iter_mut().enumerate() {
+            let pages = Box::new(SerializedPageWriter::new(sink));
+            writers.push(get_column_writer(schema.column(first + at), Arc::clone(properties), pages));
+        }
+        let mut from = positions.start;
+        while from < positions.end {
+            let rows = (positions.end - from).min(BATCH_ROWS);
+            let columns = waiter.wait(self.cursor.columns(from, rows as usize))?;
+            for (writer, column) in writers.iter_mut().zip(&columns) {
+                write(writer, column)?;
+            }
+            from += rows;
+        }
+        let closed = writers.into_iter().map(ColumnWriter::close).collect::<Result<Vec<_>, _>>()?;
+        sinks.into_iter().zip(closed).map(|(sink, closed)| Ok((sink.into_inner()?.into(), closed))).collect()
+    }
+}
+
+/// Writes a column of optional values.
+fn write(to: &mut ColumnWriter<'_>, column: &ArrayRef) -> Result<()> {
+    let defined: Vec<i16> = (0..column.len()).map(|row| i16::from(column.is_valid(row))).collect();
+    let written = match to {
+        ColumnWriter::ByteArrayColumnWriter(to) => column.as_string_opt::<i32>().map(|texts| {
+            let texts: Vec<ByteArray> = texts.iter().flatten().map(ByteArray::from).collect();
+            to.write_batch(&texts, Some(&defined), None)
+        }),
+        ColumnWriter::Int64ColumnWriter(to) => column.as_primitive_opt::<Int64Type>().map(|numbers| {
+            let numbers: Vec<i64> = numbers.iter().flatten().collect();
+            to.write_batch(&numbers, Some(&defined), None)
+        }),
+        ColumnWriter::BoolColumnWriter(to) => column.as_boolean_opt().map(|flags| {
+            let flags: Vec<bool> = flags.iter().flatten().collect();
+            to.write_batch(&flags, Some(&defined), None)
+        }),
+        _ => None,
+    };
+    match written {
+        Some(written) => Ok(written.map(|_| ())?),
+        None => Err(Error::bug("an added column came as another type")),
+    }
+}

@@ -1,0 +1,164 @@
+//! A file that is read and a file that is written, for code that blocks its thread: the readers and writers of columns do not
+//! know `async`.
+
+use std::future::Future;
+use std::io::{self, Read, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::reader::{ChunkReader, Length};
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::{Error, Result};
+use crate::output::upload::Upload;
+use crate::source::ParquetFile;
+
+/// Bytes that are read at once.
+pub(super) const WINDOW: u64 = 8 << 20;
+
+/// Bytes that are gathered before they are put.
+const BUFFER: usize = 1 << 20;
+
+/// Waits on a thread that may block, until it is stopped.
+#[derive(Debug, Clone)]
+pub(super) struct Waiter {
+    runtime: Handle,
+    stop: CancellationToken,
+}
+
+impl Waiter {
+    /// One that gives up when `stop` is cancelled.
+    pub(super) fn new(stop: &CancellationToken) -> Self {
+        Self { runtime: Handle::current(), stop: stop.clone() }
+    }
+
+    /// The result of `work`.
+    ///
+    /// # Errors
+    /// That of `work`; [`Kind::Interrupted`](crate::error::Kind::Interrupted) where it was stopped.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.runtime.block_on(async {
+            tokio::select! {
+                done = work => done,
+                () = self.stop.cancelled() => Err(Error::interrupted()),
+            }
+        })
+    }
+}
+
+/// A Parquet file through a window, which moves forward with what is read: a column after the other lies in the file as they
+/// are written.
+#[derive(Clone)]
+pub(super) struct Input(Arc<Window>);
+
+struct Window {
+    file: Arc<ParquetFile>,
+    waiter: Waiter,
+    /// Where the bytes begin in the file, and the bytes.
+    held: Mutex<(u64, Bytes)>,
+}
+
+impl Input {
+    pub(super) fn new(file: Arc<ParquetFile>, waiter: Waiter) -> Self {
+        Self(Arc::new(Window { file, waiter, held: Mutex::default() }))
+    }
+
+    /// All bytes from `start` on that are held, but `least` where the file has them.
+    fn from(&self, start: u64, least: u64) -> Result<Bytes> {
+        let Window { file, waiter, held } = self.0.as_ref();
+        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let (first, bytes) = &*held;
+        let last = first + bytes.len() as u64;
+        if start < *first || start + least > last {
+            let range = start..file.size().min(start + least.max(WINDOW));
+            // What was held goes before more is read.
+            *held = Default::default();
+            *held = (start, waiter.wait(file.bytes(range))?);
+        }
+        let (first, bytes) = &*held;
+        Ok(bytes.slice((start - first) as usize..))
+    }
+}
+
+impl Length for Input {
+    fn len(&self) -> u64 {
+        self.0.file.size()
+    }
+}
+
+impl ChunkReader for Input {
+    type T = InputFrom;
+
+    fn get_read(&self, start: u64) -> ParquetResult<InputFrom> {
+        Ok(InputFrom { input: self.clone(), at: start })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let bytes = self.from(start, length as u64).map_err(|e| ParquetError::External(Box::new(e)))?;
+        match bytes.len() < length {
+            true => Err(ParquetError::EOF(format!("it ends before byte {}", start + length as u64))),
+            false => Ok(bytes.slice(..length)),
+        }
+    }
+}
+
+/// The bytes of a file from one on.
+pub(super) struct InputFrom {
+    input: Input,
+    at: u64,
+}
+
+impl Read for InputFrom {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let least = u64::from(!to.is_empty() && self.at < self.input.len());
+        let bytes = self.input.from(self.at, least).map_err(io::Error::other)?;
+        let count = to.len().min(bytes.len());
+        to[..count].copy_from_slice(&bytes[..count]);
+        self.at += count as u64;
+        Ok(count)
+    }
+}
+
+/// An upload that is written to.
+pub(super) struct Output {
+    upload: Upload,
+    waiter: Waiter,
+    buffer: Vec<u8>,
+}
+
+impl Output {
+    pub(super) fn new(upload: Upload, waiter: Waiter) -> Self {
+        Self { upload, waiter, buffer: Vec::new() }
+    }
+
+    fn put(&mut self) -> Result<()> {
+        let bytes = std::mem::take(&mut self.buffer);
+        self.waiter.wait(self.upload.put(bytes.into()))
+    }
+
+    /// The upload, with all that was written.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub(super) fn end(mut self) -> Result<Upload> {
+        self.put()?;
+        Ok(self.upload)
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER {
+            self.put().map_err(io::Error::other)?;
+        }
+        Ok(bytes.len())
+    }
+
+    /// Puts nothing: each column that ends asks for it.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! How a Parquet file is written that is to be like another one.
+
+use parquet::basic::{ConvertedType, Encoding};
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+
+/// Encodings that a writer was told to use, or chose for the data. All others are what writers do by themselves.
+const CHOSEN: [Encoding; 4] = [
+    Encoding::DELTA_BINARY_PACKED,
+    Encoding::DELTA_LENGTH_BYTE_ARRAY,
+    Encoding::DELTA_BYTE_ARRAY,
+    Encoding::BYTE_STREAM_SPLIT,
+];
+
+/// The properties by which rows are written like those of `metadata`: its compression, dictionaries, encodings, Bloom filters
+/// and order, as its largest row group has them. `pairs` are the key-value metadata.
+pub(super) fn properties(metadata: &ParquetMetaData, pairs: Option<Vec<KeyValue>>) -> WriterProperties {
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_key_value_metadata(pairs);
+    let groups = metadata.row_groups();
+    let Some(largest) = groups.iter().max_by_key(|group| group.num_rows()) else { return properties.build() };
+    if groups.iter().all(|group| group.sorting_columns() == largest.sorting_columns()) {
+        // Rows that are left out leave the others in order.
+        properties = properties.set_sorting_columns(largest.sorting_columns().cloned());
+    }
+    if let Some(column) = largest.columns().first() {
+        // What is added is compressed as the first column is.
+        properties = properties.set_compression(column.compression());
+    }
+    largest
+        .columns()
+        .iter()
+        .fold(properties, |properties, column| of_column(properties, largest, column))
+        .build()
+}
+
+fn of_column(
+    properties: WriterPropertiesBuilder,
+    group: &RowGroupMetaData,
+    column: &ColumnChunkMetaData,
+) -> WriterPropertiesBuilder {
+    let path = column.column_path();
+    let is = |encoding: Encoding| column.encodings().any(|of_column| of_column == encoding);
+    let has_dictionary = column.dictionary_page_offset().is_some()
+        || is(Encoding::RLE_DICTIONARY)
+        // What old files call it.
+        || is(Encoding::PLAIN_DICTIONARY);
+    let mut properties = properties
+        .set_column_compression(path.clone(), column.compression())
+        .set_column_dictionary_enabled(path.clone(), has_dictionary);
+    if let Some(encoding) = CHOSEN.into_iter().find(|encoding| is(*encoding)) {
+        properties = properties.set_column_encoding(path.clone(), encoding);
+    }
+    // Intervals of one length have several forms: DuckDB puts each into a filter twice, says so in the metadata, and does not
+    // find rows by a filter that another program made.
+    let has_forms = column.column_descr().converted_type() == ConvertedType::INTERVAL;
+    if column.bloom_filter_offset().is_some() && !has_forms {
+        // It is folded to the values that there are.
+        let rows = group.num_rows().max(1).cast_unsigned();
+        properties = properties
+            .set_column_bloom_filter_enabled(path.clone(), true)
+            .set_column_bloom_filter_max_ndv(path.clone(), rows);
+    }
+    properties
+}
