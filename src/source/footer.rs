@@ -4,7 +4,6 @@
 //! and what cannot is caught; either way the error names the file.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
@@ -25,6 +24,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 
 use crate::error::{Context, Error, Result};
+use crate::guard::guarded;
 
 /// Bytes at a file's end that are read first; a footer is seldom longer.
 const GUESS: u64 = 64 * 1024;
@@ -161,18 +161,6 @@ fn inside(column: &ColumnChunkMetaData, limit: u64) -> bool {
         && column.uncompressed_size() >= 0
         && index(column.column_index_offset(), column.column_index_length())
         && index(column.offset_index_offset(), column.offset_index_length())
-}
-
-/// What `decode` returns, or an error instead of its panic: the library indexes and unwraps what a file says of itself.
-fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(decode)).map_err(|panic| Error::input(panicked(panic.as_ref())))
-}
-
-/// What the library said when it panicked.
-pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
-    let message = panic.downcast_ref::<&str>().copied();
-    let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the library that decodes it gave up: {}", message.unwrap_or("it did not say why"))
 }
 
 /// Makes readers that get their footers from [`read`].
