@@ -56,6 +56,7 @@ pub mod corpus;
 pub mod engine;
 pub mod error;
 pub mod experiment;
+mod guard;
 pub mod job;
 pub mod kernel;
 mod local_path;

@@ -176,7 +176,24 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     stand_alone(&plots, &["compare.html", "compare.svg", "compare-search.svg"]);
     let page = std::fs::read_to_string(plots.join("compare.html")).unwrap();
     assert!(page.contains("&lt;script&gt;&quot;a&quot; &amp; b&lt;/script&gt;"), "{page}");
+    for section in page.split("<section>") {
+        let said = sentences(section);
+        let twice: Vec<_> =
+            said.iter().filter(|one| said.iter().filter(|other| other == one).count() > 1).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+    }
+    assert!(sentences(&page).iter().any(|sentence| sentence.contains("the fastest is")), "{page}");
     assert!(!folder.path().join("out").exists(), "nothing is written to the job's output");
+}
+
+/// The sentences of a part of a page that its reader sees: those of its paragraphs and captions.
+fn sentences(part: &str) -> Vec<String> {
+    let inside = |tag: &str| {
+        let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+        let texts = part.split(open.as_str()).skip(1).filter_map(|rest| rest.split(close.as_str()).next());
+        texts.flat_map(|text| text.split_inclusive(". ").map(|one| one.trim().to_owned())).collect::<Vec<_>>()
+    };
+    ["p", "figcaption"].iter().flat_map(|tag| inside(tag)).collect()
 }
 
 /// Files that refer to nothing outside, in either colour scheme.

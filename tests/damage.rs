@@ -1,7 +1,11 @@
 //! What a manifest names is there, or it is an error.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use parquet::arrow::parquet_to_arrow_schema;
+use parquet::file::metadata::KeyValue;
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use predicates::prelude::*;
 use resemblance::error::Kind;
 use resemblance::pipeline::OnExisting;
@@ -228,4 +232,47 @@ fn a_file_that_goes_while_it_is_read_is_an_error() {
         let error = resemblance::error::Error::from(again.unwrap_err());
         assert!(error.to_string().contains("is gone"), "{error}");
     });
+}
+
+/// A file whose description of its columns is damaged so that the library that reads it panics.
+fn make_the_library_panic(file: &Path) {
+    let footer = SerializedFileReader::new(std::fs::File::open(file).unwrap()).unwrap();
+    let footer = footer.metadata().file_metadata();
+    let columns = footer.key_value_metadata().unwrap().iter().find(|pair| pair.key == "ARROW:schema");
+    let columns = columns.and_then(|pair| pair.value.clone()).expect("the file describes its columns");
+    let panics = |columns: &String| {
+        let pairs = vec![KeyValue::new("ARROW:schema".to_owned(), columns.clone())];
+        catch_unwind(AssertUnwindSafe(|| parquet_to_arrow_schema(footer.schema_descr(), Some(&pairs))))
+            .is_err()
+    };
+    let others = (0..columns.len()).flat_map(|at| ["A", "Q", "g", "z"].map(|letter| (at, letter)));
+    let mut damaged = others.map(|(at, letter)| [&columns[..at], letter, &columns[at + 1..]].concat());
+    let damaged = damaged.find(panics).expect("the library panics over none of them");
+    let bytes = std::fs::read(file).unwrap();
+    let at = bytes.windows(columns.len()).position(|part| part == columns.as_bytes()).unwrap();
+    std::fs::write(file, [&bytes[..at], damaged.as_bytes(), &bytes[at + columns.len()..]].concat()).unwrap();
+}
+
+#[test]
+fn a_file_over_which_the_library_panics_is_bad_input_and_no_bug() {
+    let scene = Scene::new();
+    let output = scene.output("undisturbed");
+    let pairs = output.join(&manifest(&output).tables["pairs"].files[0].path);
+    make_the_library_panic(&pairs);
+    make_the_library_panic(&scene.input);
+    let path = scene.folder.path().join("job.toml");
+    std::fs::write(&path, job_text(&scene.input, scene.output("new"))).unwrap();
+    let (job, shown) = (path.to_str().unwrap(), output.to_str().unwrap());
+    let verify = format!("resemblance verify {shown}");
+    for (arguments, named) in
+        [(vec!["run", job], "in.parquet"), (vec!["sql", shown, "SELECT id_a FROM pairs"], verify.as_str())]
+    {
+        resemblance().args(&arguments).assert().code(3).stderr(
+            predicate::str::contains(named)
+                .and(predicate::str::contains("gave up"))
+                .and(predicate::str::contains("bug of resemblance").not()),
+        );
+    }
+    let name = pairs.file_name().unwrap().to_str().unwrap();
+    resemblance().args(["verify", shown]).assert().code(3).stderr(predicate::str::contains(name));
 }

@@ -11,8 +11,13 @@ use crate::support::repository;
 
 /// Modules that are not in the table, each with the one of the table that it stands right below: it may import what
 /// stands above, and everything further down may import it.
-const BESIDE_THE_TABLE: [(&str, &str); 4] =
-    [("visible", "error"), ("secrets", "error"), ("address", "error"), ("local_path", "error")];
+const BESIDE_THE_TABLE: [(&str, &str); 5] = [
+    ("visible", "error"),
+    ("secrets", "error"),
+    ("address", "error"),
+    ("local_path", "error"),
+    ("guard", "error"),
+];
 
 /// Imports that close a circle and stay for now: who imports (a file, or every file of a folder), what, and why it stays.
 /// One that closes no circle any more must leave this list.

@@ -109,7 +109,7 @@ def sql(
 ) -> Rows[dict[str, Any]]:
     """The answer to a query over the tables of a finished output: pairs, clusters, documents and rejects.
 
-    The rows come as JSON without NULLs: dates and times are text, and a column that is NULL in all rows is missing.
+    The rows come as JSON: NULL is None, and dates and times are text.
     Where types or many rows matter, take the tables themselves, as in `open(output).pairs.to_duckdb()`.
 
     Args:

@@ -129,29 +129,13 @@ def shown_pairs(text: str) -> Rows[ShownPair]:
 
 
 def records(text: str) -> Rows[dict[str, Any]]:
-    """The rows that `sql` prints. Values that are NULL are not in its JSON: here they are None."""
-    objects = list(_objects(text))
-    names = _names_of(objects)
-    return Rows(({name: row.get(name) for name in names} for row in objects), _inferred)
+    """The rows that `sql` prints. Each has every column; NULL is None."""
+    return Rows(_objects(text), _inferred)
 
 
 def _objects(text: str) -> Iterable[dict[str, Any]]:
     # `splitlines` would also divide at characters that JSON leaves within a text, such as U+2028.
     return (json.loads(line) for line in text.split("\n") if line)
-
-
-def _names_of(objects: Sequence[Mapping[str, Any]]) -> list[str]:
-    """All names, each behind the one that it follows in the first row that has it."""
-    names: list[str] = []
-    for row in objects:
-        place = 0
-        for name in row:
-            if name in names:
-                place = names.index(name) + 1
-            else:
-                names.insert(place, name)
-                place += 1
-    return names
 
 
 def _only(kind: Callable[..., Row], row: Mapping[str, Any]) -> Row:

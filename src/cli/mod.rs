@@ -35,7 +35,7 @@ struct Arguments {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage wrong · 4 engine \
-    (memory, cluster) · 5 a bug in resemblance · 130 stopped; run it again to continue";
+    (memory, cluster) · 5 a bug in resemblance · 6 done, but a bound of the job was passed · 130 stopped; run it again to continue";
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum LogFormat {
@@ -102,4 +102,17 @@ fn refuse(refused: &clap::Error) -> ExitCode {
     }
     print::message(&masked(&said.to_string()));
     ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Kind::Job.exit_code()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_has_every_exit_code() {
+        use Kind as K;
+        for kind in [K::Job, K::Input, K::Engine, K::Memory, K::Bug, K::Alarm, K::Interrupted] {
+            assert!(EXIT_CODES.contains(&format!(" {} ", kind.exit_code())), "{kind:?}");
+        }
+    }
 }

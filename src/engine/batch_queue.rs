@@ -4,7 +4,8 @@
 //! the memory that they take would follow the input, not the budget.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 
 use arrow::array::RecordBatch;
 use datafusion::common::internal_err;
@@ -55,8 +56,43 @@ pub(crate) struct QueueState {
 /// The batches of all input partitions. Dropped, it ends their reading.
 #[derive(Debug)]
 struct Queue {
-    batches: tokio::sync::Mutex<Receiver<Result<RecordBatch>>>,
+    batches: Mutex<Receiver<Result<RecordBatch>>>,
+    waiting: Arc<Waiting>,
     _reader: SpawnedTask<()>,
+}
+
+/// Those who found no batch. All of them are woken for one: who is not polled any more would keep it from the others.
+#[derive(Debug, Default)]
+struct Waiting(Mutex<Vec<Waker>>);
+
+impl Waiting {
+    fn add(&self, waker: &Waker) {
+        let mut wakers = lock(&self.0);
+        if !wakers.iter().any(|waiting| waiting.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+}
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        let wakers = std::mem::take(&mut *lock(&self.0));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Queue {
+    /// The next batch for whoever asks; none after the last one.
+    fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        let mut batches = lock(&self.batches);
+        // Before the channel is asked: what comes right after that wakes who waits by then.
+        self.waiting.add(context.waker());
+        batches.poll_recv(&mut Context::from_waker(&Waker::from(Arc::clone(&self.waiting))))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Display for BatchQueue {
@@ -77,7 +113,7 @@ impl Description for BatchQueue {
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
-        let mut state = task.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(task.shared);
         if state.asked == self.partitions {
             return internal_err!("all partitions of the batch queue were started already");
         }
@@ -88,11 +124,7 @@ impl Description for BatchQueue {
         state.asked += 1;
         // The last one to ask takes the node's own share: the reading ends with the streams.
         state.batches = (state.asked < self.partitions).then(|| Arc::clone(&queue));
-        let batches = stream::unfold(queue, |queue| async move {
-            let next = queue.batches.lock().await.recv().await?;
-            Some((next, queue))
-        });
-        Ok(batches.boxed())
+        Ok(stream::poll_fn(move |context| queue.poll_next(context)).boxed())
     }
 }
 
@@ -113,7 +145,7 @@ impl BatchQueue {
         };
         // A partition that is open holds what its reader has fetched: a row group of Parquet, for instance.
         let reader = SpawnedTask::spawn(partitions.for_each_concurrent(self.tasks.max(1), read));
-        Queue { batches: tokio::sync::Mutex::new(receiver), _reader: reader }
+        Queue { batches: Mutex::new(receiver), waiting: Arc::default(), _reader: reader }
     }
 }
 
@@ -138,7 +170,6 @@ async fn send(mut input: SendableRecordBatchStream, sender: Sender<Result<Record
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::task::{Context, Poll};
 
     use arrow::array::{AsArray, UInt64Array};
     use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
@@ -146,6 +177,7 @@ mod tests {
     use datafusion::physical_plan::collect_partitioned;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+    use futures::FutureExt;
 
     use super::*;
 
@@ -231,6 +263,52 @@ mod tests {
         let (sender, mut receiver) = channel(1);
         read(Box::pin(failing), sender).await;
         assert!(matches!(receiver.recv().await, Some(Err(DataFusionError::ExecutionJoin(_)))));
+    }
+
+    /// Gives a batch for each that is sent.
+    #[derive(Debug)]
+    struct Sent(SchemaRef, Mutex<Option<Receiver<RecordBatch>>>);
+
+    impl PartitionStream for Sent {
+        fn schema(&self) -> &SchemaRef {
+            &self.0
+        }
+
+        fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+            let mut batches = lock(&self.1).take().unwrap();
+            let batches =
+                stream::poll_fn(move |context| batches.poll_recv(context).map(|batch| batch.map(Ok)));
+            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.0), batches))
+        }
+    }
+
+    #[tokio::test]
+    async fn who_asked_once_and_never_again_keeps_nothing_from_the_others() {
+        let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
+        let (sender, receiver) = channel(1);
+        let sent: Arc<dyn PartitionStream> = Arc::new(Sent(Arc::clone(&schema), Mutex::new(Some(receiver))));
+        let input =
+            StreamingTableExec::try_new(Arc::clone(&schema), vec![sent], None, [], false, None).unwrap();
+        let plan = OperatorExec::plan(BatchQueue { partitions: 2, tasks: 1 }, vec![Arc::new(input)]).unwrap();
+        let mut once = plan.execute(0, Arc::default()).unwrap();
+        let mut again = plan.execute(1, Arc::default()).unwrap();
+        assert!(once.next().now_or_never().is_none(), "there is no batch yet");
+        let taken = tokio::spawn(async move {
+            let mut taken = 0;
+            while let Some(batch) = again.next().await {
+                batch.unwrap();
+                taken += 1;
+            }
+            taken
+        });
+        for _ in 0..5 {
+            sender.send(RecordBatch::new_empty(Arc::clone(&schema))).await.unwrap();
+        }
+        drop(sender);
+        // A deadlock has no other end.
+        let taken = tokio::time::timeout(std::time::Duration::from_secs(60), taken).await;
+        assert_eq!(taken.expect("the second one got nothing").unwrap(), 5);
+        assert!(once.next().await.is_none());
     }
 
     #[tokio::test]

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::coefficients;
 use super::coefficients::Coefficients;
 use super::prime::next_prime;
 use crate::error::{Error, Result};
@@ -43,11 +42,6 @@ impl Minhash {
                  size",
                 self.permutations
             )));
-        }
-        // Other moduli are known when the job is resolved.
-        let fault = |of: &Vec<Coefficients>| coefficients::fault(of, self.permutations, Some(modulus));
-        if let Some(fault) = self.coefficients.as_ref().and_then(fault) {
-            return Err(Error::job(format!("`minhash.coefficients` {fault}; the modulus is {modulus}")));
         }
         Ok(Some((modulus, shingles)))
     }

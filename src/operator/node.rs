@@ -74,6 +74,7 @@ impl Operator {
     }
 
     /// The operator that a node of a physical plan stands for; `None` if it is not one of ours.
+    #[cfg(feature = "cluster")]
     pub(crate) fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
         fn described<D: Description>(plan: &dyn ExecutionPlan) -> Option<D> {
             OperatorExec::described(plan).cloned()

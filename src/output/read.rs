@@ -21,7 +21,8 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use super::Layout;
 use super::check::{Damage, What, damaged};
 use super::manifest::File;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
+use crate::guard::guarded_async;
 use crate::schema::{Table, contract};
 use crate::udf::expr_fn::unsigned_bits;
 
@@ -114,7 +115,12 @@ impl TableProvider for ManifestTable {
         _limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         // Given the limit, the engine leaves files out; the operator above the scan applies it all the same.
-        let plan = self.listing.scan(state, projection, filters, None).await?;
+        // Planning reads the footers, over some of which the library panics.
+        let plan =
+            guarded_async(self.listing.scan(state, projection, filters, None)).await.context(|| {
+                let shown = self.layout.shown();
+                format!("a file of {shown} cannot be read: `resemblance verify {shown}` says which")
+            })??;
         self.check(&plan)?;
         Ok(plan)
     }

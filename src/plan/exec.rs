@@ -54,14 +54,10 @@ impl<D: Description> OperatorExec<D> {
         Ok(Arc::new(Self::try_new(description, inputs)?))
     }
 
-    /// What the operator does.
-    pub(crate) fn description(&self) -> &D {
-        &self.description
-    }
-
     /// What the operator does, where `plan` is a node of this one.
+    #[cfg(feature = "cluster")]
     pub(crate) fn described(plan: &dyn ExecutionPlan) -> Option<&D> {
-        plan.downcast_ref::<Self>().map(Self::description)
+        plan.downcast_ref::<Self>().map(|node| node.description.as_ref())
     }
 }
 

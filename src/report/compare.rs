@@ -3,7 +3,7 @@
 use super::settings::{self, seconds};
 use super::text::{count, decimal};
 use super::{Axis, Chart, Page, Scale, Section, Series, Table};
-use crate::experiment::compare::{Comparison, Measured, Measurement, Method, Verdict};
+use crate::experiment::compare::{Comparison, Crossing, Measured, Measurement, Method, Verdict};
 
 /// The charts, each with the name of its file: the whole way from texts to pairs, and the search alone. The `added` lines
 /// are shown beside those of the whole way.
@@ -15,7 +15,9 @@ pub(crate) fn charts(comparison: &Comparison, added: &[Series]) -> [(&'static st
     let mut whole = chart(
         comparison,
         "Seconds from texts to pairs, by number of documents",
-        &format!("including the time to build what it needs.{beside}"),
+        &format!(
+            "including the time to build what it needs. Where two lines cross, one method overtakes the other.{beside}"
+        ),
         &comparison.whole,
         |one| one.total_seconds,
     );
@@ -48,8 +50,7 @@ fn chart(
     Chart {
         title: title.into(),
         caption: format!(
-            "Each line is a method that finds the pairs of similarity {} or more, {with} Where two lines cross, one method \
-             overtakes the other. {}",
+            "Each line is a method that finds the pairs of similarity {} or more, {with} {}",
             comparison.job.score.threshold,
             fastest(comparison, verdict).join(" "),
         ),
@@ -63,20 +64,26 @@ fn chart(
 /// overtakes another.
 pub(crate) fn verdicts(comparison: &Comparison) -> [(&'static str, Vec<String>); 2] {
     [
-        ("From texts to pairs", crossings(comparison, &comparison.whole)),
-        ("The search alone", crossings(comparison, &comparison.search)),
+        ("From texts to pairs", whole_verdict(comparison, &comparison.whole)),
+        ("The search alone", whole_verdict(comparison, &comparison.search)),
     ]
 }
 
-/// Which method is the fastest from where on, and where else one overtakes another, in a sentence for each.
-fn crossings(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
-    let overtaken = verdict.crossings.iter().map(|crossing| {
-        let (documents, method) = (count(crossing.documents as u64), crossing.method.name());
-        format!("At {documents} documents {method} has overtaken {}.", crossing.overtaken.name())
-    });
-    fastest(comparison, verdict).into_iter().chain(overtaken).collect()
+/// Both, in a sentence for each.
+fn whole_verdict(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
+    [fastest(comparison, verdict), overtaken(verdict)].concat()
 }
 
+/// Where one method overtakes another that was not the fastest.
+fn overtaken(verdict: &Verdict) -> Vec<String> {
+    let sentence = |crossing: &Crossing| {
+        let (documents, method) = (count(crossing.documents as u64), crossing.method.name());
+        format!("At {documents} documents {method} has overtaken {}.", crossing.overtaken.name())
+    };
+    verdict.crossings.iter().map(sentence).collect()
+}
+
+/// Which method is the fastest from where on.
 fn fastest(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
     let (Some(smallest), Some(largest)) = (comparison.samples.first(), comparison.samples.last()) else {
         return Vec::new();
@@ -165,15 +172,18 @@ pub(crate) fn page(comparison: &Comparison, added: &[Series]) -> Page {
         header: COLUMNS.map(str::to_owned).to_vec(),
         rows: rows(comparison),
     };
-    let verdicts = verdicts(comparison).into_iter().zip(charts(comparison, added));
-    let mut sections: Vec<Section> = verdicts
-        .map(|((heading, text), (_, chart))| Section {
-            heading: heading.into(),
-            text,
-            charts: vec![chart],
-            tables: vec![],
-        })
-        .collect();
+    let [(_, whole), (_, search)] = charts(comparison, added);
+    // Which method is the fastest stands under the chart.
+    let section = |heading: &str, verdict: &Verdict, chart: Chart| Section {
+        heading: heading.into(),
+        text: overtaken(verdict),
+        charts: vec![chart],
+        tables: vec![],
+    };
+    let mut sections = vec![
+        section("From texts to pairs", &comparison.whole, whole),
+        section("The search alone", &comparison.search, search),
+    ];
     sections.extend([
         Section { heading: "Measurements".into(), tables: vec![measurements], ..Section::default() },
         settings::section(&comparison.job),

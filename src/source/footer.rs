@@ -4,7 +4,6 @@
 //! and what cannot is caught; either way the error names the file.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, TimeUnit};
@@ -28,6 +27,7 @@ use parquet::file::metadata::{
 
 use super::arrow_schema;
 use crate::error::{Context, Error, Result};
+use crate::guard::guarded;
 
 /// The unit in which the engine reads times of 96 bits. They are days and nanoseconds of a day; in 64 bits nanoseconds end in
 /// the year 2262, and such times are written for the year 9999 too. Those who write them have microseconds.
@@ -208,21 +208,6 @@ fn inside(column: &ColumnChunkMetaData, limit: u64) -> bool {
         && column.uncompressed_size() >= 0
         && index(column.column_index_offset(), column.column_index_length())
         && index(column.offset_index_offset(), column.offset_index_length())
-}
-
-/// What `decode` returns, or an error instead of its panic: the library indexes and unwraps what a file says of itself.
-///
-/// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with what the library said when it panicked.
-pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(decode)).map_err(|panic| Error::input(panicked(panic.as_ref())))
-}
-
-/// What the library said when it panicked.
-pub(super) fn panicked(panic: &(dyn std::any::Any + Send)) -> String {
-    let message = panic.downcast_ref::<&str>().copied();
-    let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the library that decodes it gave up: {}", message.unwrap_or("it did not say why"))
 }
 
 /// Makes readers that get their footers from [`read`].

@@ -57,7 +57,6 @@ use reading::LONG_TEXT;
 
 pub(crate) use arrow_schema::decoded as decoded_arrow_schema;
 pub(crate) use file::{ParquetFile, SourceFile};
-pub(crate) use footer::guarded;
 pub(crate) use number_rows::NumberRows;
 #[cfg(test)]
 pub(crate) use numbering::CHUNK_COLUMN;

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
@@ -12,14 +11,13 @@ use datafusion::error::Result as DfResult;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::Time;
-use futures::future::FutureExt;
 use futures::stream::{self, StreamExt};
 use object_store::ObjectStore;
 
-use super::footer::panicked;
 use super::numbering::{CHUNK_COLUMN, Chunk, Numbering, chunk_of, file_scan};
 use super::pin::Pins;
 use crate::error::{Context, Error};
+use crate::guard::guarded_async;
 use crate::plan::{Batches, Description, Shape, Task, only_input};
 
 /// Turns the scan's chunk column into `source`, `name` and `position`.
@@ -108,10 +106,7 @@ impl Numbered {
     /// The next batch and what comes after it, which is nothing after an error; none at the end.
     async fn next(mut self) -> Option<(DfResult<RecordBatch>, Option<Self>)> {
         // What a damaged file makes a reader do is that file's error: nothing of the reader is used after it.
-        let next = AssertUnwindSafe(self.input.next())
-            .catch_unwind()
-            .await
-            .unwrap_or_else(|panic| Some(Err(Error::input(panicked(panic.as_ref())).into())));
+        let next = guarded_async(self.input.next()).await.unwrap_or_else(|panic| Some(Err(panic.into())));
         match next {
             Some(Ok(batch)) => {
                 let timer = self.elapsed.timer();

@@ -52,6 +52,7 @@ pub fn all() -> Vec<Arc<ScalarUDF>> {
 }
 
 /// The functions that only stages use. They are not a part of SQL; where plans arrive as bytes they must be known by name.
+#[cfg(feature = "cluster")]
 pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
     vec![
         Arc::new(ScalarUDF::from(document_key::DocumentKey::default())),

@@ -1,7 +1,10 @@
-//! Executors that come while a run is under way.
+//! Executors that come while a run is under way, and those whose scheduler goes.
+
+use std::time::Duration;
 
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
+use crate::support::process::wait_for;
 use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
 
@@ -40,4 +43,20 @@ fn an_executor_that_joins_a_run_is_planned_with_from_the_next_step_on() {
     let steps = ["copies", "candidates", "scores", "members", "pairs", "clusters"];
     let tasks: usize = steps.iter().map(|step| cluster.tasks(second, step).len()).sum();
     assert!(tasks > 0, "the second executor had no tasks");
+}
+
+#[test]
+fn an_executor_without_a_scheduler_says_so_once() {
+    let mut cluster = Cluster::with(Setup { executors: vec![ExecutorHost::default()], ..Setup::default() });
+    let said = |cluster: &mut Cluster, what: &str| cluster.executor(0).said().matches(what).count();
+    let until = |cluster: &mut Cluster, what: &str| {
+        wait_for(what, Duration::from_secs(60), || (said(cluster, what) > 0).then_some(()));
+    };
+    cluster.scheduler().kill();
+    until(&mut cluster, "does not answer; waiting for it");
+    // Twenty requests a second meet nobody until then.
+    cluster.start_scheduler();
+    until(&mut cluster, "answers again");
+    assert_eq!(said(&mut cluster, "does not answer"), 1, "{}", cluster.executor(0).said());
+    assert_eq!(said(&mut cluster, "poll work loop failed"), 0, "{}", cluster.executor(0).said());
 }

@@ -68,6 +68,7 @@ fn roles_refuse_what_they_cannot_be() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let free = format!("127.0.0.1:{}", free_ports(3));
+    let open = format!("0.0.0.0:{}", free_ports(3));
     let executor = |bind: &str, vcores: &str, memory: &str| {
         let place = ["executor", "--scheduler", "127.0.0.1:9", "--bind", bind, "--work-dir", &work];
         refused(&[&place[..], &["--vcores", vcores, "--memory", memory]].concat())
@@ -79,6 +80,9 @@ fn roles_refuse_what_they_cannot_be() {
         ("no number", "--vcores", executor(&free, "many", "512MiB")),
         ("no port", "--bind", executor("127.0.0.1", "1", "512MiB")),
         ("no port", "--bind", refused(&["scheduler", "--bind", "127.0.0.1"])),
+        ("any free port", "--bind", executor("127.0.0.1:0", "1", "512MiB")),
+        ("everybody", "--allow-unauthenticated", executor(&open, "1", "512MiB")),
+        ("everybody", "--allow-unauthenticated", refused(&["scheduler", "--bind", &open])),
         (
             "no seconds",
             "--executor-timeout",
@@ -94,8 +98,18 @@ fn roles_refuse_what_they_cannot_be() {
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("127.0.0.1:9") && said.contains("Connection refused"), "{said}");
     for (code, said) in [refused(&["scheduler", "--bind", &taken]), executor(&taken, "1", "512MiB")] {
-        assert!(matches!(code, Some(2..=4)), "{code:?}: {said}");
-        assert!(said.contains(&taken), "{said}");
+        assert_eq!(code, Some(3), "{said}");
+        assert!(said.contains(&taken) && said.contains("another process listens there"), "{said}");
+    }
+    // An address for documentation, which no machine has.
+    let elsewhere = ["scheduler", "--bind", "192.0.2.1:50050", "--allow-unauthenticated"];
+    let (code, said) = refused(&elsewhere);
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("this machine has no such address") && !said.contains("another process"), "{said}");
+    for role in ["scheduler", "executor"] {
+        let help = resemblance().args([role, "--help"]).assert().success();
+        let help = String::from_utf8_lossy(&help.get_output().stdout).into_owned();
+        assert!(help.contains("[default: 127.0.0.1:5005") && !help.contains("0.0.0.0"), "{help}");
     }
 }
 
@@ -150,6 +164,12 @@ fn an_executor_that_is_sent_to_something_else_than_a_scheduler_ends_and_says_so(
         ("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", "404"),
         ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello", "as a scheduler does"),
         ("SSH-2.0-OpenSSH_9.6\r\n", "no scheduler answered"),
+        // What a scheduler says of itself, to every request.
+        (
+            "HTTP/1.1 200 OK\r\ncontent-length: 48\r\nconnection: close\r\n\r\n\
+             {\"version\":\"55.0.0\",\"datafusion_version\":\"55.2\"}",
+            "took no request for tasks",
+        ),
     ] {
         let server = Answering::with(answer);
         let bind = format!("127.0.0.1:{}", free_ports(3));

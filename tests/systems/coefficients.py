@@ -8,7 +8,7 @@ import sys
 
 
 def draw(seed=42, permutations=128, modulus=2**32 - 1):
-    """a from 1 and b from 0 to the modulus, which counts as 0 and is left out for a: all a first, then all b."""
+    """a from 1 and b from 0 to the modulus, without it: all a first, then all b."""
     rng = random.Random(seed)
     a = [rng.randint(1, modulus - 1) for _ in range(permutations)]
     b = [rng.randint(0, modulus - 1) for _ in range(permutations)]

@@ -17,8 +17,12 @@ pub(in crate::cli) struct Executor {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::place)]
     scheduler: (String, u16),
     /// Address where other executors and drivers fetch what its tasks wrote
-    #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:50051", value_parser = roles::address)]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50051", value_parser = roles::address)]
     bind: SocketAddr,
+    /// Bind an address that other machines reach, although nothing asks who connects: for a network that only the cluster
+    /// can reach
+    #[arg(long)]
+    allow_unauthenticated: bool,
     /// Host name that others use to reach it; without it, the address from which it reaches the scheduler
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
@@ -41,13 +45,19 @@ pub(in crate::cli) struct Executor {
 
 impl Executor {
     pub(in crate::cli) fn run(&self) -> Result<()> {
+        roles::check_bind(self.bind, self.allow_unauthenticated)?;
+        if self.bind.port() == 0 {
+            return Err(Error::job(
+                "--bind has port 0, which stands for any free one: executors and drivers are told the port of --bind, so \
+                 name one, such as 50051",
+            ));
+        }
         let health = match (self.health, self.bind.port().checked_add(2)) {
             (Some(health), _) => health,
             (None, Some(port)) => SocketAddr::new(self.bind.ip(), port),
             (None, None) => {
                 return Err(Error::job(
-                    "--bind has so high a port that none is left for health checks: set \
-                --health",
+                    "--bind has so high a port that none is left for health checks: set --health",
                 ));
             }
         };

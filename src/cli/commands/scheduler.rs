@@ -10,8 +10,12 @@ use crate::error::Result;
 #[derive(clap::Args)]
 pub(in crate::cli) struct Scheduler {
     /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api
-    #[arg(long, value_name = "HOST:PORT", default_value = "0.0.0.0:50050", value_parser = roles::address)]
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::address)]
     bind: SocketAddr,
+    /// Bind an address that other machines reach, although nothing asks who connects: for a network that only the cluster
+    /// can reach
+    #[arg(long)]
+    allow_unauthenticated: bool,
     /// Seconds without a sign of life after which an executor counts as lost; executors send one every five seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(6..))]
     executor_timeout: u64,
@@ -22,6 +26,7 @@ pub(in crate::cli) struct Scheduler {
 
 impl Scheduler {
     pub(in crate::cli) fn run(&self) -> Result<()> {
+        roles::check_bind(self.bind, self.allow_unauthenticated)?;
         let settings =
             Settings { bind: self.bind, executor_timeout: self.executor_timeout, grace: self.grace };
         let runtime = roles::runtime()?;

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 
 use serde_json::Value;
 use tracing::field::Field;
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
@@ -16,12 +17,27 @@ use crate::visible::visible;
 /// The target of what is logged under any filter.
 const ALWAYS: &str = "resemblance::always";
 
-/// `filter`, and what is logged under any.
-pub(in crate::cli) fn always(filter: tracing_subscriber::EnvFilter) -> tracing_subscriber::EnvFilter {
-    match format!("{ALWAYS}=error").parse() {
-        Ok(directive) => filter.add_directive(directive),
-        Err(_) => filter,
+/// What Ballista logs and we say better: of a job that failed, which the driver tells with what it does about it, and of each
+/// of the twenty requests a second that a scheduler does not answer, which the executor tells once.
+const SAID_BY_US: [&str; 3] = [
+    "ballista_core::execution_plans=off",
+    "ballista_scheduler::display=off",
+    "ballista_executor::execution_loop=error",
+];
+
+/// The filter that is `given`, if it is one, or else the `default` one; and what is logged under any. Nothing of Ballista's is
+/// left out where the filter names it.
+pub(in crate::cli) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
+    let given = given.and_then(|given| Some((given, EnvFilter::try_new(given).ok()?)));
+    let (text, mut filter) = given.unwrap_or_else(|| (default, EnvFilter::new(default)));
+    let left_out: &[&str] = if text.contains("ballista") { &[] } else { &SAID_BY_US };
+    let always = format!("{ALWAYS}=error");
+    for directive in left_out.iter().copied().chain([always.as_str()]) {
+        if let Ok(directive) = directive.parse() {
+            filter = filter.add_directive(directive);
+        }
     }
+    filter
 }
 
 /// The span of a run: while it is entered, log lines bear the run's id.
@@ -80,6 +96,22 @@ pub(in crate::cli) fn json_wanted(arguments: impl Iterator<Item = std::ffi::OsSt
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ballista_repeats_is_left_out_unless_the_filter_names_it() {
+        let directives = |given, default| filter(given, default).to_string();
+        for left_out in [directives(None, "warn"), directives(Some("warn,resemblance=debug"), "error")] {
+            assert!(SAID_BY_US.iter().all(|directive| left_out.contains(directive)), "{left_out}");
+        }
+        for kept in
+            [directives(None, "warn,ballista=info"), directives(Some("ballista_executor=warn"), "warn")]
+        {
+            assert!(!SAID_BY_US.iter().any(|directive| kept.contains(directive)), "{kept}");
+        }
+        // One that cannot be read counts as none.
+        let unread = directives(Some("a=b=c"), "warn");
+        assert!(unread.contains("warn") && unread.contains(ALWAYS), "{unread}");
+    }
 
     #[test]
     fn a_json_line_stays_json_when_a_secret_is_masked() {

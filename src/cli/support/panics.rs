@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use crate::cli::support::progress;
 use crate::error::{Error, Kind, Result};
+use crate::guard::is_guarded;
 
 /// The first panic of a piece of work, on any of its threads.
 #[derive(Debug, Clone, Default)]
@@ -47,6 +48,8 @@ pub(in crate::cli) fn watch() {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| match Panics::current() {
+            // An error of the input, which is told as such.
+            _ if is_guarded() => {}
             Some(panics) => {
                 let told = describe(panic);
                 panics.add(&told);
@@ -140,6 +143,13 @@ mod tests {
             Err(Error::interrupted())
         });
         assert_eq!(stopped.unwrap_err().kind(), Kind::Interrupted);
+    }
+
+    #[test]
+    fn a_panic_over_damaged_input_is_no_bug() {
+        watch();
+        let result: Result<()> = caught(|| crate::guard::guarded(|| panic!("a footer")));
+        assert_eq!(result.unwrap_err().kind(), Kind::Input);
     }
 
     #[test]

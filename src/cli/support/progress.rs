@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::support::{log, print};
@@ -36,17 +35,14 @@ impl Screen {
 
     /// Starts the log: warnings beside a bar, each step without one; `-v` and `RESEMBLANCE_LOG` say otherwise.
     pub(in crate::cli) fn start_log(&self, verbose: u8, quiet: bool, json: bool) {
-        // What Ballista's client says of a job that failed, the driver says too, and what it does about it.
         let default = match (quiet, verbose, self.bar.is_hidden()) {
             (true, ..) => "error",
-            (_, 0, false) => "warn,ballista_core::execution_plans=off,ballista_scheduler::display=off",
-            (_, 0, true) | (_, 1, _) => {
-                "warn,resemblance=info,ballista_core::execution_plans=off,ballista_scheduler::display=off"
-            }
+            (_, 0, false) => "warn",
+            (_, 0, true) | (_, 1, _) => "warn,resemblance=info",
             _ => "warn,resemblance=debug,ballista=info",
         };
-        let filter = EnvFilter::try_from_env("RESEMBLANCE_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-        let filter = log::always(filter);
+        let given = std::env::var("RESEMBLANCE_LOG").ok();
+        let filter = log::filter(given.as_deref(), default);
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)

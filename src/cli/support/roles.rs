@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::cli::support::work;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Plans are nested deeply, and reading one takes a stack to match.
 const STACK_BYTES: usize = 16 << 20;
@@ -24,8 +24,42 @@ pub(in crate::cli) fn place(text: &str) -> Result<(String, u16), String> {
     }
 }
 
+/// Refuses an address that other machines reach, unless that is `allowed`: no role asks who connects to it.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job), which says what others could do there.
+pub(in crate::cli) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
+    if allowed || bind.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    Err(Error::job(format!(
+        "--bind {bind} is not a loopback address, and nothing asks who connects to it: whoever reaches it can run plans \
+         here, which read and write every file and every bucket that this process may. Bind it to 127.0.0.1, or, in a \
+         network that only the cluster can reach, add --allow-unauthenticated"
+    )))
+}
+
 /// `host:port` of this machine.
 pub(in crate::cli) fn address(text: &str) -> Result<SocketAddr, String> {
     let mut addresses = text.to_socket_addrs().map_err(|e| format!("expected HOST:PORT: {e}"))?;
     addresses.next().ok_or_else(|| "no such host".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[test]
+    fn only_loopback_addresses_are_bound_without_a_word() {
+        for loopback in ["127.0.0.1:1", "127.8.9.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            check_bind(loopback.parse().unwrap(), false).unwrap();
+        }
+        for open in ["0.0.0.0:1", "[::]:1", "10.0.0.7:1", "[::ffff:10.0.0.7]:1", "192.168.1.1:1"] {
+            let error = check_bind(open.parse().unwrap(), false).unwrap_err();
+            assert_eq!(error.kind(), Kind::Job);
+            assert!(error.to_string().contains("--allow-unauthenticated"), "{error}");
+            check_bind(open.parse().unwrap(), true).unwrap();
+        }
+    }
 }

@@ -24,7 +24,7 @@ use super::{Codec, settings};
 use crate::engine::control::RunControl;
 use crate::engine::interface::{BUCKET_SHARE, Engine};
 use crate::engine::session;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::job;
 use crate::output::manifest::File;
 use crate::source::file_scan;
@@ -37,6 +37,9 @@ const RUNNING_STALL_FACTOR: u32 = 20;
 
 /// Each pause before a step is submitted again is twice the one before it, so many times.
 const MAX_DOUBLINGS: u32 = 4;
+
+/// Reasons that are said of a step that was lost again and again.
+const MAX_CAUSES: usize = 3;
 
 /// Runs plans on the executors of a scheduler.
 pub struct Cluster {
@@ -283,6 +286,8 @@ impl Engine for Cluster {
         // The rows of a final query stage of many partitions are lost with the executor that had written one of them.
         let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(plan)?));
         let mut attempts = 0;
+        // Why attempts were lost, the last one first. What followed from the first loss is said with it.
+        let mut lost: Vec<String> = Vec::new();
         loop {
             let why = match self.attempt(step, &plan, config, control).await {
                 Ok(batches) => {
@@ -297,14 +302,19 @@ impl Engine for Cluster {
                 Err(Failure::Lost(why)) => why,
             };
             attempts += 1;
+            let told = why.one_line();
+            put_first(&mut lost, &told);
+            let because = || Error::chained(Kind::Engine, lost.clone());
             if attempts >= self.settings.attempts {
-                let said = format!(
+                let said = Error::engine(format!(
                     "step {step} was submitted {attempts} times and never finished; run the same command again to \
                      continue from the last finished step"
-                );
-                return Err(Error::engine(said).because(why));
+                ));
+                return Err(match because() {
+                    Some(why) => said.because(why),
+                    None => said,
+                });
             }
-            let told = why.one_line();
             tracing::warn!(step, attempts, why = told, "the step is submitted again");
             control.progress.recovering(&told);
             let pause = POLL_INTERVAL.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
@@ -312,9 +322,16 @@ impl Engine for Cluster {
                 () = control.stop.cancelled() => return Err(Error::interrupted()),
                 () = tokio::time::sleep(pause) => {}
             }
-            executors(&self.rest, &self.settings, control, Some(why)).await?;
+            executors(&self.rest, &self.settings, control, because()).await?;
         }
     }
+}
+
+/// Puts why an attempt was lost before why earlier ones were, each reason once.
+fn put_first(lost: &mut Vec<String>, why: &str) {
+    lost.retain(|earlier| earlier != why);
+    lost.insert(0, why.to_owned());
+    lost.truncate(MAX_CAUSES);
 }
 
 /// `plan` without what was only to keep this process's optimizer from cutting scans of files; sent along, it would say
@@ -366,6 +383,17 @@ async fn executors(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_reason_of_the_first_loss_stays_behind_those_that_followed_from_it() {
+        let mut lost = Vec::new();
+        for why in ["no space is left", "no executor for 3 seconds", "no executor for 3 seconds"] {
+            put_first(&mut lost, why);
+        }
+        assert_eq!(lost, ["no executor for 3 seconds", "no space is left"]);
+        (0..10).for_each(|number| put_first(&mut lost, &number.to_string()));
+        assert_eq!(lost, ["9", "8", "7"]);
+    }
 
     #[test]
     fn a_job_that_waits_for_another_of_its_run_does_not_stand_still() {

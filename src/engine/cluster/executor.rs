@@ -22,6 +22,7 @@ use ballista_executor::health::ExecutorHealth;
 use datafusion::prelude::SessionConfig;
 use tokio::net::TcpListener;
 
+use super::listen::listen;
 use super::rest::Rest;
 use super::settings::MESSAGE_BYTES;
 use super::tasks::{State, Tasks};
@@ -65,15 +66,12 @@ pub(crate) async fn run(
     leaving: impl Future<Output = bool> + Send + 'static,
 ) -> Result<()> {
     let shuffles = shuffles(&settings.work_dir, settings.bind.port())?;
-    let free = TcpListener::bind(settings.bind).await;
-    drop(
-        free.context(|| format!("cannot listen on {}: is another process listening there?", settings.bind))?,
-    );
+    // Ballista listens there later, and does not say what is wrong with the address.
+    drop(listen(settings.bind, "--bind").await?);
     let health = ExecutorHealth::new();
-    let probes = TcpListener::bind(settings.health).await.context(|| {
-        format!("cannot listen on {} for health checks: choose another with --health", settings.health)
-    })?;
+    let probes = listen(settings.health, "--health").await?;
     let probes = tokio::spawn(serve_health(probes, health.clone()));
+    let polls = health.clone();
 
     let pool_bytes = session::pool_bytes(settings.memory) / settings.vcores * settings.vcores;
     let cores = cores(settings.vcores);
@@ -82,6 +80,7 @@ pub(crate) async fn run(
         Some(host) => format!("{host}:{}", settings.bind.port()),
         None => settings.bind.to_string(),
     };
+    let codec = Codec::of(format!("the executor {place}"));
     let tasks = Tasks::new(place, settings.work_dir.clone());
     let state = tasks.state();
     let runtime = session::builder(Some(settings.work_dir.clone()))?.build_arc()?;
@@ -106,7 +105,7 @@ pub(crate) async fn run(
         override_function_registry: Some(Arc::new(BallistaFunctionRegistry::from(&functions))),
         override_runtime_producer: Some(Arc::new(move |_: &SessionConfig| Ok(Arc::clone(&runtime)))),
         override_config_producer: Some(Arc::new(SessionConfig::new_with_ballista)),
-        override_physical_codec: Some(Arc::new(Codec::default())),
+        override_physical_codec: Some(Arc::new(codec)),
         override_execution_engine: Some(Arc::new(tasks)),
         health,
         ..Default::default()
@@ -129,6 +128,11 @@ pub(crate) async fn run(
         ended = start_executor_process(Arc::clone(&config)) => ended.map_err(|e| {
             Error::engine(format!("the executor stopped; its scheduler is {host}:{port}")).because(e)
         }),
+        () = watch_scheduler(&polls, settings) => Err(Error::engine(format!(
+            "{host}:{port} answers as a scheduler does, but took no request for tasks within {} seconds: correct \
+             --scheduler, or start one there of this version",
+            settings.wait
+        ))),
         () = drained_for_a_full_disk(&state) => {
             // What it wrote for others goes with it; nobody comes for it any more.
             if let Err(why) = std::fs::remove_dir_all(&shuffles) {
@@ -222,6 +226,32 @@ async fn await_scheduler(settings: &Settings) -> Result<()> {
         ))
         .because(last)
     })
+}
+
+/// How often is looked whether the scheduler answers.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Returns where the scheduler has taken no request for tasks within `settings.wait`. Once it has, this goes on for ever, and
+/// logs when the scheduler no longer answers and when it does again: Ballista would log each of twenty requests a second.
+async fn watch_scheduler(polls: &ExecutorHealth, settings: &Settings) {
+    let first = async {
+        while !polls.is_ready() {
+            tokio::time::sleep(WATCH_INTERVAL / 10).await;
+        }
+    };
+    if tokio::time::timeout(Duration::from_secs(settings.wait.into()), first).await.is_err() {
+        return;
+    }
+    let (host, port) = &settings.scheduler;
+    let mut answers = true;
+    loop {
+        tokio::time::sleep(WATCH_INTERVAL).await;
+        match (std::mem::replace(&mut answers, polls.is_ready()), answers) {
+            (true, false) => tracing::warn!("the scheduler {host}:{port} does not answer; waiting for it"),
+            (false, true) => tracing::info!("the scheduler {host}:{port} answers again"),
+            _ => {}
+        }
+    }
 }
 
 /// The folder inside `folder` for what tasks write for one another, as text, made and writable. It is the executor's own

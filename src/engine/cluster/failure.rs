@@ -2,8 +2,9 @@
 
 use datafusion::error::DataFusionError;
 
+use super::causes::{causes, chain};
 use super::rerun_guard::SHUFFLE_LOST;
-use crate::engine::stores::TRANSIENT;
+use crate::engine::stores::{TRANSIENT, names_variable};
 use crate::error::{Error, Kind};
 
 /// Why an attempt of a step ended.
@@ -31,6 +32,20 @@ pub(super) fn on_executor(
     cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
 ) -> Error {
     Error::engine(format!("{ON_EXECUTOR}{executor}: {what}")).because(cause)
+}
+
+/// Whether an error is about the environment of the process in which it came up: its variables, or its credentials.
+pub(super) fn is_of_environment(error: &DataFusionError) -> bool {
+    chain(error).any(|cause| names_variable(&cause.to_string()))
+}
+
+/// Such an error of `who`, who has an environment of its own: the driver's user would correct the driver's.
+pub(super) fn of_environment(who: &str, error: &DataFusionError) -> Error {
+    let own = chain(error).find_map(|cause| cause.downcast_ref::<Error>());
+    let message = format!(
+        "{who} cannot use the storage: correct the variables of its environment, not of this process's"
+    );
+    Error::new(own.map_or(Kind::Input, Error::kind), message).because(causes(error))
 }
 
 /// Reads the error that a job's client came back with. It crossed processes, so its text is all there is.
@@ -80,6 +95,20 @@ mod tests {
         let error = failed(Error::input("a.csv is damaged").into());
         let Failure::Final(own) = read(&error) else { panic!("{error}") };
         assert_eq!((own.kind(), own.to_string().as_str()), (Kind::Input, "a.csv is damaged"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_an_executors_environment_is_not_told_as_the_drivers() {
+        let variable = Error::job("the variable AWS_REGION cannot be used: expected the name of a region");
+        let error = DataFusionError::from(variable).context("while planning");
+        assert!(is_of_environment(&error));
+        let error = failed(of_environment("the executor 10.0.0.7:50051", &error).into());
+        let Failure::Final(told) = read(&error) else { panic!("{error}") };
+        assert_eq!(told.kind(), Kind::Job);
+        assert!(told.to_string().starts_with("the executor 10.0.0.7:50051 cannot use the storage"), "{told}");
+        assert!(innermost(&told).contains("AWS_REGION"), "{told:?}");
+        let damaged = Error::input("reading s3://bucket/AWS_REGION/a.csv failed");
+        assert!(!is_of_environment(&damaged.into()));
     }
 
     #[test]

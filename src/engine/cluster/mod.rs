@@ -9,20 +9,23 @@
 //! - `rerun_guard`: query stages that must not run again.
 //! - `settings`: the configuration that plans are made and run with.
 //! - `member`: what an executor tells of itself.
-//! - `finished`, `replaced`: the jobs that a scheduler remembers, and the executors that it knows.
+//! - `finished_jobs`, `executor_registry`: the jobs that a scheduler remembers, and the executors that it knows.
+//! - `listen`: how both roles listen on an address.
 //! - `scheduler`: the role that deals tasks.
-//! - `failure`: what an error of a job means for the step.
+//! - `failure`, `causes`: what an error of a job means for the step.
 //! - `connections`, `tasks`: how an executor fetches from others, and what it does around each task.
 //! - `executor`: the role that runs tasks.
 //! - `rest`: what a scheduler answers about its executors and jobs.
 //! - `driver`: the engine itself.
 
+mod causes;
 mod connections;
 mod driver;
 pub(crate) mod executor;
 mod executor_registry;
 mod failure;
 mod finished_jobs;
+mod listen;
 pub(crate) mod member;
 mod rerun_guard;
 mod rest;

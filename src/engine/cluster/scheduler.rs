@@ -14,14 +14,14 @@ use ballista_scheduler::scheduler_server::SessionBuilder;
 use datafusion::error::DataFusionError;
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
-use tokio::net::TcpListener;
 
 use super::executor_registry::ExecutorRegistry;
 use super::finished_jobs::FinishedJobs;
+use super::listen::listen;
 use super::settings::MESSAGE_BYTES;
 use super::{Codec, settings as configuration};
 use crate::engine::session;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 
 /// What a scheduler is started with.
 #[derive(Debug, Clone)]
@@ -39,9 +39,7 @@ pub(crate) struct Settings {
 /// # Errors
 /// When the address cannot be listened on, or serving ends.
 pub(crate) async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
-    let listener = TcpListener::bind(settings.bind)
-        .await
-        .context(|| format!("cannot listen on {}: is another process listening there?", settings.bind))?;
+    let listener = listen(settings.bind, "--bind").await?;
     let address = listener.local_addr()?;
     let runtime = session::builder(None)?.build_arc()?;
     let build: SessionBuilder = Arc::new(move |config: SessionConfig| {
@@ -63,7 +61,7 @@ pub(crate) async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr))
         grpc_client_max_message_size: MESSAGE_BYTES,
         override_config_producer: Some(Arc::clone(&configure)),
         override_session_builder: Some(Arc::clone(&build)),
-        override_physical_codec: Some(Arc::new(Codec::default())),
+        override_physical_codec: Some(Arc::new(Codec::of(format!("the scheduler {address}")))),
         ..Default::default()
     });
     let serve = async {

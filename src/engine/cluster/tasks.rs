@@ -24,6 +24,7 @@ use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::prelude::SessionConfig;
 use tokio_util::sync::CancellationToken;
 
+use super::causes::{Cause, causes, chain};
 use super::connections::Connections;
 use super::failure;
 use crate::engine::stores::TRANSIENT;
@@ -213,6 +214,7 @@ fn explain(error: DataFusionError, state: &State) -> DataFusionError {
     let executor = &state.executor;
     match fault(&error) {
         Fault::Ours | Fault::Cancelled => error,
+        Fault::Environment => failure::of_environment(&format!("the executor {executor}"), &error).into(),
         Fault::Memory => {
             let message = format!("a task ran out of memory on the executor {executor}");
             Error::new(Kind::Memory, message).because(causes(&error)).into()
@@ -245,6 +247,8 @@ enum Fault {
     /// A store that may answer later, or another executor.
     Store,
     Cancelled,
+    /// The executor's own variables, or its credentials.
+    Environment,
     /// The task's memory pool is too small. The driver plans the step again.
     Memory,
     /// The disk of the executor's work folder.
@@ -276,6 +280,9 @@ fn fault(error: &DataFusionError) -> Fault {
     if chain(error).any(|cause| cause.to_string().contains(TRANSIENT)) {
         return Fault::Store;
     }
+    if failure::is_of_environment(error) {
+        return Fault::Environment;
+    }
     if chain(error).any(|cause| cause.is::<Error>()) {
         return Fault::Ours;
     }
@@ -293,43 +300,6 @@ fn fault(error: &DataFusionError) -> Fault {
         },
         _ => Fault::Other,
     }
-}
-
-/// What an error and its causes say, each the cause of the one before it.
-fn causes(error: &DataFusionError) -> Error {
-    let only_wraps = |cause: &Cause<'_>| {
-        matches!(cause.downcast_ref(), Some(DataFusionError::External(_)))
-            || matches!(
-                cause.downcast_ref(),
-                Some(
-                    BallistaError::DataFusionError(_)
-                        | BallistaError::ArrowError(_)
-                        | BallistaError::IoError(_)
-                )
-            )
-    };
-    let messages = chain(error).filter(|cause| !only_wraps(cause)).map(|cause| cause.to_string()).collect();
-    Error::chained(Kind::Engine, messages).unwrap_or_else(|| Error::engine(error.to_string()))
-}
-
-type Cause<'a> = &'a (dyn std::error::Error + 'static);
-
-/// An error and its causes, outermost first, also through those that do not name what they hold as their source.
-fn chain(error: &DataFusionError) -> impl Iterator<Item = Cause<'_>> {
-    let error: Cause = error;
-    std::iter::successors(Some(error), |error| {
-        if let Some(held) = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref()) {
-            return Some(held as Cause);
-        }
-        match error.downcast_ref::<BallistaError>() {
-            Some(BallistaError::DataFusionError(error)) => Some(error.as_ref() as Cause),
-            Some(BallistaError::ArrowError(error)) => Some(error.as_ref() as Cause),
-            Some(BallistaError::IoError(error)) => Some(error as Cause),
-            Some(BallistaError::TonicError(error)) => Some(error as Cause),
-            Some(_) => None,
-            None => error.source(),
-        }
-    })
 }
 
 #[cfg(test)]
@@ -387,6 +357,8 @@ mod tests {
         assert_eq!(fault(&wrapped), Fault::Memory);
         let own = DataFusionError::from(Error::input("a.csv is damaged"));
         assert_eq!(fault(&own), Fault::Ours);
+        let variable = DataFusionError::from(Error::job("the variable AWS_REGION cannot be used"));
+        assert_eq!(fault(&variable), Fault::Environment);
     }
 
     /// Ballista puts errors into errors of its own, which do not name them as their source.

@@ -1,10 +1,14 @@
 //! What stands between the S3 client and HTTP: it looks at the answers that the client does not look at closely enough.
+//!
+//! The client asks again where no answer came, but not where one began and broke off, except for the bytes of objects. So
+//! every other answer is read whole here, as a part of asking.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::TryStreamExt;
+use http::{Method, StatusCode};
 use object_store::ClientOptions;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
@@ -13,7 +17,7 @@ use object_store::client::{
 use url::form_urlencoded;
 
 use super::explain::{BrokeOff, BucketUrl, Refused};
-use super::page;
+use super::{checksum, page};
 
 /// The longest page of a listing: a thousand keys of 1,024 bytes, escaped, take a fifth of it.
 const PAGE_BYTES: usize = 32 * 1024 * 1024;
@@ -21,6 +25,8 @@ const PAGE_BYTES: usize = 32 * 1024 * 1024;
 const REFUSAL_BYTES: usize = 64 * 1024;
 /// "Not implemented": a server that cannot do something now cannot do it later.
 const NOT_IMPLEMENTED: u16 = 501;
+/// "Request timeout", "too many requests": what is refused now may be done later.
+const PASSING: [u16; 2] = [408, 429];
 
 /// Makes clients whose answers are looked at.
 #[derive(Debug)]
@@ -42,24 +48,46 @@ struct Service {
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let listing = Listing::of(&request);
-        let response = self.inner.execute(request).await?;
-        if response.status().as_u16() == NOT_IMPLEMENTED {
-            return Err(refusal(response).await);
-        }
-        match listing {
-            Some(listing) if response.status().is_success() => self.page(&listing, response).await,
-            _ => Ok(response),
-        }
+        let asked = Asked::of(&request);
+        let answered = match self.inner.execute(request).await {
+            Ok(response) => self.looked_at(&asked, response).await,
+            Err(error) => Err(error),
+        };
+        answered.map_err(|error| asked.repeatable(error))
     }
 }
 
 impl Service {
+    /// An answer that is here whole where the client does not ask again for one that breaks off.
+    async fn looked_at(&self, asked: &Asked, response: HttpResponse) -> Result<HttpResponse, HttpError> {
+        let status = response.status();
+        match asked {
+            _ if status.as_u16() == NOT_IMPLEMENTED => Err(refusal(response).await),
+            // Another 4xx is final, and its body says why. A 5xx is asked for again by its status alone.
+            _ if status.is_client_error() && !PASSING.contains(&status.as_u16()) => {
+                let (parts, body) = response.into_parts();
+                let (body, _) = up_to(body, REFUSAL_BYTES).await?;
+                Ok(HttpResponse::from_parts(parts, body.into()))
+            }
+            Asked::Page { token } if status.is_success() => self.page(token.as_deref(), response).await,
+            Asked::Post | Asked::Deletion if status.is_success() => {
+                let (parts, body) = response.into_parts();
+                Ok(HttpResponse::from_parts(parts, whole(body, PAGE_BYTES).await?.into()))
+            }
+            Asked::Object if status == StatusCode::OK => {
+                let (mut parts, body) = response.into_parts();
+                checksum::hand_on(&mut parts.headers);
+                Ok(HttpResponse::from_parts(parts, body))
+            }
+            _ => Ok(response),
+        }
+    }
+
     /// The page, without what no path names.
-    async fn page(&self, listing: &Listing, response: HttpResponse) -> Result<HttpResponse, HttpError> {
+    async fn page(&self, token: Option<&str>, response: HttpResponse) -> Result<HttpResponse, HttpError> {
         let (parts, body) = response.into_parts();
         let body = whole(body, PAGE_BYTES).await?;
-        let page = page::read(&body, listing.token.as_deref())
+        let page = page::read(&body, token)
             .map_err(|message| HttpError::new(HttpErrorKind::Decode, Refused(message)))?;
         if let Some(first) = page.unreadable.first() {
             tracing::warn!(
@@ -75,36 +103,75 @@ impl Service {
     }
 }
 
-/// A request for a page of a listing.
-struct Listing {
-    /// Where it starts.
-    token: Option<String>,
+/// What a request asks for.
+enum Asked {
+    /// A page of a listing.
+    Page {
+        /// Where it starts.
+        token: Option<String>,
+    },
+    /// That objects are removed.
+    Deletion,
+    /// That an upload begins or ends.
+    Post,
+    /// An object, or that one is put.
+    Object,
 }
 
-impl Listing {
-    fn of(request: &HttpRequest) -> Option<Self> {
-        let query = request.uri().query()?;
+impl Asked {
+    fn of(request: &HttpRequest) -> Self {
+        let query = request.uri().query().unwrap_or_default();
         let value = |name: &str| {
             form_urlencoded::parse(query.as_bytes())
                 .find(|(key, _)| key == name)
                 .map(|(_, value)| value.into_owned())
         };
-        (value("list-type").as_deref() == Some("2")).then(|| Self { token: value("continuation-token") })
+        if value("list-type").as_deref() == Some("2") {
+            return Self::Page { token: value("continuation-token") };
+        }
+        match *request.method() == Method::POST {
+            true if value("delete").is_some() => Self::Deletion,
+            true => Self::Post,
+            false => Self::Object,
+        }
+    }
+
+    /// `error`, as one after which the client asks again where that is safe: what was removed once can be removed again,
+    /// which the client does not know.
+    fn repeatable(&self, error: HttpError) -> HttpError {
+        use HttpErrorKind as K;
+        match (self, error.kind()) {
+            (Self::Deletion, K::Timeout | K::Interrupted | K::Unknown) => {
+                HttpError::new(K::Request, BrokeOff(error))
+            }
+            _ => error,
+        }
     }
 }
 
 /// A body of at most `most` bytes.
 async fn whole(body: HttpResponseBody, most: usize) -> Result<Bytes, HttpError> {
+    match up_to(body, most).await? {
+        (bytes, true) => Ok(bytes),
+        (_, false) => {
+            let message = format!("an answer has more than {most} bytes where few were expected");
+            Err(HttpError::new(HttpErrorKind::Decode, Refused(message)))
+        }
+    }
+}
+
+/// The first `most` bytes of a body, and whether that is all.
+async fn up_to(body: HttpResponseBody, most: usize) -> Result<(Bytes, bool), HttpError> {
     let mut bytes = Vec::new();
     let mut stream = body.bytes_stream();
     while let Some(chunk) = stream.try_next().await.map_err(broke_off)? {
         bytes.extend_from_slice(&chunk);
         if bytes.len() > most {
-            let message = format!("an answer has more than {most} bytes where few were expected");
-            return Err(HttpError::new(HttpErrorKind::Decode, Refused(message)));
+            bytes.truncate(most);
+            return Ok((bytes.into(), false));
         }
     }
-    Ok(bytes.into())
+    Ok((bytes.into(), true))
 }
 
 /// An answer that began and broke off. It is asked for again, here and then by who reads the listing.
@@ -119,7 +186,7 @@ fn broke_off(error: HttpError) -> HttpError {
 /// An answer that stays the same however often it is asked for, as an error that the client does not repeat.
 async fn refusal(response: HttpResponse) -> HttpError {
     let status = response.status();
-    let body = whole(response.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
+    let (body, _) = up_to(response.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
     let body = String::from_utf8_lossy(&body);
     // The client's own words, which all refusals are read from.
     let message = format!("Server returned non-2xx status code: {status}: {body}");

@@ -97,6 +97,15 @@ impl BucketUrl {
         passing(io::Error::new(io::ErrorKind::UnexpectedEof, Said(message)))
     }
 
+    /// An object whose bytes are not those that the store has. The same request may bring the right ones.
+    pub(super) fn altered(&self, object: &Path) -> object_store::Error {
+        let message = format!(
+            "{self}/{object}: the bytes that came do not have the checksum that the storage keeps of them: {TRANSIENT}, \
+             and use https:// where the endpoint is http://"
+        );
+        passing(io::Error::new(io::ErrorKind::InvalidData, Said(message)))
+    }
+
     /// An answer that no repeating makes a good one.
     pub(super) fn refused(&self, object: Option<&Path>, message: &str) -> object_store::Error {
         let source = Box::new(Refused(message.to_owned()));

@@ -9,6 +9,7 @@
 //!
 //! Credentials come from the environment of the process alone: no plan and no setting carries them.
 
+mod checksum;
 mod cloud;
 mod connector;
 mod environment;
@@ -31,7 +32,7 @@ use object_store::local::LocalFileSystem;
 use url::Url;
 
 #[cfg(feature = "cluster")]
-pub(super) use explain::TRANSIENT;
+pub(super) use {explain::TRANSIENT, variables::names_variable};
 
 use crate::address;
 use crate::error::{Error, Result};
@@ -102,7 +103,10 @@ fn open(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
     let policy = RetryPolicy::of(variables)?;
     let bucket_url = Arc::new(BucketUrl::of(url)?);
     let inner: Arc<dyn ObjectStore> = match url.scheme() {
-        "s3" | "s3a" => Arc::new(s3::open(&bucket_url, variables, &policy)?),
+        "s3" | "s3a" => {
+            let [inner, reads] = s3::open(&bucket_url, variables, &policy)?;
+            return Ok(Arc::new(Remote::new(Arc::new(inner), Arc::new(reads), bucket_url)));
+        }
         "gs" => cloud::google(&bucket_url, variables, &policy)?,
         "az" | "abfs" | "abfss" => cloud::azure(url, &bucket_url, variables, &policy)?,
         other => {
@@ -112,7 +116,7 @@ fn open(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
             )));
         }
     };
-    Ok(Arc::new(Remote::new(inner, bucket_url)))
+    Ok(Arc::new(Remote::new(Arc::clone(&inner), inner, bucket_url)))
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ use bytes::Bytes;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
-    UploadPart,
+    Attribute, CopyOptions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    RenameOptions, Result, UploadPart,
 };
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::checksum::{self, Checksum};
 use super::explain::{BucketUrl, STORE, broke_off, lost, may_pass};
 use super::uploads;
 
@@ -27,12 +28,18 @@ const TIMES: usize = 3;
 #[derive(Clone)]
 pub(super) struct Remote {
     inner: Arc<dyn ObjectStore>,
+    /// The same store, for the bytes of objects.
+    reads: Arc<dyn ObjectStore>,
     bucket_url: Arc<BucketUrl>,
 }
 
 impl Remote {
-    pub(super) fn new(inner: Arc<dyn ObjectStore>, bucket_url: Arc<BucketUrl>) -> Self {
-        Self { inner, bucket_url }
+    pub(super) fn new(
+        inner: Arc<dyn ObjectStore>,
+        reads: Arc<dyn ObjectStore>,
+        bucket_url: Arc<BucketUrl>,
+    ) -> Self {
+        Self { inner, reads, bucket_url }
     }
 
     fn explained(
@@ -91,7 +98,7 @@ impl ObjectStore for Remote {
         loop {
             match self.inner.put_opts(location, payload.clone(), options.clone()).await {
                 // The client library does not repeat what may have been done. Done twice, this says so itself.
-                Err(error) if options.mode == PutMode::Create && failures < TIMES && lost(&error) => {
+                Err(error) if options.mode != PutMode::Overwrite && failures < TIMES && lost(&error) => {
                     failures += 1
                 }
                 ended => return ended.map_err(self.explained(location)),
@@ -111,14 +118,17 @@ impl ObjectStore for Remote {
         let begun = tokio::spawn(async move {
             let begun = store.inner.put_multipart_opts(&location, options).await;
             let inner = begun.map_err(store.explained(&location))?;
-            Ok::<_, object_store::Error>(Upload { inner: Some(inner), store, location, under_way })
+            let sent = Sent::default();
+            Ok::<_, object_store::Error>(Upload { inner: Some(inner), sent, store, location, under_way })
         });
         Ok(Box::new(begun.await??))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let mut got =
-            self.inner.get_opts(location, options.clone()).await.map_err(self.explained(location))?;
+        let store = if options.head { &self.inner } else { &self.reads };
+        let mut got = store.get_opts(location, options.clone()).await.map_err(self.explained(location))?;
+        let checksum = got.attributes.get(&Attribute::Metadata(checksum::METADATA.into()));
+        let checksum = checksum.and_then(|checksum| Checksum::of(checksum));
         let (GetResultPayload::Stream(stream), false) = (&mut got.payload, options.head) else {
             return Ok(got);
         };
@@ -128,6 +138,7 @@ impl ObjectStore for Remote {
             options,
             e_tag: got.meta.e_tag.clone(),
             left: got.range.clone(),
+            checksum,
             stream: std::mem::replace(stream, stream::empty().boxed()),
             failures: 0,
         };
@@ -245,6 +256,8 @@ struct Body {
     e_tag: Option<String>,
     /// The bytes of the object that have not come.
     left: Range<u64>,
+    /// That of the whole object, where it is read whole and the store has one.
+    checksum: Option<Checksum>,
     stream: BoxStream<'static, Result<Bytes>>,
     failures: usize,
 }
@@ -261,6 +274,13 @@ impl Body {
                     }
                     self.left.start += came;
                     self.failures = 0;
+                    if let Some(checksum) = &mut self.checksum {
+                        checksum.update(&bytes);
+                        // Before the last bytes are handed over: who has them all need not ask for more.
+                        if self.left.is_empty() && !checksum.is_right() {
+                            return Err(self.store.bucket_url.altered(&self.location));
+                        }
+                    }
                     return Ok(Some(bytes));
                 }
                 // Everything came, be it before the connection broke.
@@ -279,7 +299,7 @@ impl Body {
                 ..self.options.clone()
             };
             let explain = self.store.explained(&self.location);
-            let got = self.store.inner.get_opts(&self.location, options).await.map_err(explain)?;
+            let got = self.store.reads.get_opts(&self.location, options).await.map_err(explain)?;
             if got.meta.e_tag.as_deref() != Some(e_tag) {
                 return Err(self.store.bucket_url.replaced(&self.location));
             }
@@ -294,10 +314,40 @@ impl Body {
 struct Upload {
     /// None when it has ended.
     inner: Option<Box<dyn MultipartUpload>>,
+    sent: Sent,
     store: Remote,
     location: Path,
     /// The end of the process waits for it.
     under_way: TaskTrackerToken,
+}
+
+/// What was handed over of an object.
+#[derive(Debug, Default, Clone)]
+struct Sent {
+    bytes: u64,
+    crc32: crc32fast::Hasher,
+}
+
+impl Sent {
+    fn add(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.crc32.update(bytes);
+    }
+
+    /// The object at `location`, where it has these bytes.
+    async fn find(self, store: &Remote, location: &Path) -> Result<Option<PutResult>> {
+        let got = store.get(location).await?;
+        let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
+        if got.meta.size != self.bytes {
+            return Ok(None);
+        }
+        let (mut came, mut stream) = (Self::default(), got.into_stream());
+        while let Some(bytes) = stream.try_next().await? {
+            came.add(&bytes);
+        }
+        let same = came.bytes == self.bytes && came.crc32.finalize() == self.crc32.finalize();
+        Ok(same.then_some(PutResult { e_tag, version }))
+    }
 }
 
 impl Upload {
@@ -313,6 +363,7 @@ impl MultipartUpload for Upload {
         let explain = self.store.explained(&self.location);
         match &mut self.inner {
             Some(inner) => {
+                data.iter().for_each(|bytes| self.sent.add(bytes));
                 let part = inner.put_part(data);
                 Box::pin(async move { part.await.map_err(explain) })
             }
@@ -325,7 +376,17 @@ impl MultipartUpload for Upload {
 
     async fn complete(&mut self) -> Result<PutResult> {
         let Some(inner) = &mut self.inner else { return Err(self.ended()) };
-        let put = inner.complete().await.map_err(self.store.explained(&self.location))?;
+        let completed = inner.complete().await.map_err(self.store.explained(&self.location));
+        let put = match completed {
+            // Where the answer was lost, it may be done: then the store no longer knows the upload, but has the object.
+            Err(error) if may_pass(&error) || matches!(error, object_store::Error::NotFound { .. }) => {
+                match self.sent.clone().find(&self.store, &self.location).await {
+                    Ok(Some(put)) => put,
+                    Ok(None) | Err(_) => return Err(error),
+                }
+            }
+            completed => completed?,
+        };
         self.inner = None;
         Ok(put)
     }

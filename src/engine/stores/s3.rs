@@ -2,20 +2,22 @@
 
 use std::sync::Arc;
 
+use http::{HeaderMap, HeaderName, HeaderValue};
 use object_store::ClientConfigKey;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 
 use super::connector::Connector;
-use super::environment;
 use super::explain::BucketUrl;
 use super::retry_policy::RetryPolicy;
 use super::variables::Variables;
+use super::{checksum, environment};
 use crate::error::{Error, Result};
 
 /// Seconds after which a machine that gives no role is taken to have none.
 const ROLE_SECONDS: u64 = 10;
 
-/// The client for the bucket of `bucket_url`.
+/// The client for the bucket of `bucket_url`, and the one that objects are read by, which asks for their checksums: no other
+/// request may be sent with what asks for them.
 ///
 /// Credentials are, in this order: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web identity
 /// (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), a container's role, the machine's role.
@@ -26,22 +28,27 @@ pub(super) fn open(
     bucket_url: &Arc<BucketUrl>,
     variables: &Variables,
     policy: &RetryPolicy,
-) -> Result<AmazonS3> {
-    let builder = configured(bucket_url, variables, policy)?;
+) -> Result<[AmazonS3; 2]> {
+    let builder = configured(bucket_url, variables, policy, HeaderMap::new())?;
+    let (name, value) = checksum::MODE;
+    let asking = [(HeaderName::from_static(name), HeaderValue::from_static(value))];
+    let reads = configured(bucket_url, variables, policy, HeaderMap::from_iter(asking))?;
     let wrong = |_: object_store::Error| environment::blame(variables);
     if variables.get("AWS_ACCESS_KEY_ID").is_some() || variables.get("AWS_SKIP_SIGNATURE").is_some() {
-        return builder.build().map_err(wrong);
+        return Ok([builder.build().map_err(wrong)?, reads.build().map_err(wrong)?]);
     }
     // A role is asked for over the network, and a machine without one does not answer: that is not waited for as long as
     // a store that is down.
     let asks = builder.clone().with_retry(policy.at_most(ROLE_SECONDS).retries()).build().map_err(wrong)?;
-    builder.with_credentials(asks.credentials().clone()).build().map_err(wrong)
+    let with_role = |builder: AmazonS3Builder| builder.with_credentials(asks.credentials().clone()).build();
+    Ok([with_role(builder).map_err(wrong)?, with_role(reads).map_err(wrong)?])
 }
 
 fn configured(
     bucket_url: &Arc<BucketUrl>,
     variables: &Variables,
     policy: &RetryPolicy,
+    headers: HeaderMap,
 ) -> Result<AmazonS3Builder> {
     environment::check(variables)?;
     check_credentials(variables)?;
@@ -52,7 +59,7 @@ fn configured(
         )));
     }
     let mut builder = AmazonS3Builder::new()
-        .with_client_options(policy.client())
+        .with_client_options(policy.client().with_default_headers(headers))
         .with_retry(policy.retries())
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         .with_http_connector(Connector(Arc::clone(bucket_url)));

@@ -109,14 +109,10 @@ pub(super) fn coefficients_of(
 ) -> Checked<()> {
     const KEY: &str = "minhash.coefficients";
     let Some(of) = of else { return Ok(()) };
-    let modulus = match family {
-        Family::Linear(Modulus::Is(modulus)) => Some(modulus),
-        Family::Linear(Modulus::NextPrime) => None,
-        Family::MultiplyShift | Family::OnePermutation => {
-            return wrong(KEY, "is set without `minhash.family = \"linear\"`, the only family that has them");
-        }
-    };
-    coefficients::fault(of, permutations, modulus).map_or(Ok(()), |fault| wrong(KEY, fault))
+    if !matches!(family, Family::Linear(_)) {
+        return wrong(KEY, "is set without `minhash.family = \"linear\"`, the only family that has them");
+    }
+    coefficients::fault(of, permutations).map_or(Ok(()), |fault| wrong(KEY, fault))
 }
 
 pub(super) const MERSENNE_31: u64 = (1 << 31) - 1;

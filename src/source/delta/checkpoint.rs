@@ -7,6 +7,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::action::{Action, actions};
 use crate::error::{Context, Error, Result};
+use crate::guard::guarded;
 
 /// The fields that are read. Others, such as statistics of any types, would be read for nothing.
 const FIELDS: [&str; 8] = [
@@ -26,8 +27,7 @@ const FIELDS: [&str; 8] = [
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where it is no Parquet, or lacks what a checkpoint has.
 pub(super) async fn read(bytes: Bytes, shown: &str) -> Result<Vec<Action>> {
-    // The library panics on some damaged files, and a task that panics is an error here.
-    let read = tokio::task::spawn_blocking(move || lines(bytes)).await;
+    let read = tokio::task::spawn_blocking(move || guarded(|| lines(bytes)).flatten()).await;
     let failed = || Error::input(format!("{shown} is not a checkpoint of a Delta log"));
     let lines = read.map_err(|e| failed().because(e))?.context(|| format!("{shown} cannot be read"))?;
     actions(&lines).ok_or_else(failed)

@@ -1,0 +1,74 @@
+//! Panics of libraries that read what a file says of itself: errors of that file, and not of this program.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use crate::error::{Error, Result};
+
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of the calling thread is one that [`guarded`] makes an error of.
+pub(crate) fn is_guarded() -> bool {
+    // A thread that ends may have no locals any more.
+    GUARDED.try_with(Cell::get).unwrap_or(false)
+}
+
+/// What `decode` returns, or an error of the input instead of its panic: libraries index and unwrap what a file says of itself.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) with what was said in the panic.
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
+    let before = GUARDED.replace(true);
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    GUARDED.set(before);
+    decoded.map_err(|panic| Error::input(said(panic.as_ref())))
+}
+
+/// The same of something that waits.
+///
+/// # Errors
+/// As [`guarded`].
+pub(crate) async fn guarded_async<T>(decode: impl Future<Output = T>) -> Result<T> {
+    let mut decode = pin!(decode);
+    poll_fn(|context| match guarded(|| decode.as_mut().poll(context)) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(decoded)) => Poll::Ready(Ok(decoded)),
+        Err(error) => Poll::Ready(Err(error)),
+    })
+    .await
+}
+
+fn said(panic: &(dyn Any + Send)) -> String {
+    let message = panic.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("the library that decodes it gave up: {}", message.unwrap_or("it did not say why"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_of_the_input_also_after_a_wait() {
+        assert_eq!(guarded(|| (7, is_guarded())).unwrap(), (7, true));
+        let error = guarded(|| panic!("bit width {}", 33)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Input);
+        assert!(error.to_string().ends_with("gave up: bit width 33"), "{error}");
+        let waits = async {
+            tokio::task::yield_now().await;
+            assert!(is_guarded());
+            panic!("later")
+        };
+        assert!(guarded_async::<()>(waits).await.unwrap_err().to_string().ends_with("later"));
+        assert!(!is_guarded());
+        let nested = guarded(|| (guarded(|| panic!("inside")).is_err(), is_guarded())).unwrap();
+        assert_eq!(nested, (true, true));
+    }
+}
