@@ -267,10 +267,13 @@ fn files_that_a_job_names_are_read_with_it() {
     };
     let two = file("two.csv", b"a,b\n3,1\n4,2\n");
     assert_eq!(linear(&two, 2).unwrap().minhash.coefficients, Some(vec![(3, 1), (4, 2)]));
+    // Other programs draw a from 1 up to and with the modulus.
+    let modulus = file("modulus.csv", b"2147483647,2147483647\n");
+    assert_eq!(linear(&modulus, 1).unwrap().minhash.coefficients, Some(vec![(2_147_483_647, 2_147_483_647)]));
     for (path, permutations, said) in [
         (&two, 3, "2 pairs of a and b: expected 3"),
         (&file("words.csv", b"three,one\n"), 1, "line 1"),
-        (&file("zero.csv", b"2147483647,1\n"), 1, "2147483647 as the a of permutation 1"),
+        (&file("zero.csv", b"0,1\n"), 1, "0 as the a of permutation 1"),
         (&file("latin.csv", b"\xE9\n"), 1, "not UTF-8"),
     ] {
         let error = message(linear(path, permutations));
