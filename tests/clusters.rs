@@ -235,8 +235,9 @@ impl Graph {
         ]);
         let frame = |batch: RecordBatch| context.read_batch(batch).unwrap();
         let ranks = stage::ranks::ranks(frame(members), frame(components), &[]).unwrap();
-        let represented = stage::represented::represented(ranks.clone(), frame(scores), method).unwrap();
-        found(&collect(stage::clusters::clusters(ranks, represented, false).unwrap()))
+        let represented =
+            stage::represented::represented(ranks.clone(), frame(scores), method, true).unwrap();
+        found(&collect(stage::clusters::clusters(ranks, represented, method, true).unwrap()))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, ListArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};
 use datafusion::datasource::MemTable;
-use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit};
 use proptest::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{BucketHash, Engine, Measure, Score, ScoreBy, curve};
@@ -189,25 +189,35 @@ proptest! {
         prop_assert!(distinct.iter().all(|pair| pair[0] < pair[1]));
     }
 
+    /// Copies are documents that have the same in every column but the first: the hashes of the set, the group and the side.
     #[test]
-    fn copies_are_the_documents_with_equal_hashes(
-        hashes in prop::collection::vec((0_u64..4, 0_u64..4), 1..40),
+    fn copies_are_the_documents_with_equal_keys(
+        hashes in prop::collection::vec((0_u64..4, 0_u64..4, 0_u64..2, 0_u64..2), 1..40),
+        columns in 3_usize..6,
         partitions in 1_usize..4,
     ) {
         let context = context();
-        let keys: Vec<Vec<u64>> =
-            hashes.iter().enumerate().map(|(i, (h0, h1))| vec![1_000 - i as u64, *h0, *h1]).collect();
-        let mut sets: BTreeMap<(u64, u64), Vec<u64>> = BTreeMap::new();
+        let keys = hashes.iter().enumerate().map(|(i, (h0, h1, group, side))| {
+            [1_000 - i as u64, *h0, *h1, *group, *side][..columns].to_vec()
+        });
+        let keys: Vec<Vec<u64>> = keys.collect();
+        let mut sets: BTreeMap<&[u64], Vec<u64>> = BTreeMap::new();
         for key in &keys {
-            sets.entry((key[1], key[2])).or_default().push(key[0]);
+            sets.entry(&key[1..]).or_default().push(key[0]);
         }
         let mut expected = BTreeSet::new();
-        for docs in sets.values().filter(|docs| docs.len() > 1) {
-            let rep = docs.iter().min().unwrap();
-            expected.extend(docs.iter().map(|&doc| vec![*rep, doc, docs.len() as u64]));
+        for (key, docs) in sets.iter().filter(|(_, docs)| docs.len() > 1) {
+            let (rep, known) = (docs.iter().min().unwrap(), key.get(3).copied().unwrap_or(0));
+            expected.extend(docs.iter().map(|&doc| vec![*rep, doc, docs.len() as u64, known]));
         }
-        let keys = frame(&context, &["doc", "set_hash_0", "set_hash_1"], &keys, partitions);
-        let found = rows(stage::copies::copies(keys).unwrap());
+        let names = ["doc", "set_hash_0", "set_hash_1", "group_key", "known"];
+        let mut keys = frame(&context, &names[..columns], &keys, partitions);
+        if columns == names.len() {
+            keys = keys.with_column("known", col("known").eq(lit(1_u64))).unwrap();
+        }
+        let copies = stage::copies::copies(keys).unwrap();
+        let copies = copies.with_column("known", cast(col("known"), DataType::UInt64)).unwrap();
+        let found = rows(copies);
         prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
     }
 }

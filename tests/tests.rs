@@ -18,6 +18,7 @@ mod command;
 mod compare;
 mod components;
 mod containment;
+mod copies;
 mod damage;
 mod dense;
 mod docs;

@@ -13,7 +13,7 @@ pub struct StrongestPaths {
     parents: Vec<u32>,
     /// The weakest edge between a node and its parent.
     weights: Vec<f64>,
-    /// The weight of the edge to node 1; not a number where there is none.
+    /// The weight of the edge to node 1, and of node 1 itself that of its strongest edge; not a number where there is none.
     direct: Vec<f64>,
 }
 
@@ -32,8 +32,13 @@ impl StrongestPaths {
     /// Adds an edge between two nodes, of which `high` has the greater number. No edge that comes later is stronger.
     pub fn join(&mut self, high: u32, low: u32, weight: f64) {
         self.make_room(high);
-        if low == FIRST && self.direct[high as usize].is_nan() {
-            self.direct[high as usize] = weight;
+        if low == FIRST {
+            for node in [high, FIRST] {
+                let direct = &mut self.direct[node as usize];
+                if direct.is_nan() {
+                    *direct = weight;
+                }
+            }
         }
         let (a, b) = (self.root(high), self.root(low));
         if a != b {
@@ -82,6 +87,12 @@ impl StrongestPaths {
         })
     }
 
+    /// The weight of the strongest edge of node 1: the weakest edge of the strongest path that leaves the node and comes back to it. `None`
+    /// if no edge was added.
+    pub fn strongest_of_first(&self) -> Option<f64> {
+        self.direct.get(FIRST as usize).copied().filter(|direct| !direct.is_nan())
+    }
+
     /// Forgets all nodes.
     pub fn clear(&mut self) {
         self.parents.clear();
@@ -124,6 +135,10 @@ mod tests {
         let path = |node, direct, weakest| Path { node, direct, weakest };
         assert_eq!(paths(&edges), [path(2, Some(0.8), 0.8), path(3, Some(0.5), 0.8), path(4, None, 0.25)]);
         assert_eq!(paths(&[]), []);
+        let mut strongest = StrongestPaths::default();
+        assert_eq!(strongest.strongest_of_first(), None);
+        edges.iter().for_each(|&(high, low, weight)| strongest.join(high, low, weight));
+        assert_eq!(strongest.strongest_of_first(), Some(0.8));
     }
 
     proptest! {

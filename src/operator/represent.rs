@@ -42,8 +42,9 @@ pub(crate) fn schema() -> SchemaRef {
 /// numbers from 1, in the order in which they are wanted, and `low` is less than `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Represent {
-    /// Node 1 represents its component. Every other node has a row where the component has no number over [`MOST_NODES`]; in a
-    /// larger one only those that are paired with node 1 have, without `weakest`.
+    /// Node 1 represents its component. Every node has a row where the component has no number over [`MOST_NODES`]; in a larger one
+    /// only those that are paired with node 1 have, without `weakest`. In the row of node 1, `weakest` is its greatest similarity: that is
+    /// how well a document is connected with a copy that it is no pair with.
     Components,
     /// Nodes represent those that they are paired with: see [`Greedy`]. Every node that does not represent itself has a row, without
     /// `weakest`.
@@ -168,6 +169,7 @@ impl Pass {
             Pass::Greedy(greedy) => greedy.clear(),
             Pass::Components { paths, too_large } => {
                 if !*too_large {
+                    found.push(root, FIRST, FIRST, None, paths.strongest_of_first());
                     for path in paths.paths() {
                         found.push(root, u64::from(path.node), FIRST, path.direct, Some(path.weakest));
                     }
@@ -317,9 +319,12 @@ mod tests {
     fn each_component_is_taken_by_itself() {
         let edges = [(7, 2, 1, 0.9), (7, 3, 2, 0.8), (5, 2, 1, 0.7), (9, 3, 1, 0.6)];
         let expected = [
+            (7, 1, 1, None, Some(0.9)),
             (7, 2, 1, Some(0.9), Some(0.9)),
             (7, 3, 1, None, Some(0.8)),
+            (5, 1, 1, None, Some(0.7)),
             (5, 2, 1, Some(0.7), Some(0.7)),
+            (9, 1, 1, None, Some(0.6)),
             (9, 3, 1, Some(0.6), Some(0.6)),
         ];
         assert_eq!(found(components(), &edges), expected);
@@ -337,11 +342,16 @@ mod tests {
             edges.insert(at, (7, large, 2, 0.9 - at as f64 / 10.0));
             edges.push(next);
             let rows = found(components(), &edges);
-            let expected =
-                [(7, 2, 1, Some(0.9), None), (7, 4, 1, Some(0.3), None), (8, 2, 1, Some(0.5), Some(0.5))];
+            let expected = [
+                (7, 2, 1, Some(0.9), None),
+                (7, 4, 1, Some(0.3), None),
+                (8, 1, 1, None, Some(0.5)),
+                (8, 2, 1, Some(0.5), Some(0.5)),
+            ];
             assert_eq!(rows, expected, "{at}");
         }
         let just = [(7, large - 1, 1, 0.9)];
-        assert_eq!(found(components(), &just), [(7, large - 1, 1, Some(0.9), Some(0.9))]);
+        let expected = [(7, 1, 1, None, Some(0.9)), (7, large - 1, 1, Some(0.9), Some(0.9))];
+        assert_eq!(found(components(), &just), expected);
     }
 }

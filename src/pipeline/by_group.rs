@@ -44,6 +44,16 @@ pub(super) fn ordered_names(job: &Job) -> Vec<String> {
     NAMES.map(str::to_owned).into_iter().chain(order).collect()
 }
 
+/// The column `doc` and those that decide which documents are copies of each other, of documents that carry what `job` carries.
+pub(super) fn copies(job: &Job) -> Vec<Expr> {
+    let mut columns = ["doc", "set_hash_0", "set_hash_1"].map(col).to_vec();
+    if job.candidates.compare != Compare::All {
+        let group = stage::by_group::group(job.source.group.as_deref()).unalias();
+        columns.push(stage::by_group::key(group));
+    }
+    columns
+}
+
 /// (doc, group_key) of all documents, where the job compares by groups.
 ///
 /// # Errors

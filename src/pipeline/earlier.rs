@@ -244,29 +244,27 @@ impl Earlier {
         union(outputs.map(|(run, stored)| merged::pairs(stored.table(session, Table::Pairs)?, run)))
     }
 
-    /// What the outputs' pairs say of shingle sets that are still there, where documents were replaced: scores. `new` (doc, ..)
-    /// are documents that replace others now.
+    /// What the outputs' pairs say of groups of copies that still have a document, where documents were replaced: see
+    /// [`merged::pairs_of_groups`]. `columns` are those that decide which documents are copies, and `new` (doc, ..) documents that replace
+    /// others now.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub(super) fn scores_of_versions(
+    pub(super) fn pairs_of_groups(
         &self,
         session: &SessionContext,
+        columns: &[Expr],
         new: Option<DataFrame>,
         representatives: DataFrame,
     ) -> Result<DataFrame> {
-        let columns =
-            |run: usize| vec![lit(run as u64).alias("run"), col("doc"), col("set_hash_0"), col("set_hash_1")];
-        let mut documents = union(
-            self.outputs
-                .iter()
-                .enumerate()
-                .map(|(run, stored)| Ok(stored.table(session, Table::Documents)?.select(columns(run))?)),
-        )?;
-        if let Some(new) = new {
-            documents = documents.union(new.select(columns(self.outputs.len()))?)?;
-        }
-        merged::scores_of_versions(self.pairs(session)?, merged::versions(documents)?, representatives)
+        let of_run = |documents: DataFrame, run: usize| {
+            Ok(documents.select([&[lit(run as u64).alias("run")], columns].concat())?)
+        };
+        let outputs = self.outputs.iter().enumerate();
+        let documents = outputs.map(|(run, stored)| of_run(stored.table(session, Table::Documents)?, run));
+        let new = new.map(|new| of_run(new, self.outputs.len()));
+        let versions = merged::versions(union(documents.chain(new))?)?;
+        merged::pairs_of_groups(self.pairs(session)?, versions, representatives)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Documents whose id is known already.
 
-use datafusion::prelude::DataFrame;
+use datafusion::prelude::{DataFrame, col};
 
 use super::numbers::{first_ids, rows_of};
 use super::steps::Steps;
@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::job::{Job, SameId};
 use crate::schema::Table;
 use crate::stage;
+use crate::udf::expr_fn::document_key;
 
 /// Ids that an error names.
 const NAMED: usize = 5;
@@ -44,4 +45,25 @@ pub(super) async fn replaced(steps: &Steps<'_>, job: &Job, known: DataFrame) -> 
         return Ok(0);
     }
     rows_of(stage::known::same(known, steps.table(WorkTable::Keys)?)?).await
+}
+
+/// What a reader should know of `known` documents (doc, ..) whose ids come again with documents that cannot be compared, where new
+/// documents take the place of known ones: nothing takes theirs. `None` if there is none.
+pub(super) async fn not_replaced(steps: &Steps<'_>, job: &Job, known: DataFrame) -> Result<Option<String>> {
+    if !replaces(job) || steps.rows(Table::Rejects) == 0 {
+        return Ok(None);
+    }
+    let rejected = steps.table(Table::Rejects)?.filter(col("id").is_not_null())?;
+    let rejected = rejected.select(vec![col("id"), document_key(col("id")).alias("doc")])?.distinct()?;
+    let rejected = stage::known::without(rejected, steps.table(WorkTable::Keys)?)?;
+    let same = stage::known::same(rejected, known)?;
+    let (count, ids) = (rows_of(same.clone()).await?, first_ids(same, NAMED).await?);
+    Ok((count > 0).then(|| {
+        let more = if count > NAMED as u64 { ", .." } else { "" };
+        format!(
+            "{count} documents of the source have the ids of known ones and cannot be compared ({}{more}; rejects/ gives the \
+             reasons), so they take the place of nothing: the known documents of these ids stay as they were",
+            ids.join(", ")
+        )
+    }))
 }

@@ -12,7 +12,7 @@ use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
 use crate::job::{Job, Preference};
 use crate::output::Stored;
-use crate::schema::SourceTypes;
+use crate::schema::{SourceTypes, Table};
 use crate::source::Listed;
 use crate::stage::{self, known, merged};
 
@@ -134,16 +134,15 @@ impl KnownOutputs {
         let (scores, members) = (steps.table(WorkTable::Scores)?, steps.table(WorkTable::Members)?);
         let replaces = replaced(steps, job, self.names(session)?).await? > 0;
         let before = if replaces || self.earlier.replaced() {
-            let mut there =
-                self.earlier.all_live(session, ["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
-            let new = replaces.then(|| steps.table(WorkTable::Keys)).transpose()?;
+            let columns = by_group::copies(job);
+            let mut there = self.earlier.all_live(session, columns.clone())?;
+            let new = replaces.then(|| steps.table(Table::Documents)).transpose()?;
             if let Some(new) = &new {
                 there = known::without(there, new.clone())?;
             }
             let representatives = merged::representatives(there.clone())?;
-            let copies = merged::copies(there, representatives.clone())?;
-            let scores = self.earlier.scores_of_versions(session, new, representatives)?;
-            scores.select(vec![col("a"), col("b")])?.union(copies)?
+            let pairs = self.earlier.pairs_of_groups(session, &columns, new, representatives.clone())?;
+            merged::connections(pairs, there, representatives)?
         } else {
             union(self.earlier.clusters(session)?.into_iter().map(known::connected))?
         };

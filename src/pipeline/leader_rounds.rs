@@ -9,7 +9,7 @@ use super::sketches::Sketches;
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
-use super::verify::{BYTES_OF_PREFIX, verify};
+use super::verify::{BYTES_OF_PREFIX, Candidates, verify};
 use crate::error::Result;
 use crate::job::{Job, Method};
 use crate::operator::dense_pairs::DensePairs;
@@ -59,7 +59,8 @@ pub(super) async fn candidates(sketches: &Sketches<'_>, join: &Join, found: Work
         }
         steps.expect(1);
         let documents = sketches.of_joined()?;
-        verify(sketches, Step::Followers(round), documents, WorkTable::Proposed(round)).await?;
+        let proposals = Candidates::of(steps, WorkTable::Proposed(round))?;
+        verify(sketches, Step::Followers(round), documents, proposals, None).await?;
         if steps.rows(WorkTable::Followers(round)).saturating_mul(WORTH_IT) < proposed {
             break;
         }

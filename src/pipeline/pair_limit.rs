@@ -2,7 +2,6 @@
 
 use datafusion::prelude::{DataFrame, col, lit};
 
-use super::by_group;
 use super::numbers::{one_number, rows_of};
 use super::sketches::Sketches;
 use super::step::Step;
@@ -10,9 +9,10 @@ use super::steps::Steps;
 use super::tables::WorkTable;
 use super::verify::every_two;
 use crate::error::{Error, Result};
-use crate::job::{Compare, Job, Measure, Method};
+use crate::job::{Job, Measure, Method};
 use crate::schema::Table;
 use crate::stage;
+use crate::stage::copies::{Paired, Rules};
 
 /// Documents, about, of which every two are compared to foretell how many pairs there are.
 const SAMPLE: u64 = 2_000;
@@ -76,11 +76,7 @@ pub(super) async fn estimate(sketches: &Sketches<'_>, of: Population, sample: u6
     let documents = sketches.of_sample(needed).await?;
     let frames = match steps.is_done(Step::Sample).await? {
         true => Vec::new(),
-        false => {
-            let frames = every_two(steps, sketches.job, sketches.marked(documents)?).await?;
-            let compared = |frame| by_group::compared(steps, sketches.job, frame);
-            frames.into_iter().map(compared).collect::<Result<_>>()?
-        }
+        false => every_two(sketches, documents).await?,
     };
     steps.expect(1);
     steps.run(Step::Sample, 0, frames).await?;
@@ -132,23 +128,35 @@ pub(super) async fn check_pairs(sketches: &Sketches<'_>, of: Option<Population>,
 
 /// Ends a run that has scored so many pairs that it would write too many.
 pub(super) async fn check_scores(steps: &Steps<'_>, job: &Job) -> Result<()> {
-    match with_copies(steps, job, steps.rows(WorkTable::Scores)).await? {
+    match with_copies(steps, job, of_scores(steps, job).await?).await? {
         Some(pairs) => Err(too_many(job, &format!("at least {pairs} pairs"))),
         None => Ok(()),
     }
 }
 
+/// The pairs that scores are written as, at least. Where copies may have scores of 1 with each other, these are most of the pairs of a
+/// large group.
+async fn of_scores(steps: &Steps<'_>, job: &Job) -> Result<u64> {
+    let (scores, copies) = (steps.rows(WorkTable::Scores), steps.rows(WorkTable::Copies));
+    let rules = Rules::of(job);
+    let most = u128::from(scores) * u128::from(copies) * u128::from(copies);
+    if rules.paired() == Paired::All || most <= u128::from(job.output.max_pairs) {
+        return Ok(scores);
+    }
+    let (groups, scores) = (steps.table(WorkTable::Copies)?, steps.table(WorkTable::Scores)?);
+    one_number(stage::pairs::of_scores(groups, scores, rules)?).await
+}
+
 /// So many pairs with those of copies, if they are too many.
 async fn with_copies(steps: &Steps<'_>, job: &Job, pairs: u64) -> Result<Option<u64>> {
-    let (most, table) = (job.output.max_pairs, WorkTable::Copies);
-    if job.candidates.compare == Compare::Across {
-        // No copies are pairs.
+    let (most, table, rules) = (job.output.max_pairs, WorkTable::Copies, Rules::of(job));
+    if rules.paired() == Paired::None {
         return Ok(Some(pairs).filter(|&pairs| pairs > most));
     }
     if every_two_of(steps.rows(table)).saturating_add(pairs) <= most {
         return Ok(None);
     }
-    let copies = one_number(stage::pairs::of_copies(steps.table(table)?, &job.output)?).await?;
+    let copies = one_number(stage::pairs::of_copies(steps.table(table)?, rules)?).await?;
     Ok(Some(copies.saturating_add(pairs)).filter(|&pairs| pairs > most))
 }
 

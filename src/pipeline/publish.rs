@@ -22,6 +22,7 @@ use crate::output::manifest::{Input, Origin, Run as Manifest, StepTime, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
 use crate::output::{Layout, attempt, check, delta, garbage};
+use crate::stage::copies::Rules;
 use crate::{schema, stage};
 
 /// What a result was made of.
@@ -52,22 +53,17 @@ pub(super) async fn publish(
         let contract = schema::contract(table).over(steps.source(), job.columns());
         checks.push(spawn(check(contract, steps.stored(table)?, steps.rows(table))));
     }
-    let left_out = stage::pairs::left_out(
-        steps.table(WorkTable::Members)?,
-        steps.table(WorkTable::Scores)?,
-        &job.output,
-        job.new_pairs(),
-    )?;
+    let (members, scores) = (steps.table(WorkTable::Members)?, steps.table(WorkTable::Scores)?);
+    let left_out = stage::pairs::left_out(members, scores, Rules::of(job))?;
     let left_out = match job.candidates.compare {
-        // No copies are pairs, and so no stars.
+        // There are no stars.
         Compare::Across => left_out.filter(lit(false))?,
         Compare::All | Compare::Within => left_out,
     };
-    let is_new_copy = col("doc").not_eq(col("rep")).and(col("known").is_not_true());
-    let (left_out, _, copies, clusters, rejects) = futures::try_join!(
+    let (left_out, _, repeated, clusters, rejects) = futures::try_join!(
         spawn(one_number(left_out)),
         futures::future::try_join_all(checks),
-        spawn(rows_of(steps.table(WorkTable::Members)?.filter(is_new_copy)?)),
+        spawn(one_number(results::repeated_sets(&steps, job)?)),
         spawn(rows_of(steps.table(schema::Table::Clusters)?.filter(col("representative"))?)),
         spawn(reasons(steps.table(schema::Table::Rejects)?)),
     )?;
@@ -84,7 +80,7 @@ pub(super) async fn publish(
         counts.insert("hot_documents".into(), steps.rows(WorkTable::Hot));
     }
     counts.insert("scores".into(), steps.rows(WorkTable::Scores));
-    counts.insert("shingle_sets".into(), steps.rows(schema::Table::Documents) - copies);
+    counts.insert("shingle_sets".into(), steps.rows(schema::Table::Documents) - repeated);
     counts.insert("clusters".into(), clusters);
     counts.insert("clustered_documents".into(), steps.rows(schema::Table::Clusters));
     counts.insert("pairs_left_out".into(), left_out);
@@ -97,11 +93,12 @@ pub(super) async fn publish(
         counts.insert("known_documents".into(), count);
         counts.insert("touched_documents".into(), steps.rows(WorkTable::Known));
     }
+    let mut warnings = Vec::new();
     if let Some(outputs) = known.and_then(Known::outputs) {
         let replaced = known_ids::replaced(&steps, job, outputs.names(steps.session())?).await?;
         counts.insert("replaced_documents".into(), replaced);
+        warnings.extend(known_ids::not_replaced(&steps, job, outputs.names(steps.session())?).await?);
     }
-    let mut warnings = Vec::new();
     if left_out > 0 {
         warnings.push(format!(
             "large groups of identical documents are written as stars, which leaves out {left_out} pairs; \

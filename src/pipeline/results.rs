@@ -1,5 +1,6 @@
 //! From scores to the tables of pairs and clusters.
 
+use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::prelude::{DataFrame, col, lit};
 
 use super::by_group::{self, NAMES, own};
@@ -9,9 +10,10 @@ use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::Result;
-use crate::job::{ClusterMethod, Compare, Job, NewPairs};
+use crate::job::{ClusterMethod, Compare, Job};
 use crate::schema::Table;
 use crate::stage;
+use crate::stage::copies::{Paired, Rules};
 
 /// Bytes of a row (document, representative, rank).
 const BYTES_OF_KEY: u64 = 24;
@@ -24,15 +26,9 @@ const BYTES_OF_MEMBER: u64 = 64;
 
 /// Finds the documents that scores stand for.
 pub(super) async fn members(steps: &Steps<'_>, job: &Job) -> Result<()> {
-    let (mut copies, scores) = (steps.table(WorkTable::Copies)?, steps.table(WorkTable::Scores)?);
+    let (copies, scores) = (steps.table(WorkTable::Copies)?, steps.table(WorkTable::Scores)?);
     let known = job.against.as_ref().map(|_| steps.table(WorkTable::Known)).transpose()?;
-    if let (Some(known), Some(NewPairs::WithKnown)) = (&known, job.new_pairs()) {
-        copies = stage::known::copies_of_pairs(copies, known.clone(), scores.clone())?;
-    }
-    if job.candidates.compare == Compare::Across {
-        // Copies are of one group then, and so no pairs of each other.
-        copies = stage::copies::scored(copies, scores.clone())?;
-    }
+    let copies = stage::copies::in_pairs(copies, scores.clone(), Rules::of(job))?;
     let all = stage::mark::both(own(steps, job)?, known, &NAMES)?;
     let frame = stage::members::members(all, copies, scores)?;
     let documents = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
@@ -45,10 +41,8 @@ pub(super) async fn members(steps: &Steps<'_>, job: &Job) -> Result<()> {
 /// Writes the pairs.
 pub(super) async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let (members, scores) = (steps.table(WorkTable::Members)?, steps.table(WorkTable::Scores)?);
-    let within = job.candidates.compare != Compare::Across;
     let groups = members.clone();
-    let mut frame =
-        stage::pairs::pairs(members, scores, &job.output, job.lsh.bands, job.new_pairs(), within)?;
+    let mut frame = stage::pairs::pairs(members, scores, Rules::of(job), job.lsh.bands)?;
     if job.has_groups() {
         frame = stage::by_group::of_pairs(frame, groups)?;
     }
@@ -79,23 +73,42 @@ pub(super) async fn ranks(steps: &Steps<'_>, job: &Job) -> Result<()> {
 /// Finds which document represents each.
 pub(super) async fn represented(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let (ranks, scores) = (steps.table(WorkTable::Ranks)?, steps.table(WorkTable::Scores)?);
-    let frame = stage::represented::represented(ranks, scores, job.clusters.method)?;
+    let frame = stage::represented::represented(ranks, scores, job.clusters.method, pairs_copies(job))?;
     let bytes = steps.rows(WorkTable::Ranks) * BYTES_OF_KEY + steps.rows(WorkTable::Scores) * BYTES_OF_EDGE;
     steps.run(Step::Represented, bytes, vec![frame]).await
+}
+
+/// Whether copies are pairs of each other, where all documents are the job's own.
+fn pairs_copies(job: &Job) -> bool {
+    Rules::of(job).paired() != Paired::None
 }
 
 /// Writes the clusters.
 pub(super) async fn clusters(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let (documents, sets) = (steps.table(WorkTable::Ranks)?, steps.table(WorkTable::Represented)?);
-    let is_greedy = job.clusters.method == ClusterMethod::Representative;
-    let copies_stay = is_greedy && job.candidates.compare == Compare::Across;
-    let mut frame = stage::clusters::clusters(documents, sets, copies_stay)?;
-    if is_greedy {
+    let method = job.clusters.method;
+    let mut frame = stage::clusters::clusters(documents, sets, method, pairs_copies(job))?;
+    if method == ClusterMethod::Representative {
         frame = frame.drop_columns(&["weakest"])?;
     }
     let frame = with_groups(frame, steps.table(WorkTable::Members)?, job)?;
     let bytes = steps.rows(WorkTable::Ranks) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Represented);
     steps.run(Step::Clusters, bytes, vec![frame]).await
+}
+
+/// How many of the run's own documents have the shingles of another one: one row (repeated: UInt64), but for the first of each set;
+/// null where there is none.
+pub(super) fn repeated_sets(steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
+    let sizes = match job.candidates.compare {
+        Compare::All => {
+            let groups = steps.table(WorkTable::Copies)?;
+            groups.filter(col("doc").eq(col("rep")).and(!col("known")))?.select(vec![col("size")])?
+        }
+        // Copies of each other are those of one group.
+        Compare::Within | Compare::Across => stage::copies::sizes_of_sets(steps.table(WorkTable::Keys)?)?,
+    };
+    let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
+    Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
 }
 
 /// How many documents represent themselves alone because the method of the job takes chains of pairs apart.
@@ -157,13 +170,15 @@ pub(super) async fn linked_clusters(steps: &Steps<'_>, job: &Job) -> Result<()> 
 }
 
 /// Takes the scores of earlier runs, of documents that are there.
-pub(super) async fn merged_scores(steps: &Steps<'_>, earlier: &Earlier) -> Result<()> {
+pub(super) async fn merged_scores(steps: &Steps<'_>, job: &Job, earlier: &Earlier) -> Result<()> {
     let session = steps.session();
     let frame = match earlier.replaced() {
         false => stage::merged::scores(earlier.pairs(session)?, steps.table(WorkTable::Copies)?)?,
         true => {
-            let representatives = stage::merged::representatives(steps.table(WorkTable::Keys)?)?;
-            earlier.scores_of_versions(session, None, representatives)?
+            let columns = by_group::copies(job);
+            let there = steps.table(Table::Documents)?.select(columns.clone())?;
+            let representatives = stage::merged::representatives(there)?;
+            stage::merged::in_order(earlier.pairs_of_groups(session, &columns, None, representatives)?)?
         }
     };
     steps.run(Step::Scores, 0, vec![frame]).await

@@ -11,11 +11,11 @@ use super::known_source::{KnownSource, refuse_same_keys};
 use super::leader_rounds;
 use super::numbers::one_number;
 use super::pair_limit::{self, Population};
-use super::sketches::Sketches;
+use super::sketches::{Sketches, TextsToCut};
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
-use super::verify::{BYTES_OF_PREFIX, every_two, verify};
+use super::verify::{BYTES_OF_PREFIX, Candidates, every_two, verify};
 use crate::error::{Error, Result};
 use crate::job::{Compare, Job, Measure, Method};
 use crate::schema::Table;
@@ -162,7 +162,7 @@ impl<'a> PairSearch<'a> {
 
     /// Finds where the texts of candidates are.
     pub(super) async fn positions(&self) -> Result<()> {
-        self.sketches.find(&self.sketches.wanted_of_candidates(self.found())?).await
+        self.sketches.find(&self.wanted_of_candidates()?).await
     }
 
     /// Scores the candidates; where there are none by this method, every two documents.
@@ -170,32 +170,26 @@ impl<'a> PairSearch<'a> {
         match self.job().candidates.method {
             Method::All => self.scores_of_all().await?,
             Method::Lsh | Method::Prefix => {
-                let table = self.found();
                 let documents = match self.sketches.stored()? {
                     Some(stored) => stored,
-                    None => self.sketches.cut(self.sketches.wanted_of_candidates(table)?).await?,
+                    None => self.sketches.cut(self.wanted_of_candidates()?).await?,
                 };
-                verify(&self.sketches, Step::Scores, documents, table).await?;
+                let (candidates, same) = (self.candidates_to_compare()?, self.scores_of_sides()?);
+                verify(&self.sketches, Step::Scores, documents, candidates, same).await?;
             }
         }
         pair_limit::check_scores(self.steps, self.job()).await
     }
 
     async fn scores_of_all(&self) -> Result<()> {
-        let (steps, job) = (self.steps, self.job());
+        let steps = self.steps;
         let at_most = pair_limit::with_new(steps.rows(Table::Documents), steps.rows(WorkTable::Known));
         pair_limit::check_pairs(&self.sketches, None, at_most).await?;
         let mut frames = Vec::new();
         if !steps.is_done(Step::Scores).await? {
             let copies = steps.table(WorkTable::Copies)?;
             let documents = stage::copies::without_copies(self.sketches.of_all()?, copies)?;
-            frames = every_two(steps, job, self.sketches.marked(documents)?).await?;
-            if let Some(known) = self.sketches.only_with_known()? {
-                let only = |frame| stage::known::with_known(frame, known.clone());
-                frames = frames.into_iter().map(only).collect::<Result<_>>()?;
-            }
-            let compared = |frame| by_group::compared(steps, job, frame);
-            frames = frames.into_iter().map(compared).collect::<Result<_>>()?;
+            frames = every_two(&self.sketches, documents).await?;
         }
         steps.run(Step::Scores, 0, frames).await
     }
@@ -213,6 +207,42 @@ impl<'a> PairSearch<'a> {
             false => self.sketches.texts().await?,
         };
         self.steps.run(Step::Texts, 0, frames).await
+    }
+
+    /// The documents that are compared.
+    fn wanted_of_candidates(&self) -> Result<TextsToCut> {
+        let Candidates { pairs, rows } = self.candidates_to_compare()?;
+        self.sketches.wanted_of_candidates(pairs, rows)
+    }
+
+    /// The candidates whose scores are not known.
+    fn candidates_to_compare(&self) -> Result<Candidates> {
+        let found = Candidates::of(self.steps, self.found())?;
+        Ok(match self.scores_of_sides()? {
+            Some(same) => Candidates { pairs: stage::copies::unscored(found.pairs, same)?, ..found },
+            None => found,
+        })
+    }
+
+    /// The scores of new documents and known ones that have the same shingles: most of what comes again has not changed, and is not
+    /// read a second time. `None` where all documents are new, and where copies are of one group, which is not compared with itself.
+    fn scores_of_sides(&self) -> Result<Option<DataFrame>> {
+        let (steps, job) = (self.steps, self.job());
+        if self.sketches.known.is_none() || job.candidates.compare == Compare::Across {
+            return Ok(None);
+        }
+        let (copies, groups) = (steps.table(WorkTable::Copies)?, by_group::keys(steps, job)?);
+        let of_side = |table: WorkTable, columns: &[&str]| {
+            let columns = columns.iter().map(|column| col(*column)).collect::<Vec<_>>();
+            let keys = stage::copies::without_copies(steps.table(table)?.select(columns)?, copies.clone())?;
+            match &groups {
+                Some(groups) => stage::with_columns(keys, groups.clone()),
+                None => Ok(keys),
+            }
+        };
+        let new = of_side(WorkTable::Keys, &["doc", "set_hash_0", "set_hash_1"])?;
+        let known = of_side(WorkTable::Known, &["doc", "set_hash_0", "set_hash_1", "shingle_count"])?;
+        stage::copies::scores_of_sides(new, known, job.lsh.bands).map(Some)
     }
 
     /// The table that holds all candidates, once they were found.

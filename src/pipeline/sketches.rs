@@ -16,7 +16,7 @@ use super::step::Step;
 use super::steps::Steps;
 use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
-use crate::job::{self, Job, NewPairs};
+use crate::job::{self, Job};
 use crate::schema::Table;
 use crate::source::{self, Listed, Selection};
 use crate::stage;
@@ -90,16 +90,6 @@ impl<'a> Sketches<'a> {
         Ok(self.touched()?.map(|known| known.select(vec![col("doc")])).transpose()?)
     }
 
-    /// Where pairs are only those of a new document with a known one, the documents (doc) that are known, or stand for one that
-    /// is.
-    pub(super) fn only_with_known(&self) -> Result<Option<DataFrame>> {
-        if self.job.new_pairs() != Some(NewPairs::WithKnown) {
-            return Ok(None);
-        }
-        let Some(known) = self.known_docs()? else { return Ok(None) };
-        stage::known::with_representatives(known, self.steps.table(WorkTable::Copies)?).map(Some)
-    }
-
     /// The rows of `frame` (doc, ..) with a column that says which documents are known, if any may be.
     pub(super) fn marked(&self, frame: DataFrame) -> Result<DataFrame> {
         match self.known_docs()? {
@@ -133,10 +123,9 @@ impl<'a> Sketches<'a> {
         }
     }
 
-    /// The documents that the candidates of a table name.
-    pub(super) fn wanted_of_candidates(&self, candidates: WorkTable) -> Result<TextsToCut> {
-        let needed = stage::scores::needed(self.steps.table(candidates)?)?;
-        let bytes = self.steps.rows(candidates) * BYTES_OF_POSITION;
+    /// The documents that `candidates` (a, b) name, of which there are so many at most.
+    pub(super) fn wanted_of_candidates(&self, candidates: DataFrame, rows: u64) -> Result<TextsToCut> {
+        let (needed, bytes) = (stage::scores::needed(candidates)?, rows * BYTES_OF_POSITION);
         Ok(TextsToCut { step: Step::Positions, table: WorkTable::Positions, needed, bytes })
     }
 

@@ -207,7 +207,11 @@ impl WorkTable {
                 Field::new("doc", DataType::UInt64, false),
                 Field::new("text", DataType::LargeUtf8, false),
             ],
-            WorkTable::Copies => u64s(&["rep", "doc", "size"]),
+            WorkTable::Copies => {
+                let mut fields = u64s(&["rep", "doc", "size"]);
+                fields.push(Field::new("known", DataType::Boolean, false));
+                fields
+            }
             WorkTable::Candidates
             | WorkTable::AllCandidates
             | WorkTable::Proposed(_)

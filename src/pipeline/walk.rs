@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
             Step::AllCandidates => search.all_candidates().await,
             Step::Positions => search.positions().await,
             Step::Scores => match self.merged {
-                Some(earlier) => results::merged_scores(steps, earlier).await,
+                Some(earlier) => results::merged_scores(steps, job, earlier).await,
                 None => search.scores().await,
             },
             Step::Members => results::members(steps, job).await,

@@ -28,8 +28,12 @@ pub(crate) fn group(name: Option<&str>) -> Expr {
 /// # Errors
 /// When the frame lacks its columns.
 pub(crate) fn keys(documents: DataFrame) -> Result<DataFrame> {
-    let key = coalesce(vec![document_key(col("group")), lit(0_u64)]);
-    Ok(documents.select(vec![col("doc"), key.alias("group_key")])?)
+    Ok(documents.select(vec![col("doc"), key(col("group"))])?)
+}
+
+/// The number of a group.
+pub(crate) fn key(group: Expr) -> Expr {
+    coalesce(vec![document_key(group), lit(0_u64)]).alias("group_key")
 }
 
 /// Of (a, b, ..), the rows whose documents may be compared by their groups, and those without b. `keys` (doc, group_key) are those of

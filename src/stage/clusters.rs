@@ -9,32 +9,45 @@ use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::keep;
 use crate::error::Result;
-use crate::job::Preference;
+use crate::job::{ClusterMethod, Preference};
 
-/// (id, set, root, rank) of documents, (set, root, rank, representative, jaccard, weakest) of shingle sets -> (id, cluster_id, size,
+/// (id, set, root, rank) of documents, (set, root, rank, representative, jaccard, weakest) of groups of copies -> (id, cluster_id, size,
 /// representative, jaccard_to_representative, weakest, known).
 ///
-/// Documents of a component that have the same representative are a cluster. Where `copies_stay`, two documents with the same
-/// shingles are no pair, so those of a set that represents others represent themselves, but for the one that is wanted most.
+/// Documents of a component that have the same representative are a cluster. With [`ClusterMethod::Representative`] documents that
+/// are no pair with their representative represent themselves: where copies are no pairs (`copies_are_pairs`), those of a group that
+/// represents others, but for the one that is wanted most.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn clusters(documents: DataFrame, sets: DataFrame, copies_stay: bool) -> Result<DataFrame> {
+pub fn clusters(
+    documents: DataFrame,
+    sets: DataFrame,
+    method: ClusterMethod,
+    copies_are_pairs: bool,
+) -> Result<DataFrame> {
     let sets = sets.select(vec![
         col("set").alias("of_set"),
         col("rank").alias("first"),
         col("representative").alias("of"),
-        col("jaccard").alias("jaccard_to_representative"),
+        col("jaccard"),
         col("weakest"),
     ])?;
+    let copies_stay = method == ClusterMethod::Representative && !copies_are_pairs;
     let stays = col("first").eq(col("of")).and(lit(copies_stay));
+    let of = when(stays, col("rank")).otherwise(col("of"))?;
+    let is_representative = || col("rank").eq(of.clone());
+    let weakest = match method {
+        ClusterMethod::Components => when(is_representative(), lit(1.0_f64)).otherwise(col("weakest"))?,
+        ClusterMethod::Representative => col("weakest"),
+    };
     let rows = sets.join(documents, JoinType::Right, &["of_set"], &["set"], None)?.select(vec![
         col("id"),
         col("root"),
         col("rank"),
-        when(stays, col("rank")).otherwise(col("of"))?.alias("of"),
-        col("jaccard_to_representative"),
-        col("weakest"),
+        when(is_representative(), lit(1.0_f64)).otherwise(col("jaccard"))?.alias("jaccard_to_representative"),
+        weakest.alias("weakest"),
+        of.alias("of"),
     ])?;
     // The aggregation holds one row for each cluster: it does not sort.
     let clusters = rows.clone().aggregate(

@@ -1,52 +1,126 @@
-//! copies: documents with the same shingle set, which are a group of copies. One of each group goes on; the others come back at the
-//! end.
+//! copies: documents with the same shingle set that are in the same pairs, which are a group of copies. One of each group goes on;
+//! the others come back at the end.
+//!
+//! Whatever decides which pairs a document is in decides which documents are of its group: besides its set these are the group that
+//! `source.group` puts it in, where the job compares by groups, and its side, where documents are known already.
 
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions::expr_fn::{greatest, least};
 use datafusion::functions_aggregate::expr_fn::{count, min};
-use datafusion::prelude::{DataFrame, col, lit, when};
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::{DataFrame, cast, col, lit};
 
 use super::scores::needed;
 use crate::error::Result;
+use crate::job::{Compare, Expand, Job, NewPairs, Output};
 
-/// (doc, set_hash_0, set_hash_1) -> (rep: UInt64, doc: UInt64, size: UInt64), one row per document that shares its
-/// shingle set with another: `rep` is the least key of the group, `size` the number of its documents.
+/// The columns that decide which documents are copies of each other, as far as a frame has them.
+const KEY: [&str; 4] = ["set_hash_0", "set_hash_1", "group_key", "known"];
+
+/// Those columns of `frame`.
+pub(crate) fn key(frame: &DataFrame) -> Vec<&'static str> {
+    let has = |name: &&str| frame.schema().as_arrow().column_with_name(name).is_some();
+    KEY.into_iter().filter(has).collect()
+}
+
+/// Which groups of copies are pairs of each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Paired {
+    /// All.
+    All,
+    /// Those of new documents: two known ones are no pair.
+    New,
+    /// None.
+    None,
+}
+
+/// What a job says of copies: which are pairs, and which of these pairs are written.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    output: &'a Output,
+    pub(super) compare: Compare,
+    pub(super) new_pairs: Option<NewPairs>,
+}
+
+impl<'a> Rules<'a> {
+    /// The rules of `job`.
+    pub(crate) fn of(job: &'a Job) -> Self {
+        Self { output: &job.output, compare: job.candidates.compare, new_pairs: job.new_pairs() }
+    }
+
+    /// Which copies are pairs of each other.
+    pub(crate) fn paired(&self) -> Paired {
+        match (self.compare, self.new_pairs) {
+            // Copies are of one group.
+            (Compare::Across, _) | (_, Some(NewPairs::WithKnown)) => Paired::None,
+            (_, Some(NewPairs::WithEachOther)) => Paired::New,
+            (_, None) => Paired::All,
+        }
+    }
+
+    /// Of groups (known, ..), those whose documents are pairs of each other.
+    pub(super) fn of_paired(&self, groups: DataFrame) -> Result<DataFrame> {
+        Ok(match self.paired() {
+            Paired::All => groups,
+            Paired::New => groups.filter(!col("known"))?,
+            Paired::None => groups.filter(lit(false))?,
+        })
+    }
+
+    /// Whether a group of this size is written as a star: its smallest id stands for all the others.
+    pub(super) fn is_star(&self, size: Expr) -> Expr {
+        match (self.compare, self.output.expand) {
+            (Compare::Across, _) => lit(false),
+            (_, Expand::All) => size.gt(lit(self.output.most_expanded().unwrap_or(u64::MAX))),
+            (_, Expand::Star) => size.gt(lit(1_u64)),
+        }
+    }
+}
+
+/// (doc, set_hash_0, set_hash_1, ..) -> (rep: UInt64, doc: UInt64, size: UInt64, known: Boolean), one row per document that has a
+/// copy: `rep` is the least key of the group, `size` the number of its documents.
 ///
-/// Where there is a column `group_key: UInt64`, only documents of one such key are copies of each other.
-///
-/// Where a column `known: Boolean` says which documents are known from earlier runs, `rep` is the least key of a new document,
-/// if there is one: so the representative of a group is known where all of its documents are.
+/// Where there is a column `group_key: UInt64` or `known: Boolean`, only documents that have the same there are copies of each
+/// other. Where there is no column `known`, none is.
 ///
 /// # Errors
 /// When the frame has other columns.
 pub fn copies(keys: DataFrame) -> Result<DataFrame> {
-    let has = |name: &str| keys.schema().as_arrow().column_with_name(name).is_some();
-    let (has_known, has_group) = (has("known"), has("group_key"));
-    let mut found = vec![min(col("doc")).alias("least"), count(lit(1)).alias("times")];
-    if has_known {
-        found.push(min(when(col("known").is_not_true(), col("doc")).end()?).alias("least_new"));
-    }
-    let rep = if has_known { coalesce(vec![col("least_new"), col("least")]) } else { col("least") };
-    let same: &[&str] = match has_group {
-        true => &["set_hash_0", "set_hash_1", "group_key"],
-        false => &["set_hash_0", "set_hash_1"],
-    };
-    let of_rep = |name: &&str| format!("rep_{name}");
-    let mut columns: Vec<_> = same.iter().map(|name| col(*name).alias(of_rep(name))).collect();
-    columns.extend([
-        rep.alias("rep"),
-        datafusion::prelude::cast(col("times"), arrow::datatypes::DataType::UInt64).alias("size"),
-    ]);
+    let same = key(&keys);
+    let known = if same.contains(&"known") { col("known") } else { lit(false).alias("known") };
     let reps = keys
         .clone()
-        .aggregate(same.iter().map(|name| col(*name)).collect(), found)?
-        .filter(col("times").gt(lit(1)))?
-        .select(columns)?;
+        .aggregate(
+            same.into_iter().map(col).collect(),
+            vec![min(col("doc")).alias("rep"), count(lit(1)).alias("times")],
+        )?
+        .filter(col("times").gt(lit(1)))?;
+    let size = cast(col("times"), DataType::UInt64).alias("size");
     // The groups are the side that is held: they are few where documents are many.
-    let of_reps: Vec<String> = same.iter().map(of_rep).collect();
-    let of_reps: Vec<&str> = of_reps.iter().map(String::as_str).collect();
-    let joined = reps.join(keys, JoinType::Inner, &of_reps, same, None)?;
-    Ok(joined.select(vec![col("rep"), col("doc"), col("size")])?)
+    let joined = of_one_key(reps, vec![col("rep"), size], keys)?;
+    Ok(joined.select(vec![col("rep"), col("doc"), col("size"), known])?)
+}
+
+/// The rows of `right` with these `columns` of the rows of `left` that have the same key.
+pub(super) fn of_one_key(left: DataFrame, columns: Vec<Expr>, right: DataFrame) -> Result<DataFrame> {
+    let same = key(&right);
+    let names: Vec<String> = same.iter().map(|name| format!("left_{name}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let renamed = same.iter().zip(&names).map(|(name, renamed)| col(*name).alias(*renamed));
+    let left = left.select(renamed.chain(columns).collect::<Vec<_>>())?;
+    Ok(left.join(right, JoinType::Inner, &names, &same, None)?)
+}
+
+/// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set: how many documents have it, whatever group or side they
+/// are of.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn sizes_of_sets(keys: DataFrame) -> Result<DataFrame> {
+    let sets = vec![col("set_hash_0"), col("set_hash_1")];
+    let sizes = keys.aggregate(sets, vec![count(lit(1)).alias("times")])?;
+    Ok(sizes.select(vec![cast(col("times"), DataType::UInt64).alias("size")])?)
 }
 
 /// The rows of `frame` whose column `doc` is not a document that another one of its group stands for.
@@ -58,11 +132,52 @@ pub(crate) fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<Data
     Ok(copies.join(frame, JoinType::RightAnti, &["copy"], &["doc"], None)?)
 }
 
-/// Of (rep, doc, size), the groups whose representative has a score (a, b, ..).
+/// Of (rep, doc, size, known), the groups that are in pairs: with each other, or since their representative has a score (a, b, ..).
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub(crate) fn scored(groups: DataFrame, scores: DataFrame) -> Result<DataFrame> {
-    let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
-    Ok(scored.join(groups, JoinType::RightSemi, &["needed"], &["rep"], None)?)
+pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
+    let scored = |groups: DataFrame| -> Result<DataFrame> {
+        let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
+        Ok(scored.join(groups, JoinType::RightSemi, &["needed"], &["rep"], None)?)
+    };
+    match rules.paired() {
+        Paired::All => Ok(groups),
+        Paired::New => {
+            let new = groups.clone().filter(!col("known"))?;
+            Ok(new.union(scored(groups.filter(col("known"))?)?)?)
+        }
+        Paired::None => scored(groups),
+    }
+}
+
+/// New documents (doc, set_hash_0, set_hash_1, ..) and known ones, of each group of copies one -> the scores of those with the same
+/// shingles, which need no comparison: the columns of [`crate::operator::score::schema`]. Known documents also have
+/// `shingle_count`, and `bands` is what two identical signatures share.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn scores_of_sides(new: DataFrame, known: DataFrame, bands: usize) -> Result<DataFrame> {
+    let columns = vec![col("doc").alias("known_doc"), col("shingle_count")];
+    // The known documents are the side that is held: only those are there that new ones may be similar to.
+    let joined = of_one_key(known, columns, new)?;
+    let ends = || vec![col("doc"), col("known_doc")];
+    Ok(joined.select(vec![
+        least(ends()).alias("a"),
+        greatest(ends()).alias("b"),
+        col("shingle_count").alias("shared"),
+        col("shingle_count").alias("shingles_a"),
+        col("shingle_count").alias("shingles_b"),
+        lit(1.0_f64).alias("estimate"),
+        lit(u16::try_from(bands).unwrap_or(u16::MAX)).alias("shared_bands"),
+    ])?)
+}
+
+/// The `candidates` (a, b) without those of `scores` (a, b, ..).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn unscored(candidates: DataFrame, scores: DataFrame) -> Result<DataFrame> {
+    let scores = scores.select(vec![col("a").alias("scored_a"), col("b").alias("scored_b")])?;
+    Ok(scores.join(candidates, JoinType::RightAnti, &["scored_a", "scored_b"], &["a", "b"], None)?)
 }

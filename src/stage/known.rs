@@ -10,7 +10,6 @@ use datafusion::prelude::{DataFrame, col, lit, when};
 
 use super::by_group;
 use super::prefix::{self, Join};
-use super::scores::needed;
 use super::union;
 use crate::error::Result;
 use crate::job::{Lsh, Measure};
@@ -198,25 +197,4 @@ pub(crate) fn founders(clusters: &[DataFrame]) -> Result<Option<DataFrame>> {
         Ok(founders)
     });
     Ok(union(founders)?.map(DataFrame::distinct).transpose()?)
-}
-
-/// (doc) and those that stand for them in the groups (rep, doc, size) -> (doc).
-///
-/// # Errors
-/// When a frame lacks its columns.
-pub(crate) fn with_representatives(known: DataFrame, groups: DataFrame) -> Result<DataFrame> {
-    let representatives = same(groups, known.clone())?.select(vec![col("rep").alias("doc")])?;
-    Ok(known.union(representatives)?.distinct()?)
-}
-
-/// Of (rep, doc, size), the groups that are in a pair of a new document with a known one: those that have a document of `known`
-/// (doc, ..), and those whose representative has a score (a, b, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
-pub(crate) fn copies_of_pairs(groups: DataFrame, known: DataFrame, scores: DataFrame) -> Result<DataFrame> {
-    let with_known = same(groups.clone(), known)?.select(vec![col("rep").alias("needed")])?;
-    let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
-    let wanted = with_known.union(scored)?.distinct()?;
-    Ok(wanted.join(groups, JoinType::RightSemi, &["needed"], &["rep"], None)?)
 }

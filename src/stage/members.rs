@@ -1,4 +1,4 @@
-//! members: the documents that are similar to another, with the group that each belongs to.
+//! members: the documents that are similar to another, with the group of copies that each belongs to.
 
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
@@ -7,9 +7,9 @@ use datafusion::prelude::{DataFrame, col, lit};
 use super::scores::needed;
 use crate::error::Result;
 
-/// (id, doc, shingle_count, known, group, ..), (rep, doc, size), (a, b, ..) -> (id, doc, shingle_count, rep: UInt64,
-/// size: UInt64, known: Boolean, group: Utf8), one row per document that is in a group or whose representative has a score. A document
-/// without copies is its own representative, in a group of size 1.
+/// (id, doc, shingle_count, known, group, ..), the groups of copies (rep, doc, size, ..) that are in pairs, (a, b, ..) -> (id, doc,
+/// shingle_count, rep: UInt64, size: UInt64, known: Boolean, group: Utf8), one row per document of such a group, and one per
+/// document without copies that has a score. The latter is its own representative, in a group of size 1.
 ///
 /// # Errors
 /// When a frame lacks its columns.

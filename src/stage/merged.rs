@@ -1,8 +1,7 @@
 //! merged: what several runs found, as one run over all of their documents has it.
 //!
-//! Pairs of documents become scores of shingle sets again, whatever documents they were written for: of a large group of
-//! identical documents not every pair was written, and a document may have been replaced by a later run, while another one
-//! with its shingles is still there.
+//! Pairs of documents become scores of groups of copies again, whatever documents they were written for: of a large group not every
+//! pair was written, and a document may have been replaced by a later run, while another one of its group is still there.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
@@ -11,6 +10,8 @@ use datafusion::functions_window::expr_fn::lead;
 use datafusion::logical_expr::{Expr, ExprFunctionExt};
 use datafusion::prelude::{DataFrame, col, lit, when};
 
+use super::copies::{key, of_one_key};
+use super::scores::needed;
 use crate::error::Result;
 use crate::udf::expr_fn::document_key;
 
@@ -52,7 +53,7 @@ pub(crate) fn scores(pairs: DataFrame, groups: DataFrame) -> Result<DataFrame> {
     in_order(joined.select(columns)?)
 }
 
-/// (run, doc, set_hash_0, set_hash_1) of the documents of all runs, also of those that a later one replaced -> the same with
+/// (run, doc, set_hash_0, set_hash_1, ..) of the documents of all runs, also of those that a later one replaced -> the same with
 /// `until`: the run that replaced the document; null for those that are there.
 ///
 /// # Errors
@@ -63,53 +64,34 @@ pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.window(vec![until.alias("until")])?)
 }
 
-/// (set_hash_0, set_hash_1, rep) for each shingle set of the documents (doc, set_hash_0, set_hash_1, ..) that are there.
+/// A group of copies in a row each: `rep`, and what its documents (doc, set_hash_0, set_hash_1, ..), which are there, have in common
+/// (see [`super::copies::copies`]). A document without copies is a group too.
 ///
 /// # Errors
 /// When the frame lacks its columns.
 pub(crate) fn representatives(documents: DataFrame) -> Result<DataFrame> {
-    let sets = vec![col("set_hash_0"), col("set_hash_1")];
-    Ok(documents.aggregate(sets, vec![min(col("doc")).alias("rep")])?)
+    let same = key(&documents).into_iter().map(col).collect();
+    Ok(documents.aggregate(same, vec![min(col("doc")).alias("rep")])?)
 }
 
-/// (doc, set_hash_0, set_hash_1, ..), their [`representatives`] -> (a: UInt64, b: UInt64): each document that another one stands
-/// for, with that one.
+/// Documents with the column `rep` of the [`representatives`] of their groups; those whose group has no document any more leave.
+fn grouped(documents: DataFrame, representatives: DataFrame) -> Result<DataFrame> {
+    of_one_key(representatives, vec![col("rep")], documents)
+}
+
+/// [`pairs`] of all runs, the [`versions`] of all documents, and the [`representatives`] of those that are there -> (first, second,
+/// shared, ..): the pairs of groups that have a document, also those of a group with itself.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub(crate) fn copies(documents: DataFrame, representatives: DataFrame) -> Result<DataFrame> {
-    let documents = documents.select(vec![
-        col("doc"),
-        col("set_hash_0").alias("copy_hash_0"),
-        col("set_hash_1").alias("copy_hash_1"),
-    ])?;
-    let (left, right) = (&["set_hash_0", "set_hash_1"], &["copy_hash_0", "copy_hash_1"]);
-    let joined = representatives.join(documents, JoinType::Inner, left, right, None)?;
-    Ok(joined
-        .filter(col("rep").not_eq(col("doc")))?
-        .select(vec![col("rep").alias("a"), col("doc").alias("b")])?)
-}
-
-/// [`pairs`] of all runs, the [`versions`] of all documents, and the [`representatives`] of those that are there -> the columns
-/// of scores, for shingle sets that a document still has.
-///
-/// # Errors
-/// When a frame lacks its columns.
-pub(crate) fn scores_of_versions(
+pub(crate) fn pairs_of_groups(
     pairs: DataFrame,
     versions: DataFrame,
     representatives: DataFrame,
 ) -> Result<DataFrame> {
-    // The representative of each version of a document, and in which runs that version was there.
-    let versions = versions.select(vec![
-        col("run").alias("since"),
-        col("until"),
-        col("doc").alias("version"),
-        col("set_hash_0").alias("version_hash_0"),
-        col("set_hash_1").alias("version_hash_1"),
-    ])?;
-    let (left, right) = (&["version_hash_0", "version_hash_1"], &["set_hash_0", "set_hash_1"]);
-    let versions = versions.join(representatives, JoinType::Inner, left, right, None)?;
+    // The group of each version of a document, and in which runs that version was there.
+    let versions = versions.with_column_renamed("run", "since")?.with_column_renamed("doc", "version")?;
+    let versions = grouped(versions, representatives)?;
     let of = |end: &str| {
         let columns = ["since", "until", "version", "rep"];
         versions.clone().select(columns.map(|column| col(column).alias(format!("{column}_{end}"))).to_vec())
@@ -122,11 +104,31 @@ pub(crate) fn scores_of_versions(
     let joined = joined.filter(when(col("known_b"), earlier).otherwise(own("b"))?)?;
     let mut columns = vec![col("rep_a").alias("first"), col("rep_b").alias("second")];
     columns.extend(MEASURED.map(col));
-    in_order(joined.select(columns)?)
+    Ok(joined.select(columns)?)
 }
 
-/// (first, second, shared, ..) -> the columns of scores, the lesser document first and each pair once.
-fn in_order(rows: DataFrame) -> Result<DataFrame> {
+/// [`pairs_of_groups`], the documents (doc, set_hash_0, set_hash_1, ..) that are there, and their [`representatives`] -> (a: UInt64,
+/// b: UInt64): what those pairs connect. The copies of a group are connected if the group is in a pair.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn connections(
+    pairs: DataFrame,
+    documents: DataFrame,
+    representatives: DataFrame,
+) -> Result<DataFrame> {
+    let edges = pairs.select(vec![col("first").alias("a"), col("second").alias("b")])?.distinct()?;
+    let copies = grouped(documents, representatives)?.filter(col("rep").not_eq(col("doc")))?;
+    let copies = needed(edges.clone())?.join(copies, JoinType::RightSemi, &["needed"], &["rep"], None)?;
+    let copies = copies.select(vec![col("rep").alias("a"), col("doc").alias("b")])?;
+    Ok(edges.filter(col("a").not_eq(col("b")))?.union(copies)?)
+}
+
+/// (first, second, shared, ..) -> the columns of scores, the lesser document first and each pair of two once.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn in_order(rows: DataFrame) -> Result<DataFrame> {
     let ends = || vec![col("first"), col("second")];
     let ordered = |one: &str, other: &str| -> Result<Expr> {
         Ok(when(col("first").lt(col("second")), col(one)).otherwise(col(other))?)
@@ -202,7 +204,8 @@ mod tests {
                 ("shared_bands", numbers([1; 7])),
             ],
         );
-        let scores = scores_of_versions(pairs, versions, representatives(there).unwrap()).unwrap();
+        let pairs = pairs_of_groups(pairs, versions, representatives(there).unwrap()).unwrap();
+        let scores = in_order(pairs).unwrap();
         let mut found = BTreeSet::new();
         for batch in scores.collect().await.unwrap() {
             let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();

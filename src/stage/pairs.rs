@@ -2,89 +2,86 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
-use datafusion::functions_aggregate::expr_fn::{first_value, max, min, sum};
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{max, min, sum};
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
+use super::copies::{Paired, Rules};
 use crate::error::Result;
-use crate::job::{Expand, NewPairs, Output};
+use crate::job::{Compare, NewPairs};
 
-/// Whether a group of this size is written as a star: its smallest id stands for all the others.
-fn is_star(size: Expr, output: &Output) -> Expr {
-    match output.expand {
-        Expand::All => size.gt(lit(output.most_expanded().unwrap_or(u64::MAX))),
-        Expand::Star => size.gt(lit(1_u64)),
-    }
-}
-
-/// How many pairs of identical documents are written: (rep, doc, size) -> one row (pairs: UInt64, null where there is no
-/// group).
+/// How many pairs of identical documents are written for what they are: (rep, doc, size, known) -> one row (pairs: UInt64, null where
+/// there is no group).
 ///
 /// # Errors
 /// When the frame lacks its columns.
-pub(crate) fn of_copies(groups: DataFrame, output: &Output) -> Result<DataFrame> {
+pub(crate) fn of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let size = || col("size");
     let star = size() - lit(1_u64);
     let all = size() * star.clone() / lit(2_u64);
-    let pairs = when(is_star(size(), output), star).otherwise(all)?;
-    let groups = groups.filter(col("doc").eq(col("rep")))?.select(vec![pairs.alias("pairs")])?;
+    let pairs = when(rules.is_star(size()), star).otherwise(all)?;
+    let groups = rules.of_paired(groups.filter(col("doc").eq(col("rep")))?)?;
+    let groups = groups.select(vec![pairs.alias("pairs")])?;
     Ok(groups.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
 /// (id, doc, shingle_count, rep, size, known), (a, b, shared, ..) -> the columns of `schemas/pairs.toml`.
 ///
-/// A score between two groups becomes a pair of every two of their documents, and within a group every two
-/// documents are a pair of similarity 1. Of a group that is written as a star, only the smallest id takes part in
-/// scores, and each other document is paired with it alone: as many rows as documents, and the same clusters.
-/// `bands` is what two identical signatures share. Of known documents, those pairs are written that `rule` has. Unless
-/// `within_copies` says that two documents of a group may be a pair, there are only pairs of two groups, and all of them.
+/// A score between two groups of copies becomes a pair of every two of their documents. Within a group whose documents are pairs of
+/// each other, every two are a pair of similarity 1. Of a group that is written as a star, only the smallest id takes part in
+/// scores, and each other document is paired with it alone: as many rows as documents, and the same clusters. Where copies are
+/// no pairs of each other, since all pairs are those of a new document with a known one, each other new document is paired with the
+/// smallest id of every known group instead.
+///
+/// `bands` is what two identical signatures share.
 ///
 /// # Errors
 /// When a frame lacks its columns.
 pub(crate) fn pairs(
     members: DataFrame,
     scores: DataFrame,
-    output: &Output,
+    rules: Rules<'_>,
     bands: usize,
-    rule: Option<NewPairs>,
-    within_copies: bool,
 ) -> Result<DataFrame> {
+    let rule = rules.new_pairs;
     let visible = || vec![col("rep"), col("id"), col("known")];
-    if !within_copies {
-        return between(members.select(visible())?, scores, rule);
+    if rules.compare == Compare::Across {
+        let all = members.select(visible())?;
+        return between(all.clone(), all, scores, rule);
     }
-    let star = is_star(col("size"), output);
+    let star = rules.is_star(col("size"));
     let full = members.clone().filter(star.clone().is_not_true())?;
-    let starred = members.filter(star)?;
+    let starred = members.clone().filter(star)?;
     let centers = starred.clone().aggregate(
-        vec![col("rep")],
-        vec![
-            min(col("id")).alias("id"),
-            min(col("shingle_count")).alias("shingle_count"),
-            first_value(col("known"), vec![col("id").sort(true, false), col("known").sort(true, false)])
-                .alias("known"),
-        ],
+        vec![col("rep"), col("known")],
+        vec![min(col("id")).alias("id"), min(col("shingle_count")).alias("shingle_count")],
     )?;
     let shown = full.clone().select(visible())?.union(centers.clone().select(visible())?)?;
-
-    let within_full = full.filter(col("size").gt(lit(1_u64)))?;
-    let within = within(within_full.clone(), within_full, rule)?.union(within(centers, starred, rule)?)?;
-    Ok(between(shown, scores, rule)?.union(identical(within, bands)?)?)
+    let of_scores = between(shown.clone(), shown, scores.clone(), rule)?;
+    if rules.paired() == Paired::None {
+        let centers = centers.select(vec![col("rep").alias("of"), col("id").alias("center")])?;
+        let others = centers
+            .join_on(
+                starred.filter(!col("known"))?,
+                JoinType::Inner,
+                [col("of").eq(col("rep")), col("center").lt(col("id"))],
+            )?
+            .select(visible())?;
+        let known = members.filter(col("known"))?;
+        let known = known.aggregate(vec![col("rep"), col("known")], vec![min(col("id")).alias("id")])?;
+        let known = known.select(visible())?;
+        let of_others = between(others.clone(), known.clone(), scores.clone(), rule)?;
+        return Ok(of_scores.union(of_others)?.union(between(known, others, scores, rule)?)?);
+    }
+    let full = rules.of_paired(full.filter(col("size").gt(lit(1_u64)))?)?;
+    let within = within(full.clone(), full)?.union(within(rules.of_paired(centers)?, starred)?)?;
+    Ok(of_scores.union(identical(within, bands)?)?)
 }
 
 /// The columns (id, known) of a document, as those of the left or the right one of a pair.
 fn side(name: &str) -> [Expr; 2] {
     [col("id").alias(format!("{name}_id")), col("known").alias(format!("{name}_known"))]
-}
-
-/// Of (left_id, left_known, right_id, right_known, ..), the rows that are pairs.
-fn wanted(rows: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
-    let (left, right) = (col("left_known"), col("right_known"));
-    Ok(match rule {
-        None => rows,
-        Some(NewPairs::WithEachOther) => rows.filter(left.and(right).is_not_true())?,
-        Some(NewPairs::WithKnown) => rows.filter(left.not_eq(right))?,
-    })
 }
 
 /// Whether the left document of a pair is a: the smaller id is, and beside a known document the new one.
@@ -108,55 +105,38 @@ fn known_b(rule: Option<NewPairs>) -> Expr {
 }
 
 /// Each document on the left with those of the right in its group whose ids are larger: (id_a, id_b, shingle_count, known_b).
-fn within(left: DataFrame, right: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
-    let [left_id, left_known] = side("left");
-    let [right_id, right_known] = side("right");
-    let smaller = col("left_id").lt(col("right_id"));
-    // An id of the source may also be one of a second source.
-    let same_id = || col("left_id").eq(col("right_id")).and(col("right_known")).and(!col("left_known"));
-    let is_before = match rule {
-        None => smaller,
-        Some(_) => smaller.or(same_id()),
-    };
-    let rows = left.select(vec![col("rep").alias("left_rep"), left_id, left_known])?.join_on(
-        right.select(vec![col("rep"), right_id, right_known, col("shingle_count")])?,
-        JoinType::Inner,
-        [col("left_rep").eq(col("rep")), is_before],
-    )?;
-    let (a, b) = match rule {
-        None => (col("left_id"), col("right_id")),
-        Some(_) => (
-            when(left_is_a(rule)?, col("left_id")).otherwise(col("right_id"))?,
-            when(left_is_a(rule)?, col("right_id")).otherwise(col("left_id"))?,
-        ),
-    };
-    let columns =
-        vec![a.alias("id_a"), b.alias("id_b"), col("shingle_count"), known_b(rule).alias("known_b")];
-    Ok(wanted(rows, rule)?.select(columns)?)
+fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
+    let left = left.select(vec![col("rep").alias("left_rep"), col("id").alias("id_a")])?;
+    let right = right.select(vec![col("rep"), col("id").alias("id_b"), col("shingle_count")])?;
+    let rows =
+        left.join_on(right, JoinType::Inner, [col("left_rep").eq(col("rep")), col("id_a").lt(col("id_b"))])?;
+    Ok(rows.select(vec![col("id_a"), col("id_b"), col("shingle_count"), lit(false).alias("known_b")])?)
 }
 
-/// A score between two groups, for every two of their visible documents (rep, id, known).
-fn between(visible: DataFrame, scores: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
-    let of = |name: &str| {
+/// A score (a, b, ..) between two groups, for every two of their documents (rep, id, known): those of a are in the first frame, and
+/// those of b in the second one.
+fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
+    let of = |documents: DataFrame, name: &str| {
         let [id, known] = side(name);
-        visible.clone().select(vec![col("rep").alias(format!("{name}_rep")), id, known])
+        documents.select(vec![col("rep").alias(format!("{name}_rep")), id, known])
     };
     // The documents are the side that is held: scores may be as many as their pairs.
     // A column that changes its name keeps the optimizer from putting the two joins into another order.
-    let joined = of("left")?.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?.select(vec![
-        col("left_id"),
-        col("left_known"),
-        col("b").alias("other_rep"),
-        col("shared"),
-        col("shingles_a"),
-        col("shingles_b"),
-        col("estimate"),
-        col("shared_bands"),
-    ])?;
-    let joined = of("right")?.join(joined, JoinType::Inner, &["right_rep"], &["other_rep"], None)?;
+    let joined =
+        of(of_a, "left")?.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?.select(vec![
+            col("left_id"),
+            col("left_known"),
+            col("b").alias("other_rep"),
+            col("shared"),
+            col("shingles_a"),
+            col("shingles_b"),
+            col("estimate"),
+            col("shared_bands"),
+        ])?;
+    let joined = of(of_b, "right")?.join(joined, JoinType::Inner, &["right_rep"], &["other_rep"], None)?;
     let in_order = left_is_a(rule)?;
     let ordered = |first: &str, second: &str| when(in_order.clone(), col(first)).otherwise(col(second));
-    let joined = wanted(joined, rule)?.select(vec![
+    let joined = joined.select(vec![
         ordered("left_id", "right_id")?.alias("id_a"),
         ordered("right_id", "left_id")?.alias("id_b"),
         col("estimate"),
@@ -201,80 +181,70 @@ fn identical(within: DataFrame, bands: usize) -> Result<DataFrame> {
     ])?)
 }
 
-/// How many similar pairs the stars leave out: one row (left_out: UInt64, null where there is no group).
+/// Groups (rep, size, known) -> (rep, size, known, shown: UInt64, one_by_one: UInt64): how many of their documents are written with every
+/// document that is shown of a group that they have a score with, and how many with one document of it alone.
+fn written(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
+    let (size, star) = (|| col("size"), || rules.is_star(col("size")));
+    let one_by_one = match rules.paired() {
+        Paired::None => when(star().and(!col("known")), size() - lit(1_u64)).otherwise(lit(0_u64))?,
+        Paired::All | Paired::New => lit(0_u64),
+    };
+    Ok(groups
+        .with_column("shown", when(star(), lit(1_u64)).otherwise(size())?)?
+        .with_column("one_by_one", one_by_one)?)
+}
+
+/// How many pairs scores are written as: (rep, doc, size, known) of all documents that have copies, (a, b, ..) -> one row (pairs: UInt64,
+/// null where there is no score).
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub(crate) fn left_out(
-    members: DataFrame,
-    scores: DataFrame,
-    output: &Output,
-    rule: Option<NewPairs>,
-) -> Result<DataFrame> {
-    let known = when(col("known"), lit(1_u64)).otherwise(lit(0_u64))?;
-    let first = first_value(col("known"), vec![col("id").sort(true, false), col("known").sort(true, false)]);
-    let groups = members.aggregate(
-        vec![col("rep")],
-        vec![max(col("size")).alias("size"), sum(known).alias("known"), first.alias("center")],
-    )?;
-    let (size, known) = (|| col("size"), || col("known"));
-    let star = || is_star(size(), output);
-    let center = when(col("center"), lit(1_u64)).otherwise(lit(0_u64))?;
-    let groups = groups
-        .with_column("shown", when(star(), lit(1_u64)).otherwise(size())?)?
-        .with_column("shown_known", when(star(), center).otherwise(known())?)?;
-    // All pairs of the group, but for those of the star.
-    let all = pairs_within(size(), rule, known());
-    let of_new_center = match rule {
-        Some(NewPairs::WithKnown) => known(),
-        None | Some(NewPairs::WithEachOther) => size() - lit(1_u64),
+pub(crate) fn of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
+    let groups = groups.filter(col("doc").eq(col("rep")))?;
+    let groups = written(groups.select(vec![col("rep"), col("size"), col("known")])?, rules)?;
+    let of = |name: &str| {
+        let columns = ["rep", "shown", "one_by_one"];
+        groups.clone().select(columns.map(|column| col(column).alias(format!("{name}_{column}"))).to_vec())
     };
-    let of_star = when(col("center"), size() - known()).otherwise(of_new_center)?;
-    let within = groups.clone().filter(star())?.select(vec![(all - of_star).alias("out")])?;
+    let scores = scores.select(vec![col("a"), col("b")])?;
+    let with_a = of("a")?.join(scores, JoinType::Right, &["a_rep"], &["a"], None)?;
+    let with_a = with_a.select(vec![col("a_shown"), col("a_one_by_one"), col("b").alias("other")])?;
+    let both = of("b")?.join(with_a, JoinType::Right, &["b_rep"], &["other"], None)?;
+    let number = |name: &str, otherwise: u64| coalesce(vec![col(name), lit(otherwise)]);
+    let pairs = number("a_shown", 1) * number("b_shown", 1);
+    let pairs = pairs + number("a_one_by_one", 0) + number("b_one_by_one", 0);
+    let both = both.select(vec![pairs.alias("pairs")])?;
+    Ok(both.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
+}
+
+/// How many similar pairs the stars leave out: (rep, size, known, ..), (a, b, ..) -> one row (left_out: UInt64,
+/// null where there is no group).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn left_out(members: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
+    let groups = members.aggregate(vec![col("rep"), col("known")], vec![max(col("size")).alias("size")])?;
+    let groups = written(groups, rules)?;
+    let size = || col("size");
+    let all = size() * (size() - lit(1_u64)) / lit(2_u64);
+    let within = rules.of_paired(groups.clone().filter(rules.is_star(size()))?)?;
+    let within = within.select(vec![(all - (size() - lit(1_u64))).alias("out")])?;
     let side = |name: &str| {
-        let columns = ["rep", "size", "known", "shown", "shown_known"];
+        let columns = ["rep", "size", "shown", "one_by_one"];
         groups.clone().select(columns.map(|column| col(column).alias(format!("{name}_{column}"))).to_vec())
     };
     let scores = scores.select(vec![col("a"), col("b")])?;
     // As in `between`.
     let between = side("left")?.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?.select(vec![
         col("left_size"),
-        col("left_known"),
         col("left_shown"),
-        col("left_shown_known"),
+        col("left_one_by_one"),
         col("b").alias("other_rep"),
     ])?;
-    let there = pairs_between("size", "known", rule) - pairs_between("shown", "shown_known", rule);
+    let there = col("left_size") * col("right_size") - col("left_shown") * col("right_shown");
+    let there = there - (col("left_one_by_one") + col("right_one_by_one"));
     let between = side("right")?
         .join(between, JoinType::Inner, &["right_rep"], &["other_rep"], None)?
         .select(vec![there.alias("out")])?;
     Ok(within.union(between)?.aggregate(vec![], vec![sum(col("out")).alias("left_out")])?)
-}
-
-/// How many pairs there are in a group of `size`, of which so many are known.
-fn pairs_within(size: Expr, rule: Option<NewPairs>, known: Expr) -> Expr {
-    let two_of = |count: Expr| count.clone() * (count - lit(1_u64)) / lit(2_u64);
-    match rule {
-        None => two_of(size),
-        Some(NewPairs::WithEachOther) => {
-            let new = size - known.clone();
-            new.clone() * (new + lit(2_u64) * known - lit(1_u64)) / lit(2_u64)
-        }
-        Some(NewPairs::WithKnown) => (size - known.clone()) * known,
-    }
-}
-
-/// How many pairs there are between two groups, by the names of the columns of their sizes and of their known documents.
-fn pairs_between(size: &str, known: &str, rule: Option<NewPairs>) -> Expr {
-    let of = |side: &str, name: &str| col(format!("{side}_{name}"));
-    let all = of("left", size) * of("right", size);
-    let both_known = || of("left", known) * of("right", known);
-    match rule {
-        None => all,
-        Some(NewPairs::WithEachOther) => all - both_known(),
-        Some(NewPairs::WithKnown) => {
-            of("left", size) * of("right", known) + of("left", known) * of("right", size)
-                - lit(2_u64) * both_known()
-        }
-    }
 }

@@ -1,10 +1,9 @@
-//! represented: the document that represents each shingle set of a component, and how well the two are connected.
+//! represented: the document that represents each group of copies of a component, and how well the two are connected.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
-use datafusion::scalar::ScalarValue;
 
 use super::ranks;
 use crate::error::Result;
@@ -13,15 +12,21 @@ use crate::operator::represent::Represent;
 use crate::operator::{self, Operator};
 
 /// (set, root, rank, ..) of documents, (a, b, shared, shingles_a, shingles_b, ..) -> (set: UInt64, root: UInt64, rank: UInt64,
-/// representative: UInt64, jaccard: Float64, weakest: Float64), one row per shingle set.
+/// representative: UInt64, jaccard: Float64, weakest: Float64), one row per group of copies.
 ///
-/// `representative` is the rank of the document that represents the set's documents; `jaccard` the similarity of the two, null
-/// where they are no pair; `weakest` the least similarity on the best path between them. It is null where the method is not
-/// [`ClusterMethod::Components`], and where a component is larger than one in which paths are looked for.
+/// `representative` is the rank of the document that represents the documents of the group. `jaccard` and `weakest` are those of the
+/// documents that it represents besides itself: the similarity of the two, null where they are no pair; and the least similarity on
+/// the best path between them. The latter is null where the method is not [`ClusterMethod::Components`], and where a component is
+/// larger than one in which paths are looked for. `copies_are_pairs` tells of two documents of one group.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn represented(documents: DataFrame, scores: DataFrame, method: ClusterMethod) -> Result<DataFrame> {
+pub fn represented(
+    documents: DataFrame,
+    scores: DataFrame,
+    method: ClusterMethod,
+    copies_are_pairs: bool,
+) -> Result<DataFrame> {
     let sets = ranks::of_sets(documents)?;
     let operator = match method {
         ClusterMethod::Components => Represent::Components,
@@ -35,25 +40,32 @@ pub fn represented(documents: DataFrame, scores: DataFrame, method: ClusterMetho
         col("jaccard"),
         col("weakest"),
     ])?;
-    let (itself, weakest_to_itself) = match method {
-        ClusterMethod::Components => (lit(1_u64), lit(1.0_f64)),
-        ClusterMethod::Representative => (col("rank"), lit(ScalarValue::Float64(None))),
+    let itself = match method {
+        ClusterMethod::Components => lit(1_u64),
+        ClusterMethod::Representative => col("rank"),
     };
     let representative = coalesce(vec![col("found"), itself]);
-    let is_itself = || representative.clone().eq(col("rank"));
+    let (mut jaccard, mut weakest) = (col("jaccard"), col("weakest"));
+    if copies_are_pairs {
+        let is_copy = representative.clone().eq(col("rank"));
+        jaccard = when(is_copy.clone(), lit(1.0_f64)).otherwise(jaccard)?;
+        if method == ClusterMethod::Components {
+            weakest = when(is_copy, lit(1.0_f64)).otherwise(weakest)?;
+        }
+    }
     Ok(found.join(sets, JoinType::Right, &["found_root", "found_rank"], &["root", "rank"], None)?.select(
         vec![
             col("set"),
             col("root"),
             col("rank"),
-            representative.clone().alias("representative"),
-            when(is_itself(), lit(1.0_f64)).otherwise(col("jaccard"))?.alias("jaccard"),
-            when(is_itself(), weakest_to_itself).otherwise(col("weakest"))?.alias("weakest"),
+            representative.alias("representative"),
+            jaccard.alias("jaccard"),
+            weakest.alias("weakest"),
         ],
     )?)
 }
 
-/// The pairs of sets, by their ranks: (root, high, low: UInt64, jaccard: Float64).
+/// The pairs of groups, by their ranks: (root, high, low: UInt64, jaccard: Float64).
 fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let float = |column: &str| cast(col(column), DataType::Float64);
     let union = cast(col("shingles_a") + col("shingles_b") - col("shared"), DataType::Float64);
