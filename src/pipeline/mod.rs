@@ -11,6 +11,7 @@ mod known;
 mod known_ids;
 mod known_outputs;
 mod known_source;
+pub(crate) mod known_texts;
 mod leader_rounds;
 mod lineage;
 mod merge;
