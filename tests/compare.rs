@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use predicates::prelude::*;
 use resemblance::engine::{RunControl, session};
 use resemblance::error::Kind;
@@ -73,6 +75,131 @@ fn every_way_finds_what_it_should() {
             assert_eq!(whole.methods[method].recall, Some(right / exact.len() as f64));
             assert_eq!(whole.methods[method].precision, Some(right / found.len() as f64));
         }
+    }
+}
+
+/// Documents in groups, by their places.
+const SHOPS: [&str; 3] = ["north", "south", "east"];
+
+fn write_grouped(path: &Path, documents: &[Document]) {
+    let shops = (0..documents.len()).map(|row| SHOPS[row % 3]);
+    let columns: [(&str, ArrayRef); 3] = [
+        ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|document| &document.0)))),
+        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|document| &document.1)))),
+        ("shop", Arc::new(StringArray::from_iter_values(shops))),
+    ];
+    write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 30);
+}
+
+/// How many of the first `most` documents of either side are pairs by a comparison of every two, two known ones never.
+fn counted(own: &[Document], known: &[Document], most: usize, compare: &str, with_new: bool) -> u64 {
+    let of = |documents: &[Document], is_known: bool| -> Vec<_> {
+        let first = documents.iter().take(most).enumerate();
+        first.map(|(row, (_, text))| (shingles(text, 3), row % 3, is_known)).collect()
+    };
+    let all = [of(own, false), of(known, true)].concat();
+    let mut count = 0;
+    for (at, (a, of_a, a_known)) in all.iter().enumerate() {
+        for (b, of_b, b_known) in &all[at + 1..] {
+            let shared = a.intersection(b).count();
+            let compared = match compare {
+                "within" => of_a == of_b,
+                "across" => of_a != of_b,
+                _ => true,
+            };
+            let one_is_new = !(*a_known && *b_known) && (with_new || *a_known || *b_known);
+            count += u64::from(compared && one_is_new && 2 * shared >= a.len() + b.len() - shared);
+        }
+    }
+    count
+}
+
+/// Groups and known documents decide what is compared, as they do in a run.
+#[test]
+fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = corpus(19, 150, 25);
+    let (own, known) = documents.split_at(90);
+    // The same ids on both sides, where two sources are linked.
+    let same_ids: Vec<Document> =
+        known.iter().zip(own).map(|((_, text), (id, _))| (id.clone(), text.clone())).collect();
+    write_grouped(&path("own.parquet"), own);
+    write_grouped(&path("known.parquet"), known);
+    write_grouped(&path("same.parquet"), &same_ids);
+    run(&job(&path("known.parquet"), &path("known"), &["source.group=shop"])).unwrap();
+    let second = format!(
+        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text', group = 'shop' }}",
+        path("same.parquet").display()
+    );
+    let output = format!("against.output={:?}", path("known").display());
+    let lsh = ["source.group=shop", "lsh.bands=128", "lsh.rows=1"];
+    for (against, compare, pairs) in [
+        (None, "within", "new-old+new-new"),
+        (None, "across", "new-old+new-new"),
+        (Some(&second), "all", "new-old+new-new"),
+        (Some(&second), "within", "new-old"),
+        (Some(&second), "across", "new-old+new-new"),
+        (Some(&output), "all", "new-old"),
+        (Some(&output), "across", "new-old+new-new"),
+    ] {
+        let (by_group, new) = (format!("candidates.compare={compare}"), format!("against.pairs={pairs}"));
+        let mut sets = [&lsh[..], &[by_group.as_str()]].concat();
+        if let Some(against) = against {
+            sets.extend([against.as_str(), &new]);
+        }
+        let known = if against.is_some() { known } else { &[] };
+        let of_job = job(&path("own.parquet"), &path("out"), &sets);
+        let expected = |most| counted(own, known, most, compare, pairs != "new-old");
+        let found = compared(&of_job, &[20, 100], 1, &RunControl::detached()).unwrap();
+        for (sample, most) in found.samples.iter().zip([20, 90]) {
+            let most = if against.is_some() && most > 20 { 100 } else { most };
+            let [exact, signatures, lsh] = &sample.methods[..] else { panic!("{:?}", sample.methods) };
+            assert_eq!(exact.pairs, expected(most), "{sets:?}");
+            assert!(most == 20 || exact.pairs > 5, "{} {sets:?}", exact.pairs);
+            assert_eq!((lsh.pairs, lsh.recall), (exact.pairs, exact.recall), "{sets:?}");
+            assert!(signatures.pairs < 2 * exact.pairs.max(5), "{sets:?}");
+        }
+        assert_eq!(found.note.is_some_and(|note| note.contains("(60 at most)")), against.is_some());
+        for method in ["candidates.method=all", "candidates.method=prefix", "candidates.method=lsh"] {
+            let hot = "lsh.hot_bucket=3";
+            let keep = if against == Some(&output) { "candidates.method=lsh" } else { method };
+            let of_job = job(&path("own.parquet"), &path("out"), &[&sets[..], &[keep, hot]].concat());
+            let found = crate::sweep::swept(&of_job, &[0.5], &[3], &[20, 100]);
+            for (run, most) in found.runs.iter().zip([20, 100]) {
+                assert_eq!(run.found[0].pairs, expected(most), "{method} {sets:?}");
+            }
+        }
+    }
+}
+
+/// Ids that are known are what the job says: an error, or one of both documents is left out.
+#[test]
+fn ids_that_are_known_are_an_error_or_left_out() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = corpus(23, 80, 25);
+    // The last ten of the known documents come again, with other texts.
+    let (known, mut own) = (documents[..50].to_vec(), documents[50..].to_vec());
+    own.extend((40..50).map(|row| (documents[row].0.clone(), documents[row - 30].1.clone())));
+    write_parquet(&path("own.parquet"), &own, 30);
+    write_parquet(&path("known.parquet"), &known, 30);
+    run(&job(&path("known.parquet"), &path("known"), &[])).unwrap();
+    let output = format!("against.output={:?}", path("known").display());
+    let found = |same_id: &str| {
+        let same_id = format!("against.same_id={same_id}");
+        let sets = [output.as_str(), &same_id, "lsh.bands=128", "lsh.rows=1"];
+        let of_job = job(&path("own.parquet"), &path("out"), &sets);
+        let found = compared(&of_job, &[100], 1, &RunControl::detached());
+        found.map(|found| (found.samples[0].methods[0].pairs, found.samples[0].methods[2].pairs))
+    };
+    let error = found("error").unwrap_err();
+    assert_eq!(error.kind(), Kind::Input);
+    assert!(error.to_string().contains("`d00040`") && error.to_string().contains("same_id"), "{error}");
+    for (same_id, own, known) in [("replace", &own[..], &known[..40]), ("skip", &own[..30], &known[..])] {
+        let expected = counted(own, known, 100, "all", true);
+        assert!(expected > 5);
+        assert_eq!(found(same_id).unwrap(), (expected, expected), "{same_id}");
     }
 }
 

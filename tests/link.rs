@@ -301,6 +301,86 @@ fn linked_pairs_are_shown_and_applied() {
     assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["1".into()], vec!["2".into()]));
 }
 
+/// Both pairs have the same two ids: what is said of a document that goes is that of its own pair, and what is asked of an id is
+/// asked of the source's document.
+#[test]
+fn pairs_of_the_same_two_ids_are_told_apart() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let words = |first: usize, count: usize| -> String {
+        (first..first + count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ")
+    };
+    let document = |id: &str, text: String| (id.to_owned(), text);
+    // The first with the known second one: 18 of 20 shingles; the second one with the known first one: 12 of 18. The third one is
+    // in no pair, and a known document of its id is.
+    let own = [
+        document("1", words(0, 20)),
+        document("2", words(100, 17)),
+        document("3", words(500, 9)),
+        document("4", words(300, 20)),
+    ];
+    let known = [
+        document("2", words(0, 22)),
+        document("1", words(103, 17)),
+        document("3", words(300, 20)),
+        document("4", words(900, 9)),
+    ];
+    // Documents that were not compared, with ids of others.
+    let rejected = [document("2", "short".into()), document("1", words(700, 20))];
+    write_parquet(&path("own.parquet"), &own, 30);
+    write_parquet(&path("known.parquet"), &[&rejected[..1], &known, &rejected[1..]].concat(), 30);
+    let source = format!(
+        "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text', duplicate_ids = 'reject' }}",
+        path("known.parquet").display()
+    );
+    run(&job(&path("own.parquet"), &path("out"), &[&source, "shingle.size=3", "score.threshold=0.5"]))
+        .unwrap();
+    assert_eq!(table(&path("out"), "known_rejects").num_rows(), 2);
+    let output = path("out").display().to_string();
+    let to = path("clean").display().to_string();
+    let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
+    assert!(applied.status.success(), "{}", String::from_utf8_lossy(&applied.stderr));
+    let removed = rows_of(&path("clean/removed"));
+    let ids = strings(&removed, "id").into_iter().zip(strings(&removed, "kept_id"));
+    let shares = floats(&removed, "jaccard").into_iter().zip(floats(&removed, "containment"));
+    let rows: BTreeMap<_, _> = ids.zip(shares).collect();
+    let row = |id: &str, kept: &str, jaccard, containment| ((id.into(), kept.into()), (jaccard, containment));
+    let expected = BTreeMap::from([
+        row("1", "2", 18.0 / 20.0, 1.0),
+        row("2", "1", 12.0 / 18.0, 12.0 / 15.0),
+        row("4", "3", 1.0, 1.0),
+    ]);
+    assert_eq!((rows, removed.num_rows()), (expected, 3));
+
+    let shown = |arguments: &[&str]| -> Vec<serde_json::Value> {
+        let shown = resemblance().args(["show", &output, "--json"]).args(arguments).output().unwrap();
+        let lines = String::from_utf8(shown.stdout).unwrap();
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    for (id, other, own_text, known_text) in
+        [("1", "2", &own[0].1, &known[0].1), ("2", "1", &own[1].1, &known[1].1)]
+    {
+        let lines = shown(&["--id", id]);
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        assert_eq!((&line["id_a"], &line["id_b"]), (&id.into(), &other.into()));
+        assert_eq!(
+            (&line["text_a"], &line["text_b"]),
+            (&own_text.as_str().into(), &known_text.as_str().into())
+        );
+        assert_eq!((&line["known_a"], &line["known_b"]), (&false.into(), &true.into()));
+        let lines = shown(&["--cluster", id]);
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        assert_eq!(
+            (&line["text_a"], &line["text_b"]),
+            (&known_text.as_str().into(), &own_text.as_str().into())
+        );
+    }
+    assert_eq!(shown(&["--id", "3"]), Vec::<serde_json::Value>::new());
+    let alone = resemblance().args(["show", &output, "--cluster", "3"]).output().unwrap();
+    assert_eq!(alone.status.code(), Some(2));
+    assert_eq!(shown(&["--pairs", "random", "--top", "9"]).len(), 3);
+}
+
 /// The rows of the Parquet files in a folder.
 fn rows_of(folder: &Path) -> RecordBatch {
     let mut batches = Vec::new();

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, AsArray, Int32Array, Int64Array, RecordBatch, StringArray};
+use resemblance::error::Kind;
 use resemblance::job::{self, Job};
 use tempfile::tempdir;
 
@@ -124,6 +125,53 @@ fn what_is_wanted_most_represents_its_cluster() {
         let outputs = ["one", "two"].map(|name| path(name).display().to_string()).to_vec();
         run(&Job::of_merge(outputs, &last, &path("merged").display().to_string())).unwrap();
         assert_eq!(table(&path("merged"), "clusters"), table(&path("whole"), "clusters"), "{keep}");
+    }
+}
+
+/// Numbers and texts have no common order: a known output whose column is of the other kind is refused, and one of other numbers is
+/// not. Whether a value is listed is asked of either.
+#[test]
+fn documents_are_ordered_by_columns_of_one_kind() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let text = "one two three four five six seven eight nine ten";
+    let write = |name: &str, ids: [&str; 2], years: ArrayRef| {
+        let columns: [(&str, ArrayRef); 3] = [
+            ("id", Arc::new(StringArray::from(ids.to_vec()))),
+            ("text", Arc::new(StringArray::from(vec![text; 2]))),
+            ("year", years),
+        ];
+        write_batch(&path(name), &RecordBatch::try_from_iter(columns).unwrap(), 30);
+    };
+    write("texts.parquet", ["a", "b"], Arc::new(StringArray::from(vec!["9", "10"])));
+    write("small.parquet", ["a", "b"], Arc::new(Int32Array::from(vec![9, 10])));
+    write("own.parquet", ["c", "d"], Arc::new(Int64Array::from(vec![100, 8])));
+    let of = |source: &str, keep: &str, more: &[&str]| {
+        let keep = format!("clusters.keep=['{keep}']");
+        let output = path(&format!("{source}-{}-{}", more.len(), keep.len()));
+        (job(&path(source), &output, &[&["source.columns=['year']", &keep], more].concat()), output)
+    };
+    let known = |source: &str| {
+        let (job, output) = of(source, "id", &[]);
+        run(&job).unwrap();
+        format!("against.output={:?}", output.display().to_string())
+    };
+    let (texts, small) = (known("texts.parquet"), known("small.parquet"));
+    let error = run(&of("own.parquet", "year desc", &[&texts]).0).unwrap_err();
+    let said = error.to_string();
+    assert_eq!(error.kind(), Kind::Job);
+    assert!(said.contains("`year`") && said.contains("Int64") && said.contains("texts.parquet-0"), "{said}");
+    assert!(!of("own.parquet", "year desc", &[&texts]).1.exists());
+    for (keep, known, expected) in
+        [("year desc", &small, "c"), ("year", &small, "d"), ("year in (10, 8)", &texts, "b")]
+    {
+        let (job, output) = of("own.parquet", keep, &[known]);
+        run(&job).unwrap();
+        let clusters = table(&output, "clusters");
+        let representative = clusters.column_by_name("representative").unwrap().as_boolean().clone();
+        let ids = strings(&clusters, "id").into_iter().zip(representative.values().iter());
+        let found: Vec<String> = ids.filter_map(|(id, is)| is.then_some(id)).collect();
+        assert_eq!(found, [expected], "{keep}");
     }
 }
 

@@ -83,6 +83,58 @@ fn the_texts_of_every_format_are_those_of_the_pair() {
     }
 }
 
+/// An earlier output that was made again has other texts: none of them is shown for what was compared.
+#[test]
+fn the_text_of_a_known_output_is_the_one_that_was_compared() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let documents = corpus(26, 60, 40);
+    let (known, own) = documents.split_at(30);
+    write_parquet(&path("known.parquet"), known, 30);
+    write_parquet(&path("own.parquet"), own, 30);
+    let earlier = job(&path("known.parquet"), &path("earlier"), &["output.keep=shingles"]);
+    run(&earlier).unwrap();
+    let against = format!("against.output={:?}", path("earlier").display());
+    run(&job(&path("own.parquet"), &path("out"), &[&against, "score.threshold=0.3"])).unwrap();
+    let shown = lines(&path("out"), &["--top", "1000"]);
+    let with_known = shown.iter().filter(|line| line["known_b"] == true);
+    assert!(with_known.count() > 3);
+
+    let others: Vec<Document> =
+        known.iter().map(|(id, text)| (id.clone(), format!("another {text}"))).collect();
+    write_parquet(&path("known.parquet"), &others, 30);
+    std::fs::remove_dir_all(path("earlier")).unwrap();
+    run(&earlier).unwrap();
+    let ended = show(&path("out"), &["--top", "1000"]).failure().code(3);
+    let said = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
+    let named = ["earlier", "out"].map(|name| path(name).display().to_string());
+    assert!(said.contains("was made again") && named.iter().all(|name| said.contains(name)), "{said}");
+}
+
+/// Passages are looked for in the first 5,000 words: of longer texts it is said that there may be more.
+#[test]
+fn passages_that_may_be_missing_are_told() {
+    let folder = tempdir().unwrap();
+    let words = |count: usize| (0..count).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
+    let (long, short) = (words(6_000), words(4_000));
+    let documents: Vec<Document> =
+        [("a", format!("{long} one two three")), ("b", format!("{long} four")), ("c", short)]
+            .map(|(id, text)| (id.to_owned(), text))
+            .to_vec();
+    write_parquet(&folder.path().join("in.parquet"), &documents, 30);
+    let output = folder.path().join("out");
+    run(&job(&folder.path().join("in.parquet"), &output, &[])).unwrap();
+    for line in lines(&output, &["--top", "9"]) {
+        let end = line["passages"].as_array().unwrap().last().unwrap()["a"]["end"].as_u64().unwrap() as usize;
+        let (first, second) = ids(&line);
+        assert_eq!(line["passages_complete"], false, "{first} {second}");
+        assert!(end < text(&line, "text_a").len(), "{first} {second}");
+    }
+    let folder = tempdir().unwrap();
+    let (short, _) = crate::show::output(folder.path());
+    assert!(lines(&short, &["--top", "99"]).iter().all(|line| line["passages_complete"] == true));
+}
+
 #[test]
 fn the_most_and_the_least_similar_come_first() {
     let folder = tempdir().unwrap();

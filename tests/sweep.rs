@@ -12,7 +12,7 @@ use tempfile::tempdir;
 use crate::compare::stand_alone;
 use crate::support::*;
 
-fn swept(job: &Job, thresholds: &[f64], sizes: &[usize], documents: &[usize]) -> Sweep {
+pub fn swept(job: &Job, thresholds: &[f64], sizes: &[usize], documents: &[usize]) -> Sweep {
     let numbers = |n: &[usize]| n.iter().map(|n| NonZeroUsize::new(*n).unwrap()).collect();
     let grid = Grid {
         thresholds: thresholds.to_vec(),

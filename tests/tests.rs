@@ -12,6 +12,7 @@ mod against;
 mod alarms;
 mod apply;
 mod brute_force;
+mod chains;
 mod cluster;
 mod clusters;
 mod command;

@@ -71,6 +71,12 @@ class ShownPair(Pair):
     passages: tuple[Passage, ...]
     #: The cluster that was asked for; None where pairs were.
     cluster_id: Optional[Id] = None
+    #: Whether a is a document of an earlier output, or of a second source, where the same id may be another document.
+    known_a: bool = False
+    #: The same of b.
+    known_b: bool = False
+    #: Whether passages were looked for in all of both texts, and not only in the first 5,000 words of each.
+    passages_complete: bool = True
 
 
 class Rows(Sequence[Row], Frame, Generic[Row]):
@@ -170,6 +176,9 @@ _SHOWN: dict[str, Optional[pyarrow.DataType]] = {
     "text_b": pyarrow.string(),
     "passages": pyarrow.list_(_PASSAGE),
     "cluster_id": None,
+    "known_a": pyarrow.bool_(),
+    "known_b": pyarrow.bool_(),
+    "passages_complete": pyarrow.bool_(),
 }
 
 

@@ -40,10 +40,11 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
 /// When the output lacks a table.
 pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
     let gone = clustered(session, stored, group)?.filter(!col("representative"))?;
-    let (low, high) = (
-        when(col("member").lt(col("kept_id")), col("member")).otherwise(col("kept_id"))?,
-        when(col("member").lt(col("kept_id")), col("kept_id")).otherwise(col("member"))?,
-    );
+    // Beside a known document, a is the new one; of two new ones, a has the smaller id. A known document may have any id of a new
+    // one, so ids alone do not tell which pair it is.
+    let is_first = || col("kept_known").or(col("member").lt(col("kept_id")));
+    let first = when(is_first(), col("member")).otherwise(col("kept_id"))?;
+    let second = when(is_first(), col("kept_id")).otherwise(col("member"))?;
     let gone = gone.select(vec![
         col("member"),
         col("source"),
@@ -53,20 +54,11 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&
         col("kept_known"),
         col("group"),
         col("similarity"),
-        low.alias("low"),
-        high.alias("high"),
+        first.alias("first"),
+        second.alias("second"),
     ])?;
-    // Beside a known document, a is the new one, whichever id is smaller.
-    let in_order = || col("id_a").lt(col("id_b"));
-    let pairs = stored.table(session, Table::Pairs)?.select(vec![
-        when(in_order(), col("id_a")).otherwise(col("id_b"))?.alias("pair_low"),
-        when(in_order(), col("id_b")).otherwise(col("id_a"))?.alias("pair_high"),
-        col("id_a"),
-        col("jaccard"),
-        col("containment_a"),
-        col("containment_b"),
-        col("known_b"),
-    ])?;
+    let columns = ["id_a", "id_b", "known_b", "jaccard", "containment_a", "containment_b"];
+    let pairs = stored.table(session, Table::Pairs)?.select(columns.map(col).to_vec())?;
     // The share of the document that goes which is in the one that stays.
     let containment =
         when(col("member").eq(col("id_a")), col("containment_a")).otherwise(col("containment_b"))?;
@@ -74,8 +66,7 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&
     let jaccard = coalesce(vec![col("jaccard"), col("similarity")]);
     let of_copy = when(col("similarity").eq(lit(1.0_f64)), lit(1.0_f64)).end()?;
     let containment = coalesce(vec![containment, of_copy]);
-    // The same id may be in both sources; what goes is never known.
-    let (left, right) = (&["low", "high", "kept_known"], &["pair_low", "pair_high", "known_b"]);
+    let (left, right) = (&["first", "second", "kept_known"], &["id_a", "id_b", "known_b"]);
     Ok(gone.join(pairs, JoinType::Left, left, right, None)?.select(vec![
         col("member").alias("id"),
         col("source"),

@@ -4,10 +4,10 @@ use std::num::NonZeroUsize;
 
 use arrow::array::RecordBatch;
 use datafusion::common::cast::as_uint64_array;
-use datafusion::prelude::{DataFrame, SessionContext, col};
+use datafusion::prelude::{SessionContext, col};
 use serde::Serialize;
 
-use super::sample::{self, Sample};
+use super::sample::{Documents, Sample};
 use super::timing::{self, Bench, Step};
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
@@ -75,7 +75,7 @@ impl Verdict {
 /// What was measured on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// Documents in the sample.
+    /// Documents in the sample; where some are known, as many of these at most.
     pub documents: usize,
     /// Seconds from texts to shingle sets, which every method needs.
     pub shingles_seconds: f64,
@@ -132,8 +132,9 @@ pub struct Crossing {
 
 /// Runs the three methods on the first documents of the job's source, for each size of `documents`, `repeat` times.
 ///
-/// Samples are the first documents in order of (source, position) that can be compared. They, and what is made of them,
-/// are held in memory. Copies are compared like every document. Times are those of plans on this session.
+/// Samples are the first documents in order of (source, position) that can be compared, and where the job names known documents as
+/// many of these. They, and what is made of them, are held in memory. Which two of them are compared is what the job says of groups
+/// and known documents; copies are compared like every document. Times are those of plans on this session.
 ///
 /// # Errors
 /// When `documents` is empty, the source cannot be read or has nothing to compare, or `control` stopped it.
@@ -147,20 +148,19 @@ pub async fn compare(
     let Some(most) = documents.iter().max() else {
         return Err(Error::job("no number of documents is given: expected at least one"));
     };
-    let sample = Sample::take(session, job, most.get()).await?;
-    let (sizes, note) = sample::sizes(documents, sample.len());
+    let sample = Sample::take(session, job, &job.shingle, most.get()).await?;
+    let (sizes, note) = sample.sizes(documents);
     // What is only done once in a process must not be counted to whoever comes first. A corpus this small may be
     // refused by a job that suits a larger one; whatever else fails will fail again.
     let mut warming = Bench::new(session, control, STEPS);
-    let _ = measure(&mut warming, job, sample.first(session, WARMING)?, "warming up").await;
+    let _ = measure(&mut warming, job, &sample, WARMING, "warming up").await;
 
     let mut bench = Bench::new(session, control, STEPS * repeat.get() * sizes.len());
     let mut samples: Vec<Measured> = Vec::with_capacity(sizes.len());
     for size in sizes {
         let mut least: Option<Measured> = None;
         for _ in 0..repeat.get() {
-            let once =
-                measure(&mut bench, job, sample.first(session, size)?, &format!("{size} documents")).await?;
+            let once = measure(&mut bench, job, &sample, size, &format!("{size} documents")).await?;
             least = Some(match least {
                 None => once,
                 Some(least) => least.or_faster(&once),
@@ -181,15 +181,21 @@ const WARMING: usize = 20;
 
 type Pairs = Vec<(u64, u64)>;
 
-/// Runs every method once; `called` tells the sample in messages.
-async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called: &str) -> Result<Measured> {
+/// Runs every method once on the first `documents` of the sample; `called` tells them in messages.
+async fn measure(
+    bench: &mut Bench<'_>,
+    job: &Job,
+    sample: &Sample,
+    documents: usize,
+    called: &str,
+) -> Result<Measured> {
     let session = bench.session;
+    let Documents { frame, compared } = sample.first(session, job, documents)?;
     let cut = async {
-        let frame = timing::stage(Step::Shingles, documents, job).await?.filter(col("reason").is_null())?;
+        let frame = timing::stage(Step::Shingles, frame, job).await?.filter(col("reason").is_null())?;
         timing::in_memory(session, frame).await
     };
     let (shingles, shingles_seconds) = bench.time(&format!("{called}: shingles"), cut).await?;
-    let documents = shingles.clone().count().await?;
     let sign = async {
         let frame = timing::stage(Step::Signatures, shingles, job).await?;
         timing::in_memory(session, frame).await
@@ -203,14 +209,18 @@ async fn measure(bench: &mut Bench<'_>, job: &Job, documents: DataFrame, called:
         let search = async {
             let by = |by| Score { by, prefilter: false, ..job.score };
             let (scores, candidates) = match method {
-                Method::Exact => {
-                    (timing::search_all(session, sketches, &by(ScoreBy::Shingles), &job.lsh).await?, None)
-                }
-                Method::Signatures => {
-                    (timing::search_all(session, sketches, &by(ScoreBy::Signature), &job.lsh).await?, None)
-                }
+                Method::Exact => (
+                    timing::search_all(session, sketches, &compared, &by(ScoreBy::Shingles), &job.lsh)
+                        .await?,
+                    None,
+                ),
+                Method::Signatures => (
+                    timing::search_all(session, sketches, &compared, &by(ScoreBy::Signature), &job.lsh)
+                        .await?,
+                    None,
+                ),
                 Method::Lsh => {
-                    let (scores, candidates) = timing::search_lsh(session, sketches, job).await?;
+                    let (scores, candidates) = timing::search_lsh(session, sketches, &compared, job).await?;
                     (scores, Some(candidates))
                 }
             };

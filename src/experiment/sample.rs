@@ -6,101 +6,189 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::{concat_batches, take_record_batch};
-use arrow::datatypes::DataType;
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::datasource::MemTable;
-use datafusion::prelude::{DataFrame, SessionContext, cast, col};
+use datafusion::prelude::{DataFrame, SessionContext, col};
 
+use super::compared::Compared;
 use super::timing::{self, Step};
 use crate::error::{Error, Result};
-use crate::job::{DuplicateIds, Job, Measure};
+use crate::job::{DuplicateIds, Job, Measure, SameId, Shingle};
+use crate::pipeline::known_texts::{known_texts, with_group};
 use crate::{source, stage};
 
 /// Rows of a batch, so that no batch of long texts grows large on its way.
 const BATCH_ROWS: usize = 1_024;
 
-/// The first documents of a source, in order of (source, position), that can be compared.
+/// Places of the columns that are looked at here.
+const POSITION: usize = 1;
+const ID: usize = 2;
+const DOC: usize = 4;
+
+/// The first documents of a source, in order of (source, position), that can be compared, and the first of those that the job
+/// knows.
 pub(super) struct Sample {
-    /// The columns of [`stage::documents`], a row for each document.
-    rows: RecordBatch,
+    /// The columns of [`with_group`], a row for each document.
+    own: RecordBatch,
+    /// The same of known documents, if the job names any.
+    known: Option<RecordBatch>,
+}
+
+/// The documents of a sample, and which of them are compared.
+pub(super) struct Documents {
+    pub(super) frame: DataFrame,
+    pub(super) compared: Compared,
 }
 
 impl Sample {
-    /// Reads the first `most` documents of the job's source, or all where there are fewer. The whole source is read,
-    /// since its files may come in any order; the documents that are kept are held in memory.
+    /// Reads the first `most` documents of the job's source, or all where there are fewer, and as many that it knows. The whole
+    /// sources are read, since their files may come in any order; the documents that are kept are held in memory. They are cut
+    /// as `shingle` says.
     ///
     /// # Errors
-    /// When the source cannot be read, has no document that can be compared, or the sample has an id twice and the job
+    /// When a source cannot be read, has no document that can be compared, or the sample has an id twice and the job
     /// does not allow it.
-    pub(super) async fn take(session: &SessionContext, job: &Job, most: usize) -> Result<Self> {
+    pub(super) async fn take(
+        session: &SessionContext,
+        job: &Job,
+        shingle: &Shingle,
+        most: usize,
+    ) -> Result<Self> {
         if job.score.measure != Measure::Jaccard {
             return Err(Error::job(
                 "`score.measure` is \"containment\", and this command compares Jaccard similarities: leave the key out",
             ));
         }
-        let read = source::open(session, &job.source).await?.frame;
-        let documents = stage::documents::documents(read)?.filter(col("reason").is_null())?.select(vec![
-            cast(col("source"), DataType::Utf8).alias("source"),
-            col("position"),
-            cast(col("id"), DataType::Utf8).alias("id"),
-            col("text"),
-            col("doc"),
-            col("reason"),
-        ])?;
-        let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
-        // Which documents are too short is known only when they are cut, so some more are read than are asked for.
-        let mut asked = most.saturating_add(most / 4).saturating_add(64);
-        loop {
-            let first = documents.clone().sort(order.clone())?.limit(0, Some(asked))?;
-            let schema = Arc::new(first.schema().as_arrow().clone());
-            let rows = concat_batches(&schema, &first.collect().await?)?;
-            let kept = kept(session, job, &rows, most).await?;
-            let all_read = rows.num_rows() < asked;
-            if kept.len() < most && !all_read {
-                asked = asked.saturating_mul(4);
-                continue;
+        let source = &job.source;
+        let read = source::open(session, source).await?;
+        let mut own = with_group(read.frame, source, source.group.as_deref())?;
+        let mut known = known_texts(session, job, &read.types).await?;
+        match (job.same_id(), &mut known) {
+            (Some(SameId::Skip), Some(known)) => own = stage::known::without(own, known.clone())?,
+            (Some(SameId::Replace), Some(known)) => {
+                *known = stage::known::without(known.clone(), own.clone())?
             }
-            if kept.is_empty() {
-                return Err(Error::input(format!(
-                    "{} has no document that can be compared by shingles of size {}: the table rejects of `resemblance \
-                     run` gives the reasons",
-                    job.source.urls.join(", "),
-                    job.shingle.size
-                )));
+            (Some(SameId::Error) | None, _) | (_, None) => {}
+        }
+        let cut = Job { shingle: shingle.clone(), ..job.clone() };
+        let own = first(session, &cut, own, source.duplicate_ids, most).await?;
+        let known = match known {
+            Some(known) => {
+                // Ids that came twice there were an error, or were rejected, when it was made.
+                let duplicates = job.known_source().map_or(DuplicateIds::Reject, |known| known.duplicate_ids);
+                Some(first(session, &cut, known, duplicates, most).await?)
             }
-            return Ok(Self { rows: take_record_batch(&rows, &UInt64Array::from(kept))? });
+            None => None,
+        };
+        if own.num_rows() == 0 {
+            return Err(Error::input(format!(
+                "{} has no document that can be compared by shingles of size {}: the table rejects of `resemblance run` gives \
+                 the reasons",
+                source.urls.join(", "),
+                shingle.size
+            )));
+        }
+        let sample = Self { own, known };
+        sample.refuse_known_ids(job)?;
+        Ok(sample)
+    }
+
+    /// Refuses a document whose id is known, where the run of the job does.
+    fn refuse_known_ids(&self, job: &Job) -> Result<()> {
+        let (Some(known), Some(SameId::Error)) = (&self.known, job.same_id()) else { return Ok(()) };
+        let known: BTreeSet<u64> = as_uint64_array(known.column(DOC))?.values().iter().copied().collect();
+        let (docs, ids) = (as_uint64_array(self.own.column(DOC))?, as_string_array(self.own.column(ID))?);
+        match docs.values().iter().zip(ids.iter().flatten()).find(|(doc, _)| known.contains(doc)) {
+            None => Ok(()),
+            Some((_, id)) => Err(Error::input(format!(
+                "a document of the source has an id that earlier runs know, `{id}`: set against.same_id = \"replace\" if it takes \
+                 the place of the known one, or \"skip\" to leave it out"
+            ))),
         }
     }
 
-    /// The number of documents.
+    /// The number of documents; where some are known, of the side that has more.
     pub(super) fn len(&self) -> usize {
-        self.rows.num_rows()
+        self.own.num_rows().max(self.known.as_ref().map_or(0, RecordBatch::num_rows))
     }
 
-    /// The first `count` documents, in as many partitions of like size as the session has.
-    pub(super) fn first(&self, session: &SessionContext, count: usize) -> Result<DataFrame> {
-        let count = count.min(self.len());
-        let partitions = session.state().config().target_partitions().max(1);
-        let share = count.div_ceil(partitions).max(1);
-        let batches = |from: usize, to: usize| {
-            let starts = (from..to).step_by(BATCH_ROWS);
-            starts.map(|at| self.rows.slice(at, BATCH_ROWS.min(to - at))).collect::<Vec<_>>()
-        };
-        let partitions =
-            (0..partitions).map(|i| batches((i * share).min(count), ((i + 1) * share).min(count))).collect();
-        Ok(session.read_table(Arc::new(MemTable::try_new(self.rows.schema(), partitions)?))?)
+    /// The first `count` documents, and where some are known as many of those.
+    pub(super) fn first(&self, session: &SessionContext, job: &Job, count: usize) -> Result<Documents> {
+        let of = |rows: &RecordBatch| rows.slice(0, count.min(rows.num_rows()));
+        let (own, known) = (of(&self.own), self.known.as_ref().map(of));
+        let sides = std::iter::once(&own).chain(&known);
+        let frame = stage::union(sides.map(|rows| partitioned(session, rows)))?;
+        let frame = frame.ok_or_else(|| Error::bug("a sample has no documents"))?;
+        Ok(Documents { frame, compared: Compared::new(session, job, own, known)? })
+    }
+
+    /// The sizes of the samples that can be taken, of those that are `asked` for, and what is to be known of them, if anything.
+    pub(super) fn sizes(&self, asked: &[NonZeroUsize]) -> (Vec<usize>, Option<String>) {
+        let (sizes, note) = sizes(asked, self.len());
+        let Some(known) = &self.known else { return (sizes, note) };
+        let (own, known) = (self.own.num_rows(), known.num_rows());
+        let note = format!(
+            "a sample of N documents has the first N of the source ({own} at most) and the first N of those that [against] names \
+             ({known} at most)"
+        );
+        (sizes, Some(note))
+    }
+}
+
+/// Rows in as many partitions of like size as the session has.
+fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame> {
+    let count = rows.num_rows();
+    let partitions = session.state().config().target_partitions().max(1);
+    let share = count.div_ceil(partitions).max(1);
+    let batches = |from: usize, to: usize| {
+        let starts = (from..to).step_by(BATCH_ROWS);
+        starts.map(|at| rows.slice(at, BATCH_ROWS.min(to - at))).collect::<Vec<_>>()
+    };
+    let partitions =
+        (0..partitions).map(|i| batches((i * share).min(count), ((i + 1) * share).min(count))).collect();
+    Ok(session.read_table(Arc::new(MemTable::try_new(rows.schema(), partitions)?))?)
+}
+
+/// The first `most` of these documents, in order of (source, position), that can be compared.
+async fn first(
+    session: &SessionContext,
+    job: &Job,
+    documents: DataFrame,
+    duplicates: DuplicateIds,
+    most: usize,
+) -> Result<RecordBatch> {
+    let documents = documents.filter(col("reason").is_null())?;
+    let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
+    // Which documents are too short is known only when they are cut, so some more are read than are asked for.
+    let mut asked = most.saturating_add(most / 4).saturating_add(64);
+    loop {
+        let first = documents.clone().sort(order.clone())?.limit(0, Some(asked))?;
+        let schema = Arc::new(first.schema().as_arrow().clone());
+        let rows = concat_batches(&schema, &first.collect().await?)?;
+        let kept = kept(session, job, &rows, duplicates, most).await?;
+        if kept.len() < most && rows.num_rows() == asked {
+            asked = asked.saturating_mul(4);
+            continue;
+        }
+        return Ok(take_record_batch(&rows, &UInt64Array::from(kept))?);
     }
 }
 
 /// The numbers of the first `most` rows that can be compared and whose id is not another's.
-async fn kept(session: &SessionContext, job: &Job, rows: &RecordBatch, most: usize) -> Result<Vec<u64>> {
+async fn kept(
+    session: &SessionContext,
+    job: &Job,
+    rows: &RecordBatch,
+    duplicates: DuplicateIds,
+    most: usize,
+) -> Result<Vec<u64>> {
     let comparable = comparable(session, job, rows).await?;
-    let (ids, docs) = (as_string_array(rows.column(2))?, as_uint64_array(rows.column(4))?);
+    let (ids, docs) = (as_string_array(rows.column(ID))?, as_uint64_array(rows.column(DOC))?);
     let mut seen = BTreeSet::new();
     let mut kept = Vec::new();
     for (row, doc) in (0_u64..).zip(docs.values()) {
         let compared = comparable.contains(&row);
-        match job.source.duplicate_ids {
+        match duplicates {
             DuplicateIds::Reject if compared && !seen.insert(doc) => continue,
             DuplicateIds::Error if compared && !seen.insert(doc) => {
                 return Err(Error::input(format!(
@@ -125,10 +213,9 @@ async fn comparable(session: &SessionContext, job: &Job, rows: &RecordBatch) -> 
     // The stage passes positions through, so here they carry the row's number.
     let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..rows.num_rows() as u64));
     let mut columns = rows.columns().to_vec();
-    columns[1] = numbers;
+    columns[POSITION] = numbers;
     let rows = RecordBatch::try_new(rows.schema(), columns)?;
-    let sample = Sample { rows };
-    let cut = timing::stage(Step::Shingles, sample.first(session, sample.len())?, job).await?;
+    let cut = timing::stage(Step::Shingles, partitioned(session, &rows)?, job).await?;
     let mut comparable = BTreeSet::new();
     for batch in cut.filter(col("reason").is_null())?.select(vec![col("position")])?.collect().await? {
         comparable.extend(as_uint64_array(batch.column(0))?.values());
@@ -138,7 +225,7 @@ async fn comparable(session: &SessionContext, job: &Job, rows: &RecordBatch) -> 
 
 /// The sizes of the samples that can be taken of `available` documents: those of `asked`, in order, each once. What is
 /// larger becomes all of them, and the note says so.
-pub(super) fn sizes(asked: &[NonZeroUsize], available: usize) -> (Vec<usize>, Option<String>) {
+fn sizes(asked: &[NonZeroUsize], available: usize) -> (Vec<usize>, Option<String>) {
     let sizes: BTreeSet<usize> = asked.iter().map(|n| n.get().min(available)).collect();
     let more: Vec<String> = asked
         .iter()

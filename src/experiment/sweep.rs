@@ -8,7 +8,8 @@ use datafusion::common::cast::{as_float64_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, SessionContext, col};
 use serde::Serialize;
 
-use super::sample::{self, Sample};
+use super::compared::Compared;
+use super::sample::{Documents, Sample};
 use super::timing::{self, Bench, Step};
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
@@ -103,7 +104,7 @@ pub struct Found {
 /// stay. Signatures are made once for all thresholds, and buckets are searched once for all that have the same bands.
 ///
 /// Samples are the first documents, in order of (source, position), that can be compared at the largest shingle size, so
-/// that every size sees the same ones. They, and what is made of them, are held in memory; nothing that was made for
+/// that every size sees the same ones; where the job names known documents, as many of these. They, and what is made of them, are held in memory; nothing that was made for
 /// one run is used in another. Copies are compared like every document.
 ///
 /// # Errors
@@ -122,14 +123,14 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
     let searches = searches(job, &thresholds)?;
     let base =
         Job { score: Score { threshold: lowest, ..job.score }, lsh: searches[0].lsh.clone(), ..job.clone() };
-    let sample = Sample::take(session, &of_size(&base, largest), most.get()).await?;
-    let (documents, note) = sample::sizes(&grid.documents, sample.len());
+    let sample = Sample::take(session, &base, &of_size(&base, largest).shingle, most.get()).await?;
+    let (documents, note) = sample.sizes(&grid.documents);
     let note = note.map(|note| format!("at a shingle size of {largest} {note}"));
     let repeat = grid.repeat.get();
     // What is only done once in a process must not be counted to whoever comes first. A corpus this small may be
     // refused by a job that suits a larger one; whatever else fails will fail again.
     let mut warming = Bench::new(session, control, 1 + searches.len());
-    let first = sample.first(session, WARMING)?;
+    let first = sample.first(session, &base, WARMING)?;
     let _ = measure(&mut warming, &of_size(&base, largest), first, &searches, "warming up").await;
 
     let plans = (1 + searches.len()) * repeat * sizes.len() * documents.len();
@@ -141,7 +142,7 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
             let mut each = Vec::with_capacity(repeat);
             for _ in 0..repeat {
                 let called = format!("size {size}, {documents} documents");
-                let first = sample.first(session, documents)?;
+                let first = sample.first(session, &job, documents)?;
                 each.push(measure(&mut bench, &job, first, &searches, &called).await?);
             }
             let sketches_seconds = Times::new(each.iter().map(|once| once.sketches_seconds).collect());
@@ -242,13 +243,14 @@ struct Searched {
 async fn measure(
     bench: &mut Bench<'_>,
     job: &Job,
-    documents: DataFrame,
+    documents: Documents,
     searches: &[Search],
     called: &str,
 ) -> Result<Once> {
     let session = bench.session;
+    let Documents { frame, compared } = documents;
     let sketch = async {
-        let shingles = timing::stage(Step::Shingles, documents, job).await?;
+        let shingles = timing::stage(Step::Shingles, frame, job).await?;
         let (shingles, _) = timing::in_memory(session, shingles.filter(col("reason").is_null())?).await?;
         let signatures = timing::stage(Step::Signatures, shingles, job).await?;
         timing::in_memory(session, signatures).await
@@ -260,7 +262,7 @@ async fn measure(
         let job = Job { score: Score { threshold, ..job.score }, lsh: lsh.clone(), ..job.clone() };
         let name = format!("{called}: search from {threshold} on");
         let ((scores, candidates), seconds) =
-            bench.time(&name, search(session, sketches.clone(), &job)).await?;
+            bench.time(&name, search(session, sketches.clone(), &compared, &job)).await?;
         searched.push(Searched { seconds, scores, candidates });
     }
     Ok(Once { sketches_seconds, searched })
@@ -270,16 +272,17 @@ async fn measure(
 async fn search(
     session: &SessionContext,
     sketches: DataFrame,
+    compared: &Compared,
     job: &Job,
 ) -> Result<((Vec<RecordBatch>, Option<u64>), u64)> {
     let (scores, candidates) = match job.candidates.method {
-        Method::All => (timing::search_all(session, sketches, &job.score, &job.lsh).await?, None),
+        Method::All => (timing::search_all(session, sketches, compared, &job.score, &job.lsh).await?, None),
         Method::Lsh => {
-            let (scores, candidates) = timing::search_lsh(session, sketches, job).await?;
+            let (scores, candidates) = timing::search_lsh(session, sketches, compared, job).await?;
             (scores, Some(candidates))
         }
         Method::Prefix => {
-            let (scores, candidates) = timing::search_prefix(session, sketches, job).await?;
+            let (scores, candidates) = timing::search_prefix(session, sketches, compared, job).await?;
             (scores, Some(candidates))
         }
     };

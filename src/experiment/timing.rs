@@ -9,6 +9,7 @@ use datafusion::functions_aggregate::expr_fn::max;
 use datafusion::functions_nested::expr_fn::array_max;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
+use super::compared::Compared;
 use crate::engine::RunControl;
 use crate::error::{Error, Kind, Result};
 use crate::job::{Job, Lsh, Score, ShingleHash};
@@ -93,15 +94,17 @@ pub(super) async fn in_memory(session: &SessionContext, frame: DataFrame) -> Res
     Ok((session.read_table(Arc::new(MemTable::try_new(schema, partitions)?))?, rows))
 }
 
-/// Every two documents of `sketches` (doc, shingles, signature, ..) that reach the threshold, by looking at all.
+/// Every two documents of `sketches` (doc, shingles, signature, ..) that are compared and reach the threshold, by looking at all.
 pub(super) async fn search_all(
     session: &SessionContext,
     sketches: DataFrame,
+    compared: &Compared,
     score: &Score,
     lsh: &Lsh,
 ) -> Result<Vec<RecordBatch>> {
-    let slices = tables::slices(session)?;
-    Ok(stage::scores::scores_of_all(sketches, slices, whole(), score, lsh)?.collect().await?)
+    let (sketches, slices) = (compared.marked(sketches)?, tables::slices(session)?);
+    let scores = stage::scores::scores_of_all(sketches, slices, whole(), score, lsh)?;
+    Ok(compared.only(scores)?.collect().await?)
 }
 
 /// Every two documents of `sketches` (doc, shingle_count, shingles, signature, ..) that share a bucket and reach the
@@ -109,17 +112,19 @@ pub(super) async fn search_all(
 pub(super) async fn search_lsh(
     session: &SessionContext,
     sketches: DataFrame,
+    compared: &Compared,
     job: &Job,
 ) -> Result<(Vec<RecordBatch>, u64)> {
     let keys = stage(Step::Bands, sketches.clone(), job).await?.select(vec![col("doc"), col("buckets")])?;
-    let found = stage::candidates::candidates(keys, no_groups(session)?, job.lsh.hot_bucket, None)?;
+    let (copies, hot) = (no_copies(session)?, job.lsh.hot_bucket);
+    let found = stage::candidates::candidates(keys, copies, hot, compared.known())?;
     let (found, _) = in_memory(session, found).await?;
     let hot = found.clone().filter(col("b").is_null())?;
     let mut candidates = found.filter(col("b").is_not_null())?;
     if hot.clone().count().await? > 0 {
-        candidates = by_prefix(&sketches, Some(hot), job).await?.union(candidates)?.distinct()?;
+        candidates = by_prefix(&sketches, Some(hot), compared, job).await?.union(candidates)?.distinct()?;
     }
-    scored(session, sketches, candidates, job).await
+    scored(session, sketches, compared.only(candidates)?, job).await
 }
 
 /// Every two documents of `sketches` (doc, shingle_count, shingles, signature, ..) that reach the threshold, and the
@@ -127,13 +132,19 @@ pub(super) async fn search_lsh(
 pub(super) async fn search_prefix(
     session: &SessionContext,
     sketches: DataFrame,
+    compared: &Compared,
     job: &Job,
 ) -> Result<(Vec<RecordBatch>, u64)> {
-    let candidates = by_prefix(&sketches, None, job).await?;
-    scored(session, sketches, candidates, job).await
+    let candidates = by_prefix(&sketches, None, compared, job).await?;
+    scored(session, sketches, compared.only(candidates)?, job).await
 }
 
-async fn by_prefix(sketches: &DataFrame, hot: Option<DataFrame>, job: &Job) -> Result<DataFrame> {
+async fn by_prefix(
+    sketches: &DataFrame,
+    hot: Option<DataFrame>,
+    compared: &Compared,
+    job: &Job,
+) -> Result<DataFrame> {
     let documents = match hot {
         Some(hot) => stage::prefix::only(sketches.clone(), hot)?,
         None => sketches.clone(),
@@ -143,7 +154,7 @@ async fn by_prefix(sketches: &DataFrame, hot: Option<DataFrame>, job: &Job) -> R
         stage::prefix::Join::new(&job.score, job.minhash.permutations, one_number(elements).await?, false);
     let frequencies = stage::prefix::frequencies(documents.clone(), &join)?;
     // This measures the search for all pairs.
-    stage::prefix::candidates(documents, frequencies, &join, None, None)
+    stage::prefix::candidates(documents, frequencies, &join, None, compared.known())
 }
 
 async fn scored(
@@ -158,7 +169,7 @@ async fn scored(
     Ok((scores.collect().await?, count))
 }
 
-fn no_groups(session: &SessionContext) -> Result<DataFrame> {
+fn no_copies(session: &SessionContext) -> Result<DataFrame> {
     let groups = tables::WorkTable::Copies.schema(&SourceTypes::default());
     Ok(session.read_table(Arc::new(MemTable::try_new(groups, vec![vec![]])?))?)
 }

@@ -10,7 +10,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use super::id::Id;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::output::manifest::Run;
+use crate::output::manifest::{KnownOutput, Run};
 use crate::output::{Stored, read};
 use crate::schema::{IdType, Table};
 use crate::source::Listed;
@@ -59,19 +59,24 @@ impl Finished {
         self.stored.sources(&self.session, why, or).await
     }
 
-    /// The outputs that this one's run compared its documents with, each in a session of its own: the last one first.
+    /// One of the outputs that this one's run compared its documents with, in a session of its own.
     ///
     /// # Errors
-    /// As [`Self::open`].
-    pub(super) async fn known(&self) -> Result<Vec<Finished>> {
-        let mut known = Vec::new();
-        for output in self.manifest().known.iter().rev() {
-            let state = self.session.state();
-            let session =
-                SessionContext::new_with_config_rt(state.config().clone(), Arc::clone(state.runtime_env()));
-            known.push(Finished::open(&session, &output.output).await?);
+    /// As [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) where it was made again since, with other documents.
+    pub(super) async fn known(&self, known: &KnownOutput) -> Result<Finished> {
+        let state = self.session.state();
+        let session =
+            SessionContext::new_with_config_rt(state.config().clone(), Arc::clone(state.runtime_env()));
+        let there = Finished::open(&session, &known.output).await?;
+        if there.manifest().fingerprint != known.fingerprint {
+            return Err(Error::input(format!(
+                "{} was made again since {} was made against it, so its documents may be others: run the job of {1} again with \
+                 --overwrite",
+                known.output,
+                self.stored.layout().shown()
+            )));
         }
-        Ok(known)
+        Ok(there)
     }
 
     /// The rows of a table to compute on, their numbers unsigned: see `read::unsigned`. Reads nothing yet.
@@ -177,13 +182,13 @@ impl Finished {
     /// When the table cannot be read.
     pub async fn top_pairs(&self, most: Option<usize>) -> Result<DataFrame> {
         let pairs = self.session.table("pairs").await?;
-        Ok(pairs
-            .select(["id_a", "id_b", "jaccard", "containment_a", "containment_b"].map(col).to_vec())?
-            .sort(vec![
-                col("jaccard").sort(false, false),
-                col("id_a").sort(true, false),
-                col("id_b").sort(true, false),
-            ])?
-            .limit(0, most)?)
+        let order = vec![
+            col("jaccard").sort(false, false),
+            col("id_a").sort(true, false),
+            col("id_b").sort(true, false),
+            col("known_b").sort(true, false),
+        ];
+        let columns = ["id_a", "id_b", "jaccard", "containment_a", "containment_b"].map(col).to_vec();
+        Ok(pairs.sort(order)?.limit(0, most)?.select(columns)?)
     }
 }

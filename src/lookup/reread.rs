@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use datafusion::common::JoinType;
 use datafusion::common::cast::as_string_array;
 use datafusion::prelude::{DataFrame, col};
 use futures::TryStreamExt;
@@ -10,6 +11,7 @@ use super::{Finished, Id, id};
 use crate::error::{Context, Error, Result};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
 use crate::pipeline::numbers::utf8;
+use crate::schema::Table;
 use crate::source::{self, Listed, Selection};
 use crate::stage;
 
@@ -106,9 +108,15 @@ pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Re
             source.urls.join(", ")
         )));
     }
-    let frame = source::open_listed(finished.session(), source, &listed).await?.frame;
+    let read = source::open_listed(finished.session(), source, &listed).await?.frame;
     let wanted = ids.iter().map(Id::literal).collect();
-    texts_by_id(finished, frame.filter(col("id").in_list(wanted, false))?).await
+    let read = read.filter(col("id").in_list(wanted, false))?.with_column("source", utf8("source"))?;
+    // Of several documents of one id, one was compared.
+    let rejects = finished.table(Table::KnownRejects).await?;
+    let rejects = rejects
+        .select(vec![utf8("source").alias("rejected_source"), col("position").alias("rejected_position")])?;
+    let (left, right) = (&["rejected_source", "rejected_position"], &["source", "position"]);
+    texts_by_id(finished, rejects.join(read, JoinType::RightAnti, left, right, None)?).await
 }
 
 /// The texts of documents (id, text, ..) whose ids are of the type of those of `finished`.

@@ -45,7 +45,7 @@ pub struct Pair {
     pub containment_a: f64,
     /// The share of b's shingles that are in a.
     pub containment_b: f64,
-    /// For each of the two, whether it is of an earlier output, or of a second source.
+    /// For each of the two, whether it is of an earlier output, or of a second source: an id may be in both sources.
     #[serde(skip)]
     pub known: [bool; 2],
 }
@@ -76,7 +76,7 @@ pub struct Pairs {
     pub all: u64,
 }
 
-/// The `most` first pairs of a finished output; only those of the document `of`, where one is given.
+/// The `most` first pairs of a finished output; only those of its own document `of`, where one is given.
 ///
 /// Holds no more than those pairs and a batch.
 ///
@@ -85,7 +85,8 @@ pub struct Pairs {
 pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usize) -> Result<Pairs> {
     let mut table = finished.stored(Table::Pairs).await?;
     if let Some(id) = of {
-        table = table.filter(col("id_a").eq(id.literal()).or(col("id_b").eq(id.literal())))?;
+        let is_b = col("id_b").eq(id.literal()).and(!col("known_b"));
+        table = table.filter(col("id_a").eq(id.literal()).or(is_b))?;
     }
     let kind = finished.manifest().source.id;
     let columns = vec![
@@ -102,6 +103,7 @@ pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usi
             col("jaccard").sort(ascending, false),
             col("id_a").sort(true, false),
             col("id_b").sort(true, false),
+            col("known_b").sort(true, false),
         ];
         table.clone().sort(by)?.limit(0, Some(most))
     };
@@ -124,7 +126,7 @@ async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<Pairs> {
         all += 1;
         let keys = [&pair.id_a, &pair.id_b].map(|id| document_key(&id.to_string()).to_le_bytes());
         let hash = xxh3_64_with_seed(keys.as_flattened(), seed);
-        least.insert((hash, pair.id_a.clone(), pair.id_b.clone()), pair);
+        least.insert((hash, pair.id_a.clone(), pair.id_b.clone(), pair.known), pair);
         if least.len() > most {
             least.pop_last();
         }
@@ -168,7 +170,7 @@ pub struct Cluster {
     pub size: u64,
 }
 
-/// The cluster that the document `of` belongs to, with its `most` first others beside the representative; `None` if the
+/// The cluster that the output's own document `of` belongs to, with its `most` first others beside the representative; `None` if the
 /// document is in no pair.
 ///
 /// # Errors
@@ -176,12 +178,8 @@ pub struct Cluster {
 pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option<Cluster>> {
     let kind = finished.manifest().source.id;
     let clusters = finished.stored(Table::Clusters).await?;
-    let found = clusters.clone().filter(col("id").eq(of.literal()))?;
-    let found = found
-        .sort(vec![col("known").sort(true, false)])?
-        .select(vec![id::column_named("cluster_id", kind)])?
-        .collect()
-        .await?;
+    let found = clusters.clone().filter(col("id").eq(of.literal()).and(!col("known")))?;
+    let found = found.select(vec![id::column_named("cluster_id", kind)])?.collect().await?;
     let mut found = found.iter().map(|batch| id::ids(batch.column(0)));
     let Some(id) = found.next().transpose()?.and_then(|ids| ids.into_iter().next()) else { return Ok(None) };
     let members = clusters.filter(col("cluster_id").eq(id.literal()))?;
@@ -250,7 +248,9 @@ impl Texts {
             texts.0.extend(of_known(found));
             return Ok(texts);
         }
-        for earlier in finished.known().await? {
+        // The last one first: what it replaced is in those before it.
+        for known in finished.manifest().known.iter().rev() {
+            let earlier = finished.known(known).await?;
             let source = Reread::open(&earlier, Need::Texts).await?;
             let found = source.texts(earlier.documents_of(keys(&missing)).await?).await?;
             missing.retain(|id| !found.contains_key(id));

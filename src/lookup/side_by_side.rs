@@ -85,12 +85,13 @@ pub struct Common {
     pub b: Range<usize>,
 }
 
-/// The passages that [`side_by_side`] marks, in their order.
-pub fn common(texts: [&str; 2], shingle: &Shingle) -> Vec<Common> {
-    let [(a, _), (b, _)] = texts.map(tokens);
+/// The passages that [`side_by_side`] marks, in their order, and whether both texts were looked through to their ends.
+pub fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<Common>, bool) {
+    let [(a, whole_a), (b, whole_b)] = texts.map(tokens);
     let place = |tokens: &[Token], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
     let passages = passages(&a, &b, shingle).into_iter();
-    passages.map(|passage| Common { a: place(&a, passage.a), b: place(&b, passage.b) }).collect()
+    let common = passages.map(|passage| Common { a: place(&a, passage.a), b: place(&b, passage.b) });
+    (common.collect(), whole_a && whole_b)
 }
 
 /// A word, or a punctuation mark.
@@ -433,13 +434,13 @@ mod tests {
     #[test]
     fn passages_are_told_by_their_characters() {
         let (a, b) = ("héron one two, x", "x  One\ntwo, y");
-        let found = common([a, b], &two_words());
-        assert_eq!(found, [Common { a: 6..14, b: 3..11 }]);
+        let (found, whole) = common([a, b], &two_words());
+        assert_eq!((found.as_slice(), whole), ([Common { a: 6..14, b: 3..11 }].as_slice(), true));
         let cut = |text: &str, place: &Range<usize>| {
             text.chars().skip(place.start).take(place.len()).collect::<String>()
         };
         assert_eq!((cut(a, &found[0].a).as_str(), cut(b, &found[0].b).as_str()), ("one two,", "One\ntwo,"));
-        assert_eq!(common(["one two", "two one"], &two_words()), []);
+        assert_eq!(common(["one two", "two one"], &two_words()), (vec![], true));
     }
 
     #[test]

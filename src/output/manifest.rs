@@ -126,7 +126,8 @@ pub struct Run {
     /// The outputs whose documents were known to the run, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,
-    /// The fingerprints of the outputs that this one is merged from.
+    /// The fingerprints of the outputs that this one is merged from; in place of one that is itself merged, of those that it is merged
+    /// from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
     /// Counts of the run by name, such as `documents`, `candidates`, `pairs`.
@@ -230,7 +231,7 @@ pub struct Origin {
     pub job: serde_json::Value,
     /// Its fingerprint, which tells whether its source has changed.
     pub fingerprint: String,
-    /// The outputs whose documents were known to it: its fingerprint tells of these too.
+    /// The outputs whose documents were known to it, without what they are merged from: its fingerprint tells of these too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,
 }
@@ -255,6 +256,9 @@ pub struct KnownOutput {
     pub output: String,
     /// The fingerprint in its manifest.
     pub fingerprint: String,
+    /// What its manifest has under the same name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<String>,
 }
 
 /// A file that was read.

@@ -2,11 +2,11 @@
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
-use super::manifest::{Origin, Run};
+use super::manifest::{KnownOutput, Origin, Run};
 use super::read::{self, ManifestTable};
 use super::{Layout, check};
 use crate::error::{Context, Error, Result};
-use crate::job::{Job, fingerprint};
+use crate::job::{self, Job, fingerprint};
 use crate::schema::{Table, contract};
 use crate::source::{self, Listed};
 
@@ -60,7 +60,9 @@ impl Stored {
     /// The run that cut the texts: its own, or that of the output whose sketches it took.
     pub(crate) fn origin(&self) -> Origin {
         let Run { origin, job, fingerprint, known, .. } = &self.manifest;
-        let own = || Origin { job: job.clone(), fingerprint: fingerprint.clone(), known: known.clone() };
+        let alone = |known: &KnownOutput| KnownOutput { merged: Vec::new(), ..known.clone() };
+        let known = || known.iter().map(alone).collect();
+        let own = || Origin { job: job.clone(), fingerprint: fingerprint.clone(), known: known() };
         origin.clone().unwrap_or_else(own)
     }
 
@@ -131,15 +133,29 @@ impl Stored {
         }
     }
 
+    /// The sources that the documents were read from, as the jobs named them.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where a job in the manifest names none.
+    pub(crate) fn read_sources(&self) -> Result<Vec<job::Source>> {
+        let read = |origin: Origin| {
+            let source = origin.job.get("source").cloned().unwrap_or_default();
+            serde_json::from_value(source).map_err(|e| self.unreadable_job(e))
+        };
+        self.origins().into_iter().map(read).collect()
+    }
+
+    fn unreadable_job(&self, error: serde_json::Error) -> Error {
+        Error::input(format!(
+            "the job in the manifest cannot be read: resemblance {} wrote it, and this is {}; run the job again with --overwrite",
+            self.manifest.resemblance,
+            env!("CARGO_PKG_VERSION")
+        ))
+        .because(error)
+    }
+
     fn read_job(&self, written: &serde_json::Value) -> Result<Job> {
-        let job: Job = serde_json::from_value(written.clone()).map_err(|e| {
-            Error::input(format!(
-                "the job in the manifest cannot be read: resemblance {} wrote it, and this is {}; run the job again with --overwrite",
-                self.manifest.resemblance,
-                env!("CARGO_PKG_VERSION")
-            ))
-            .because(e)
-        })?;
+        let job: Job = serde_json::from_value(written.clone()).map_err(|e| self.unreadable_job(e))?;
         job.check().map_err(|e| {
             Error::input(
                 "the job in the manifest is not valid, so somebody changed it: run the job again with --overwrite",

@@ -1,22 +1,26 @@
 //! The outputs of earlier runs, in the order in which they were made: what a run goes on from, or what is merged.
 
+use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::numbers::first_ids;
+use super::lineage::{self, Seen};
+use super::numbers::utf8;
 use crate::error::{Error, Result};
 use crate::job::{ClusterMethod, Job};
-use crate::output::manifest::{KnownOutput, Origin, Run};
+use crate::output::manifest::{KnownOutput, Origin};
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
 use crate::schema::{SourceTypes, Table};
 use crate::stage::{self, known, merged};
 
+/// Outputs that are opened at the same time.
+pub(super) const CONCURRENT_OUTPUTS: usize = 32;
+
 /// Finished outputs, one at least, in the order in which they were made.
 #[derive(Debug)]
 pub(super) struct Earlier {
     outputs: Vec<Stored>,
-    /// What names them, for messages: a key of the job, or the command.
-    named_by: &'static str,
 }
 
 impl Earlier {
@@ -32,77 +36,33 @@ impl Earlier {
         named_by: &'static str,
         job: &Job,
     ) -> Result<Self> {
-        let mut outputs = Vec::with_capacity(urls.len());
-        for url in urls {
-            let stored = Stored::open(session, url).await?;
-            let made = stored.job()?;
-            if made.known_source().is_some() {
-                return Err(Error::job(format!(
-                    "{url} links its documents to a second source (against.source), whose documents it does not hold, so no run can \
-                     go on from it: name outputs of jobs without one"
-                )));
-            }
-            if let Some(key) = other_key(&made, job) {
-                return Err(Error::job(format!(
-                    "{url} was made with another `{key}` than this job has, so their signatures cannot be compared: give the \
-                     job the same one"
-                )));
-            }
-            if made.clusters.method != ClusterMethod::Components {
-                return Err(Error::job(format!(
-                    "{url} was made with clusters.method = \"representative\", so its clusters do not say which documents are connected \
-                     and no run can go on from it: make it again with \"components\""
-                )));
-            }
-            if !stored.manifest().keep()?.signatures() {
-                return Err(Error::input(format!(
-                    "{url} keeps no signatures (output.keep = \"none\"), so no run can go on from it: make it again with \
-                     output.keep = \"signatures\""
-                )));
-            }
-            outputs.push(stored);
-        }
-        let earlier = Self { outputs, named_by };
-        earlier.check_order()?;
-        Ok(earlier)
+        let opened = stream::iter(urls).map(|url| opened(session, url, job).boxed());
+        let outputs: Vec<Stored> = opened.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
+        lineage::check_order(&outputs, named_by)?;
+        Ok(Self { outputs })
     }
 
-    /// Every output that a run compared its documents with has to be named before it: else its clusters would name documents
-    /// that nobody knows.
-    fn check_order(&self) -> Result<()> {
-        let mut named: Vec<&str> = Vec::new();
-        for stored in &self.outputs {
-            let Run { known, merged, fingerprint, .. } = stored.manifest();
-            if let Some(missing) = known.iter().find(|known| !named.contains(&known.fingerprint.as_str())) {
-                return Err(Error::job(format!(
-                    "{} was made by a run against {}, which {} does not name before it: name both, in the order in which they \
-                     were made",
-                    stored.layout().shown(),
-                    missing.output,
-                    self.named_by
-                )));
-            }
-            if named.contains(&fingerprint.as_str()) {
-                return Err(Error::job(format!(
-                    "{} holds a result that {} names twice: name each one once",
-                    stored.layout().shown(),
-                    self.named_by
-                )));
-            }
-            named.push(fingerprint);
-            named.extend(merged.iter().map(String::as_str));
-        }
-        Ok(())
+    /// Makes sure that every two of their documents were compared.
+    ///
+    /// # Errors
+    /// As [`lineage::check_compared`].
+    pub(super) fn check_compared(&self) -> Result<()> {
+        lineage::check_compared(&self.outputs)
     }
 
-    /// Refuses an output that overlaps with one of these.
+    /// Refuses an output that overlaps with one of these, or with a source that one of these was read from. `setting` is what the
+    /// user calls the output's URL.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
-    pub(super) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
-        self.outputs
-            .iter()
-            .try_for_each(|stored| overlap::refuse_output(output, stored.layout(), "output.url"))
+    pub(super) fn refuse_overlap(&self, output: &Layout, setting: &str) -> Result<()> {
+        for stored in &self.outputs {
+            overlap::refuse_output(output, stored.layout(), setting)?;
+            for source in stored.read_sources()? {
+                overlap::refuse_urls(output, &source, setting)?;
+            }
+        }
+        Ok(())
     }
 
     /// The outputs.
@@ -120,6 +80,7 @@ impl Earlier {
         let record = |stored: &Stored| KnownOutput {
             output: stored.layout().shown().to_owned(),
             fingerprint: stored.manifest().fingerprint.clone(),
+            merged: stored.manifest().merged.clone(),
         };
         self.outputs.iter().map(record).collect()
     }
@@ -129,11 +90,11 @@ impl Earlier {
         self.outputs.iter().flat_map(Stored::origins).collect()
     }
 
-    /// The fingerprints of these, and of those that they are merged from themselves.
+    /// The fingerprints of the runs whose documents these hold: of a merged output, of those that it is merged from.
     pub(super) fn fingerprints(&self) -> Vec<String> {
-        let of_one = |stored: &Stored| {
-            let Run { fingerprint, merged, .. } = stored.manifest();
-            std::iter::once(fingerprint.clone()).chain(merged.iter().cloned()).collect::<Vec<_>>()
+        let of_one = |stored: &Stored| match &stored.manifest().merged {
+            merged if merged.is_empty() => vec![stored.manifest().fingerprint.clone()],
+            merged => merged.clone(),
         };
         self.outputs.iter().flat_map(of_one).collect()
     }
@@ -146,7 +107,7 @@ impl Earlier {
 
     /// Whether a run of these replaced documents of earlier ones.
     pub(super) fn replaced(&self) -> bool {
-        self.outputs.iter().any(replaces)
+        self.outputs.iter().any(is_replacing)
     }
 
     /// Makes sure that all outputs carry the column `name`, which `key` of the job asks for.
@@ -166,26 +127,29 @@ impl Earlier {
         }
     }
 
-    /// Makes sure that no two of the outputs have a document of one id, but where a later run replaced it. Runs that knew each
+    /// Makes sure that no two of the outputs have a document of one id, but where a later run replaced it. Runs that have seen each
     /// other have made sure of it.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
     pub(super) async fn check_ids(&self, session: &SessionContext) -> Result<()> {
-        for (at, later) in self.outputs.iter().enumerate() {
-            for earlier in self.outputs.iter().take(at) {
-                let fingerprint = &earlier.manifest().fingerprint;
-                if later.manifest().known.iter().any(|known| known.fingerprint == *fingerprint) {
-                    continue;
-                }
-                let there = earlier.table(session, Table::Documents)?;
-                let same = known::same(later.table(session, Table::Documents)?, there)?;
-                if let Some(id) = first_ids(same, 1).await?.first() {
+        let seen: Vec<Seen<'_>> = self.outputs.iter().map(|stored| Seen::by(stored.manifest())).collect();
+        let has_seen = |later: usize, earlier: usize| seen[later].has(self.outputs[earlier].manifest());
+        if (0..self.outputs.len()).all(|later| (0..later).all(|earlier| has_seen(later, earlier))) {
+            return Ok(());
+        }
+        let shared = known::shared(self.every(session, |_| vec![col("doc"), utf8("id")])?)?;
+        for batch in shared.collect().await? {
+            let run = |column: usize| as_uint64_array(batch.column(column)).map(|runs| runs.values());
+            let (earlier, later, ids) = (run(0)?, run(1)?, as_string_array(batch.column(2))?);
+            for ((&earlier, &later), id) in earlier.iter().zip(later).zip(ids.iter().flatten()) {
+                let (earlier, later) = (earlier as usize, later as usize);
+                if !has_seen(later, earlier) {
                     return Err(Error::input(format!(
-                        "{} and {} both have a document with the id {id}, and neither was made by a run against the other: make \
+                        "{} and {} both have a document with the id `{id}`, and neither was made by a run against the other: make \
                          one of them again with [against]",
-                        earlier.layout().shown(),
-                        later.layout().shown()
+                        self.outputs[earlier].layout().shown(),
+                        self.outputs[later].layout().shown()
                     )));
                 }
             }
@@ -193,37 +157,60 @@ impl Earlier {
         Ok(())
     }
 
-    /// The documents of the output at place `at`, without those that a later one replaced.
+    /// All documents, with the columns that `columns` gives for each output, behind the `run`: the place of the output.
+    fn every(&self, session: &SessionContext, columns: impl Fn(&Stored) -> Vec<Expr>) -> Result<DataFrame> {
+        union(self.outputs.iter().enumerate().map(|(run, stored)| {
+            let columns = [vec![lit(run as u64).alias("run")], columns(stored)].concat();
+            Ok(stored.table(session, Table::Documents)?.select(columns)?)
+        }))
+    }
+
+    /// The documents that are there, without those that a later run replaced: `doc`, and the other columns that `columns` gives for
+    /// the output at each place.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub(super) fn live(&self, session: &SessionContext, at: usize) -> Result<DataFrame> {
-        let Some(stored) = self.outputs.get(at) else {
-            return Err(Error::bug(format!("there is no output {at}")));
-        };
-        let mut documents = stored.table(session, Table::Documents)?;
-        for later in self.outputs.iter().skip(at + 1).filter(|later| replaces(later)) {
-            documents = known::without(documents, later.table(session, Table::Documents)?)?;
+    pub(super) fn live(
+        &self,
+        session: &SessionContext,
+        columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>,
+    ) -> Result<DataFrame> {
+        let replaces = self.replaced();
+        let documents = union(self.outputs.iter().enumerate().map(|(run, stored)| {
+            let mut columns = columns(run, stored)?;
+            if replaces {
+                columns.push(lit(run as u64).alias("run"));
+            }
+            Ok(stored.table(session, Table::Documents)?.select(columns)?)
+        }))?;
+        if !replaces {
+            return Ok(documents);
         }
-        Ok(documents)
+        let later = self.outputs.iter().enumerate().filter(|(_, stored)| is_replacing(stored));
+        let later = union(later.map(|(run, stored)| {
+            let columns = vec![lit(run as u64).alias("run"), col("doc")];
+            Ok(stored.table(session, Table::Documents)?.select(columns)?)
+        }))?;
+        merged::staying(documents, later)
     }
 
-    /// Columns that all outputs have, of all documents that are there.
+    /// The same where all outputs have these columns.
     ///
     /// # Errors
     /// When a table cannot be read.
     pub(super) fn all_live(&self, session: &SessionContext, columns: Vec<Expr>) -> Result<DataFrame> {
-        union((0..self.outputs.len()).map(|at| Ok(self.live(session, at)?.select(columns.clone())?)))
+        self.live(session, |_, _| Ok(columns.clone()))
     }
 
-    /// (id, cluster_id) of each output, in their order.
+    /// (run, id, cluster_id) of all outputs.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub(super) fn clusters(&self, session: &SessionContext) -> Result<Vec<DataFrame>> {
-        let columns = || vec![col("id"), col("cluster_id")];
-        let of_one = |stored: &Stored| Ok(stored.table(session, Table::Clusters)?.select(columns())?);
-        self.outputs.iter().map(of_one).collect()
+    pub(super) fn clusters(&self, session: &SessionContext) -> Result<DataFrame> {
+        union(self.outputs.iter().enumerate().map(|(run, stored)| {
+            let columns = vec![lit(run as u64).alias("run"), col("id"), col("cluster_id")];
+            Ok(stored.table(session, Table::Clusters)?.select(columns)?)
+        }))
     }
 
     /// The documents (id) whose id is that of a cluster.
@@ -231,8 +218,7 @@ impl Earlier {
     /// # Errors
     /// When a table cannot be read.
     pub(super) fn founders(&self, session: &SessionContext) -> Result<DataFrame> {
-        let founders = known::founders(&self.clusters(session)?)?;
-        founders.ok_or_else(|| Error::bug("there is no earlier output"))
+        known::founders(self.clusters(session)?)
     }
 
     /// The pairs of all outputs, as [`merged::pairs`] has them.
@@ -257,19 +243,48 @@ impl Earlier {
         new: Option<DataFrame>,
         representatives: DataFrame,
     ) -> Result<DataFrame> {
-        let of_run = |documents: DataFrame, run: usize| {
-            Ok(documents.select([&[lit(run as u64).alias("run")], columns].concat())?)
-        };
-        let outputs = self.outputs.iter().enumerate();
-        let documents = outputs.map(|(run, stored)| of_run(stored.table(session, Table::Documents)?, run));
-        let new = new.map(|new| of_run(new, self.outputs.len()));
-        let versions = merged::versions(union(documents.chain(new))?)?;
-        merged::pairs_of_groups(self.pairs(session)?, versions, representatives)
+        let mut documents = self.every(session, |_| columns.to_vec())?;
+        if let Some(new) = new {
+            let run = lit(self.outputs.len() as u64).alias("run");
+            documents = documents.union(new.select([&[run], columns].concat())?)?;
+        }
+        merged::pairs_of_groups(self.pairs(session)?, merged::versions(documents)?, representatives)
     }
 }
 
+/// Opens the output at `url`, and makes sure that its documents can be compared with those of `job`.
+async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<Stored> {
+    let stored = Stored::open(session, url).await?;
+    let made = stored.job()?;
+    if made.known_source().is_some() {
+        return Err(Error::job(format!(
+            "{url} links its documents to a second source (against.source), whose documents it does not hold, so no run can go on \
+             from it: name outputs of jobs without one"
+        )));
+    }
+    if let Some(key) = other_key(&made, job) {
+        return Err(Error::job(format!(
+            "{url} was made with another `{key}` than this job has, so their signatures cannot be compared: give the job the same \
+             one"
+        )));
+    }
+    if made.clusters.method != ClusterMethod::Components {
+        return Err(Error::job(format!(
+            "{url} was made with clusters.method = \"representative\", so its clusters do not say which documents are connected and \
+             no run can go on from it: make it again with \"components\""
+        )));
+    }
+    if !stored.manifest().keep()?.signatures() {
+        return Err(Error::input(format!(
+            "{url} keeps no signatures (output.keep = \"none\"), so no run can go on from it: make it again with output.keep = \
+             \"signatures\""
+        )));
+    }
+    Ok(stored)
+}
+
 /// Whether a run replaced documents of earlier ones.
-fn replaces(stored: &Stored) -> bool {
+fn is_replacing(stored: &Stored) -> bool {
     stored.manifest().counts.get("replaced_documents").is_some_and(|&count| count > 0)
 }
 

@@ -64,7 +64,7 @@ impl Input {
         match self {
             Input::Texts(_) => {}
             Input::Reused(reused) => overlap::refuse_output(output, reused.stored.layout(), "output.url")?,
-            Input::Merged(earlier) => earlier.refuse_overlap(output)?,
+            Input::Merged(earlier) => earlier.refuse_overlap(output, "--to")?,
         }
         match self.listed() {
             Some(listed) => overlap::refuse_files(output, listed, "output.url"),
@@ -101,12 +101,9 @@ impl Input {
                 let manifest = reused.stored.manifest();
                 let table = |table| reused.stored.table(session, table);
                 let types = manifest.source.clone();
-                let documents = stage::reused::reused(
-                    table(Table::Documents)?,
-                    table(Table::Rejects)?,
-                    &types,
-                    &job.lsh,
-                )?;
+                let columns = stage::reused::columns(&types, manifest.keep()?.shingles());
+                let documents = table(Table::Documents)?.select(columns)?;
+                let documents = stage::reused::reused(documents, table(Table::Rejects)?, &job.lsh)?;
                 Ok(Read { documents, types, inputs: vec![as_input(&reused.stored)] })
             }
             Input::Merged(earlier) => merge::read(session, earlier, job).await,

@@ -39,18 +39,18 @@ impl Known {
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
     pub(super) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
         match self {
-            Known::Outputs(outputs) => outputs.earlier.refuse_overlap(output),
+            Known::Outputs(outputs) => outputs.earlier.refuse_overlap(output, "output.url"),
             Known::Source(source) => source.refuse_overlap(output),
         }
     }
 
-    /// Makes sure that ids are of one type, here and in the job's own source.
+    /// Makes sure that ids are of one type, here and in the job's own source, and that documents of both have one order.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) where they are not.
-    pub(super) fn check_types(&self, types: &SourceTypes) -> Result<()> {
+    pub(super) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
         match self {
-            Known::Outputs(outputs) => outputs.check_types(types),
+            Known::Outputs(outputs) => outputs.check_types(job, types),
             Known::Source(source) => source.check_types(types),
         }
     }

@@ -3,14 +3,15 @@
 use arrow::datatypes::DataType;
 use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 use datafusion::scalar::ScalarValue;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::by_group;
-use super::earlier::{Earlier, union};
+use super::earlier::{CONCURRENT_OUTPUTS, Earlier};
 use super::known_ids::{replaced, replaces};
 use super::steps::Steps;
 use super::tables::{AllSketches, WorkTable};
 use crate::error::{Error, Result};
-use crate::job::{Job, Preference};
+use crate::job::{Job, Prefer, Preference};
 use crate::output::Stored;
 use crate::schema::{SourceTypes, Table};
 use crate::source::Listed;
@@ -35,23 +36,9 @@ impl KnownOutputs {
     pub(super) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Self> {
         let earlier = Earlier::open(session, urls, "against.output", job).await?;
         earlier.check_ids(session).await?;
-        let mut sources = Vec::with_capacity(urls.len());
-        for (stored, url) in earlier.outputs().iter().zip(urls) {
-            sources.push(match stored.manifest().keep()?.shingles() {
-                true if job.output.passages => Some(stored.sources(session, PASSAGES, "").await?),
-                true => None,
-                false if AllSketches::of(job) != AllSketches::Nowhere => {
-                    return Err(Error::job(format!(
-                        "{url} keeps no shingles, and this job needs those of all documents: use candidates.method = \"lsh\" \
-                         and output.keep = \"signatures\", or make that output again with output.keep = \"shingles\""
-                    )));
-                }
-                false => {
-                    let (why, or) = (format!("{url} keeps no shingles"), KEEP_THEM);
-                    Some(stored.sources(session, &why, or).await?)
-                }
-            });
-        }
+        let outputs = stream::iter(earlier.outputs());
+        let sources = outputs.map(|stored| sources_of(session, stored, job).boxed());
+        let sources = sources.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
         let group = job.source.group.clone();
         if let Some(group) = &group {
             earlier.check_column(group, "source.group")?;
@@ -64,19 +51,30 @@ impl KnownOutputs {
         Ok(Self { earlier, sources, group })
     }
 
-    /// Makes sure that ids are of one type, here and in the source.
+    /// Makes sure that ids are of one type, here and in the source, and that columns by which documents are ordered have an order
+    /// that both have.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) with the output whose ids are of another one.
-    pub(super) fn check_types(&self, types: &SourceTypes) -> Result<()> {
+    /// [`Kind::Job`](crate::error::Kind::Job) with the output that has another type.
+    pub(super) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
         for stored in self.earlier.outputs() {
-            let there = stored.manifest().source.id;
-            if there != types.id {
+            let (shown, there) = (stored.layout().shown(), &stored.manifest().source);
+            if there.id != types.id {
                 return Err(Error::job(format!(
-                    "ids are of type {there:?} in {} and of type {:?} in the source: give source.id a column of the same type",
-                    stored.layout().shown(),
-                    types.id
+                    "ids are of type {:?} in {shown} and of type {:?} in the source: give source.id a column of the same type",
+                    there.id, types.id
                 )));
+            }
+            // Whether a value is one of those that are listed is asked of its text.
+            let ordered = job.clusters.keep.iter().filter(|by| !matches!(by.prefer, Prefer::In(_)));
+            for Preference { column, .. } in ordered {
+                let (Some(own), Some(known)) = (types.column(column), there.column(column)) else { continue };
+                if !have_one_order(own, known) {
+                    return Err(Error::job(format!(
+                        "the column `{column}`, which clusters.keep names, is of type {known} in {shown} and of type {own} in the \
+                         source, and these have no common order: give it the same type in both, or order by another column"
+                    )));
+                }
             }
         }
         Ok(())
@@ -91,7 +89,7 @@ impl KnownOutputs {
     pub(super) fn documents(&self, session: &SessionContext) -> Result<DataFrame> {
         let columns =
             ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
-        let of_one = |(at, stored): (usize, &Stored)| -> Result<DataFrame> {
+        self.earlier.live(session, |at, stored| {
             let mut columns = columns.map(col).to_vec();
             columns.insert(0, lit(at as u64).alias("origin"));
             columns.push(match stored.manifest().keep()?.shingles() {
@@ -102,9 +100,8 @@ impl KnownOutputs {
                 }
             });
             columns.push(stage::by_group::group(self.group.as_deref()));
-            Ok(self.earlier.live(session, at)?.select(columns)?)
-        };
-        union(self.earlier.outputs().iter().enumerate().map(of_one))
+            Ok(columns)
+        })
     }
 
     /// (id, doc, shingle_count, group) of all known documents.
@@ -144,7 +141,7 @@ impl KnownOutputs {
             let pairs = self.earlier.pairs_of_groups(session, &columns, new, representatives.clone())?;
             merged::connections(pairs, there, representatives)?
         } else {
-            union(self.earlier.clusters(session)?.into_iter().map(known::connected))?
+            known::connected(self.earlier.clusters(session)?)?
         };
         known::connections(scores, members, Some(before))
     }
@@ -160,6 +157,34 @@ impl KnownOutputs {
             false => Ok(documents),
         }
     }
+}
+
+/// The sources that texts of `stored` are in, with the jobs that read them; `None` if no text is read.
+async fn sources_of(
+    session: &SessionContext,
+    stored: &Stored,
+    job: &Job,
+) -> Result<Option<Vec<(Job, Listed)>>> {
+    let shown = stored.layout().shown();
+    Ok(match stored.manifest().keep()?.shingles() {
+        true if job.output.passages => Some(stored.sources(session, PASSAGES, "").await?),
+        true => None,
+        false if AllSketches::of(job) != AllSketches::Nowhere => {
+            return Err(Error::job(format!(
+                "{shown} keeps no shingles, and this job needs those of all documents: use candidates.method = \"lsh\" and \
+                 output.keep = \"signatures\", or make that output again with output.keep = \"shingles\""
+            )));
+        }
+        false => {
+            let (why, or) = (format!("{shown} keeps no shingles"), KEEP_THEM);
+            Some(stored.sources(session, &why, or).await?)
+        }
+    })
+}
+
+/// Whether values of both types have one order: as numbers, or as texts. Of any others the engine would compare the texts.
+fn have_one_order(a: &DataType, b: &DataType) -> bool {
+    a == b || (a.is_numeric() && b.is_numeric()) || (a.is_string() && b.is_string())
 }
 
 /// Why sources are read where shingles are kept.

@@ -64,7 +64,8 @@ impl KnownSource {
     }
 
     pub(super) fn record(&self) -> KnownOutput {
-        KnownOutput { output: self.source.urls.join(", "), fingerprint: self.fingerprint.clone() }
+        let (output, fingerprint) = (self.source.urls.join(", "), self.fingerprint.clone());
+        KnownOutput { output, fingerprint, merged: Vec::new() }
     }
 
     pub(super) fn inputs(&self) -> Vec<InputFile> {

@@ -12,9 +12,10 @@ use crate::stage;
 /// Opens the outputs at `urls`, and makes sure that their rows are those of one job.
 ///
 /// # Errors
-/// As [`Earlier::open`], where pairs were kept by other rules, and where an id is in two outputs.
+/// As [`Earlier::open`] and [`Earlier::check_compared`], and where pairs were kept by other rules.
 pub(super) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Earlier> {
     let earlier = Earlier::open(session, urls, "the command", job).await?;
+    earlier.check_compared()?;
     let types = earlier.types();
     for stored in earlier.outputs() {
         let (made, shown) = (stored.job()?, stored.layout().shown());
@@ -31,7 +32,6 @@ pub(super) async fn open(session: &SessionContext, urls: &[String], job: &Job) -
             )));
         }
     }
-    earlier.check_ids(session).await?;
     Ok(earlier)
 }
 
@@ -41,14 +41,10 @@ pub(super) async fn open(session: &SessionContext, urls: &[String], job: &Job) -
 /// When a table cannot be read.
 pub(super) async fn read(session: &SessionContext, earlier: &Earlier, job: &Job) -> Result<Read> {
     let types = earlier.types();
-    let documents = union(earlier.outputs().iter().enumerate().map(|(at, stored)| {
-        let rejects = stored.table(session, Table::Rejects)?;
-        let mut documents = earlier.live(session, at)?;
-        if !job.output.keep.shingles() && stored.manifest().keep()?.shingles() {
-            documents = documents.drop_columns(&["shingles"])?;
-        }
-        stage::reused::reused(documents, rejects, &types, &job.lsh)
-    }))?;
+    let keeps_shingles = job.output.keep.shingles();
+    let documents = earlier.live(session, |_, _| Ok(stage::reused::columns(&types, keeps_shingles)))?;
+    let rejects = union(earlier.outputs().iter().map(|stored| stored.table(session, Table::Rejects)))?;
+    let documents = stage::reused::reused(documents, rejects, &job.lsh)?;
     Ok(Read { documents, types, inputs: earlier.outputs().iter().map(as_input).collect() })
 }
 

@@ -11,7 +11,9 @@ mod known;
 mod known_ids;
 mod known_outputs;
 mod known_source;
+pub(crate) mod known_texts;
 mod leader_rounds;
+mod lineage;
 mod merge;
 pub(crate) mod numbers;
 mod outcome;
@@ -69,7 +71,9 @@ pub async fn run(
     let attempt = Attempt::random();
     let mut others = claim::Others::default();
     let mut waited_for = None;
-    overlap::refuse_urls(&output, &job.source, "output.url")?;
+    if job.merge.is_none() {
+        overlap::refuse_urls(&output, &job.source, "output.url")?;
+    }
     loop {
         let (input, known) = (Input::find(session, job).await?, Known::find(session, job).await?);
         input.refuse_overlap(&output)?;
@@ -86,7 +90,7 @@ pub async fn run(
         }
         let read = input.read(session, job).await?;
         if let Some(known) = &known {
-            known.check_types(&read.types)?;
+            known.check_types(job, &read.types)?;
         }
         let holder = match claim::ask(&output, &attempt, "run", &mut others).await? {
             claim::Asked::Granted(claim) => {

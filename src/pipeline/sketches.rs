@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use super::input::Input;
 use super::known::Known;
-use super::numbers::{one_number, rows_of};
+use super::numbers::{keys_of, one_number};
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::{AllSketches, WorkTable};
@@ -216,25 +216,24 @@ impl<'a> Sketches<'a> {
         let own_source = [(&self.job.source, listed)];
         let mut frames = self.read_at(own, &own_source, documents, cut).await?;
         let of_origin = |origin: usize| positions.clone().filter(col("origin").eq(lit(origin as u64)));
+        let known = positions.clone().filter(col("origin").is_not_null())?;
+        let origins = keys_of(known.select(vec![col("origin")])?.distinct()?).await?;
+        let is_needed = |origin: usize| origins.contains(&(origin as u64));
         match self.known {
-            None => {}
-            Some(Known::Source(source)) => {
-                let (there, documents) = (of_origin(0)?, steps.rows(WorkTable::KnownKeys));
-                if rows_of(there.clone()).await? > 0 {
-                    let known = self.read_at(there, &[source.files()], documents, cut).await?;
-                    for texts in known {
-                        frames.push(stage::known::turned(texts)?);
-                    }
+            Some(Known::Source(source)) if is_needed(0) => {
+                let documents = steps.rows(WorkTable::KnownKeys);
+                let known = self.read_at(of_origin(0)?, &[source.files()], documents, cut).await?;
+                for texts in known {
+                    frames.push(stage::known::turned(texts)?);
                 }
             }
+            None | Some(Known::Source(_)) => {}
             Some(Known::Outputs(outputs)) => {
-                for (origin, sources) in outputs.sources() {
+                for (origin, sources) in outputs.sources().filter(|(origin, _)| is_needed(*origin)) {
+                    let sources: Vec<_> =
+                        sources.iter().map(|(made, listed)| (&made.source, listed)).collect();
                     let there = of_origin(origin)?;
-                    if rows_of(there.clone()).await? > 0 {
-                        let sources: Vec<_> =
-                            sources.iter().map(|(made, listed)| (&made.source, listed)).collect();
-                        frames.extend(self.read_at(there, &sources, outputs.earlier.count(), cut).await?);
-                    }
+                    frames.extend(self.read_at(there, &sources, outputs.earlier.count(), cut).await?);
                 }
             }
         }

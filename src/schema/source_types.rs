@@ -13,6 +13,14 @@ pub struct SourceTypes {
     pub columns: Vec<SourceColumn>,
 }
 
+impl SourceTypes {
+    /// The type of the column `name`; `None` if it is not carried.
+    pub(crate) fn column(&self, name: &str) -> Option<&DataType> {
+        let column = self.columns.iter().find(|column| column.name == name)?;
+        Some(&column.data_type)
+    }
+}
+
 /// The type of ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IdType {

@@ -3,14 +3,16 @@
 //! Of all that is known, the new documents touch little, so that little is found first and written. From there on it takes
 //! part in everything as the new documents do, and two known documents are no pair.
 
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
+use datafusion::functions_aggregate::expr_fn::{max, min};
 use datafusion::functions_nested::expr_fn::make_array;
-use datafusion::logical_expr::{Expr, ident};
-use datafusion::prelude::{DataFrame, col, lit, when};
+use datafusion::functions_window::expr_fn::lag;
+use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::by_group;
 use super::prefix::{self, Join};
-use super::union;
 use crate::error::Result;
 use crate::job::{Lsh, Measure};
 use crate::operator::token_counts::TokenCounts;
@@ -179,22 +181,32 @@ pub(crate) fn connected(clusters: DataFrame) -> Result<DataFrame> {
     Ok(clusters.select(edge)?)
 }
 
-/// The founders among `clusters` (id, cluster_id, ..) of earlier runs, in the order of these: documents whose id is that of
-/// their cluster -> (id).
+/// (run, id, cluster_id) of the clusters of earlier runs -> (id) of the founders: documents whose id is that of their cluster. In a
+/// later run that cluster may have become a part of another one.
 ///
 /// # Errors
-/// When a frame lacks its columns.
-pub(crate) fn founders(clusters: &[DataFrame]) -> Result<Option<DataFrame>> {
-    let founders = clusters.iter().enumerate().map(|(at, of_run)| {
-        let is_founder = col("id").eq(col("cluster_id"));
-        let mut founders = of_run.clone().filter(is_founder.clone())?.select(vec![col("id")])?;
-        // In a later run its cluster may have become a part of another one.
-        for later in clusters.iter().skip(at + 1) {
-            let joined = later.clone().filter(is_founder.clone().is_not_true())?;
-            let joined = joined.select(vec![col("id").alias("joined")])?;
-            founders = joined.join(founders, JoinType::RightAnti, &["joined"], &["id"], None)?;
-        }
-        Ok(founders)
-    });
-    Ok(union(founders)?.map(DataFrame::distinct).transpose()?)
+/// When the frame lacks its columns.
+pub(crate) fn founders(clusters: DataFrame) -> Result<DataFrame> {
+    let is_founder = || col("id").eq(col("cluster_id"));
+    let last = |is: Expr| -> Result<Expr> { Ok(max(when(is, col("run")).end()?)) };
+    let runs = vec![last(is_founder())?.alias("founded"), last(is_founder().is_not_true())?.alias("joined")];
+    let stays = col("joined").is_null().or(col("joined").lt(col("founded")));
+    let founders = clusters.aggregate(vec![col("id")], runs)?;
+    Ok(founders.filter(col("founded").is_not_null().and(stays))?.select(vec![col("id")])?)
+}
+
+/// (run, doc, id) of the documents of several runs -> (before, run, id: Utf8): for every two runs that have a document, with none
+/// between them that has it, the smallest id of such.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn shared(documents: DataFrame) -> Result<DataFrame> {
+    let order = vec![col("run").sort(true, false)];
+    let before = lag(col("run"), Some(1), None).partition_by(vec![col("doc")]).order_by(order).build()?;
+    Ok(documents
+        .window(vec![before.alias("before")])?
+        .filter(col("before").is_not_null())?
+        .aggregate(vec![col("before"), col("run")], vec![min(col("id")).alias("least")])?
+        .sort(vec![col("run").sort(true, false), col("before").sort(true, false)])?
+        .select(vec![col("before"), col("run"), cast(col("least"), DataType::Utf8).alias("id")])?)
 }

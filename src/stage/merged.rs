@@ -5,7 +5,7 @@
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
-use datafusion::functions_aggregate::expr_fn::min;
+use datafusion::functions_aggregate::expr_fn::{max, min};
 use datafusion::functions_window::expr_fn::lead;
 use datafusion::logical_expr::{Expr, ExprFunctionExt};
 use datafusion::prelude::{DataFrame, col, lit, when};
@@ -62,6 +62,20 @@ pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
     let order = vec![col("run").sort(true, false)];
     let until = lead(col("run"), Some(1), None).partition_by(vec![col("doc")]).order_by(order).build()?;
     Ok(documents.window(vec![until.alias("until")])?)
+}
+
+/// (run, doc, ..) of the documents of all runs, (run, doc) of those of runs that replaced some -> the rows that no later run
+/// replaced, without `run`.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFrame> {
+    let columns = documents.schema().columns().into_iter().filter(|column| column.name != "run");
+    let columns: Vec<Expr> = columns.map(Expr::Column).collect();
+    let later = later.aggregate(vec![col("doc").alias("replaced")], vec![max(col("run")).alias("until")])?;
+    let all = later.join(documents, JoinType::Right, &["replaced"], &["doc"], None)?;
+    let stays = col("until").is_null().or(col("until").lt_eq(col("run")));
+    Ok(all.filter(stays)?.select(columns)?)
 }
 
 /// A group of copies in a row each: `rep`, and what its documents (doc, set_hash_0, set_hash_1, ..), which are there, have in common

@@ -29,9 +29,11 @@ pub(crate) mod shingles;
 pub(crate) mod signatures;
 pub mod sketches;
 
+use std::sync::Arc;
+
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
-use datafusion::logical_expr::ident;
+use datafusion::logical_expr::{LogicalPlan, Union, ident};
 use datafusion::prelude::{DataFrame, Expr, col, when};
 
 use crate::error::Result;
@@ -76,13 +78,119 @@ pub(crate) fn with_columns(frame: DataFrame, of_docs: DataFrame) -> Result<DataF
 
 /// The rows of all frames, which have the same columns; `None` if there is no frame.
 pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Result<Option<DataFrame>> {
-    let mut all: Option<DataFrame> = None;
-    for frame in frames {
-        let frame = frame?;
-        all = Some(match all {
-            Some(all) => all.union(frame)?,
-            None => frame,
-        });
+    let frames = frames.into_iter().collect::<Result<Vec<_>>>()?;
+    let mut frames = frames.into_iter();
+    let Some(first) = frames.next() else { return Ok(None) };
+    if frames.len() == 0 {
+        return Ok(Some(first));
     }
-    Ok(all)
+    // One node however many there are: nested ones take time that grows with the square of their number.
+    let (state, first) = first.into_parts();
+    let others = frames.map(|frame| frame.into_parts().1);
+    let plans = std::iter::once(first).chain(others).map(Arc::new).collect();
+    let all = LogicalPlan::Union(Union::try_new_with_loose_types(plans)?);
+    Ok(Some(DataFrame::new(state, all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
+    use arrow::datatypes::UInt64Type;
+    use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+    use datafusion::prelude::{SessionContext, lit};
+
+    use super::*;
+
+    fn frame(session: &SessionContext, names: [&str; 2], rows: &[(u64, u64)]) -> DataFrame {
+        let (a, b): (Vec<u64>, Vec<u64>) = rows.iter().copied().unzip();
+        let columns = names.into_iter().zip([a, b].map(|of| Arc::new(UInt64Array::from(of)) as ArrayRef));
+        session.read_batch(RecordBatch::try_from_iter(columns).unwrap()).unwrap()
+    }
+
+    async fn numbers(frame: DataFrame) -> BTreeSet<u64> {
+        let batches = frame.collect().await.unwrap();
+        batches
+            .iter()
+            .flat_map(|batch| batch.column(0).as_primitive::<UInt64Type>().values().to_vec())
+            .collect()
+    }
+
+    /// The same frame of every run, with its number.
+    fn of_runs(of_one: &DataFrame, runs: u64) -> DataFrame {
+        let of_run = |run| {
+            let columns = of_one.schema().columns().into_iter().map(Expr::Column);
+            Ok(of_one
+                .clone()
+                .select(std::iter::once(lit(run).alias("run")).chain(columns).collect::<Vec<_>>())?)
+        };
+        union((0..runs).map(of_run)).unwrap().unwrap()
+    }
+
+    /// The nodes of a plan, and those above each other at most.
+    fn extent(frame: DataFrame) -> (usize, usize) {
+        let plan = frame.into_optimized_plan().unwrap();
+        let (mut nodes, mut depth, mut deepest) = (0, 0, 0);
+        let _ = plan.apply(|_| {
+            nodes += 1;
+            Ok(TreeNodeRecursion::Continue)
+        });
+        let mut level = vec![&plan];
+        while !level.is_empty() {
+            depth += 1;
+            level = level.into_iter().flat_map(|plan| plan.inputs()).collect();
+            deepest = depth;
+        }
+        (nodes, deepest)
+    }
+
+    /// A plan over many outputs has a branch for each, and none above another.
+    #[test]
+    fn plans_grow_with_the_outputs_and_no_faster() {
+        let session = SessionContext::new();
+        let clusters = frame(&session, ["id", "cluster_id"], &[(1, 1), (2, 1)]);
+        let documents = frame(&session, ["doc", "id"], &[(1, 1), (2, 2)]);
+        type Plan<'a> = Box<dyn Fn(u64) -> DataFrame + 'a>;
+        let plans: [(&str, Plan<'_>); 3] = [
+            ("founders", Box::new(|runs| known::founders(of_runs(&clusters, runs)).unwrap())),
+            ("shared", Box::new(|runs| known::shared(of_runs(&documents, runs)).unwrap())),
+            (
+                "staying",
+                Box::new(|runs| {
+                    let all = of_runs(&documents, runs);
+                    merged::staying(all.clone(), all.select(vec![col("run"), col("doc")]).unwrap()).unwrap()
+                }),
+            ),
+        ];
+        for (name, plan) in plans {
+            let [small, large] = [10, 100].map(|runs| extent(plan(runs)));
+            assert_eq!(small.1, large.1, "{name} grows in depth");
+            assert!(large.0 <= 10 * small.0 && small.0 < 100, "{name}: {small:?} {large:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn founders_and_documents_are_those_of_the_last_run_that_has_them() {
+        let session = SessionContext::new();
+        let runs = |names, of: &[&[(u64, u64)]]| {
+            let frames = (0_u64..).zip(of).map(|(run, rows)| {
+                let frame: DataFrame = frame(&session, names, rows);
+                Ok(frame.with_column("run", lit(run))?)
+            });
+            union(frames).unwrap().unwrap()
+        };
+        // 5 founds a cluster, which becomes a part of that of 1; 7 founds one after it was in another.
+        let clusters = runs(
+            ["id", "cluster_id"],
+            &[&[(5, 5), (6, 5), (7, 6)], &[(1, 1), (5, 1)], &[(7, 7), (8, 7), (9, 9)]],
+        );
+        assert_eq!(numbers(known::founders(clusters).unwrap()).await, BTreeSet::from([1, 7, 9]));
+        // 11 is replaced by run 2, and the one of run 1 does not replace any.
+        let documents = runs(["id", "doc"], &[&[(1, 11), (2, 12)], &[(3, 13)], &[(4, 11), (5, 15)]]);
+        let later = runs(["doc", "id"], &[&[], &[], &[(11, 4), (15, 5)]]);
+        let staying = merged::staying(documents, later).unwrap();
+        assert!(!staying.schema().has_column_with_unqualified_name("run"));
+        assert_eq!(numbers(staying).await, BTreeSet::from([2, 3, 4, 5]));
+    }
 }

@@ -9,12 +9,8 @@ use crate::error::Result;
 use crate::job::Lsh;
 use crate::schema::{self, SourceTypes};
 
-/// The tables documents and rejects of an output over a source of `types` -> the columns of [`bands`], a row for each
-/// document of either; what is known of a rejected one is its source, its position, its id and the reason.
-///
-/// # Errors
-/// When a frame lacks its columns.
-pub fn reused(documents: DataFrame, rejects: DataFrame, types: &SourceTypes, lsh: &Lsh) -> Result<DataFrame> {
+/// The columns of a table documents, over a source of `types`, that [`reused`] reads.
+pub(crate) fn columns(types: &SourceTypes, keeps_shingles: bool) -> Vec<Expr> {
     let mut columns = vec![
         col("source"),
         col("position"),
@@ -26,12 +22,21 @@ pub fn reused(documents: DataFrame, rejects: DataFrame, types: &SourceTypes, lsh
         col("set_hash_1"),
         col("signature"),
     ];
-    if documents.schema().as_arrow().column_with_name("shingles").is_some() {
+    if keeps_shingles {
         columns.push(col("shingles"));
     }
     let carried = types.columns.iter().enumerate();
     columns.extend(carried.map(|(at, column)| ident(&column.name).alias(schema::carried(at))));
-    let documents = bands(documents.select(columns)?, lsh)?;
+    columns
+}
+
+/// [`columns`] of documents, and the table rejects -> the columns of [`bands`], a row for each document of either; what is known of a
+/// rejected one is its source, its position, its id and the reason.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn reused(documents: DataFrame, rejects: DataFrame, lsh: &Lsh) -> Result<DataFrame> {
+    let documents = bands(documents, lsh)?;
     let of_rejects = |field: &arrow::datatypes::Field| -> Result<Expr> {
         Ok(match field.name().as_str() {
             name @ ("source" | "position" | "id" | "reason") => col(name),

@@ -29,9 +29,12 @@ pub(in crate::cli) struct Merge {
     /// Replace the result that the new output holds as soon as the new one is complete
     #[arg(long)]
     overwrite: bool,
-    /// Memory to use, such as 4GiB [default: that of the last output's job]
-    #[arg(long, value_name = "SIZE", value_parser = arguments::memory)]
-    memory: Option<u64>,
+    /// Let the executors of a cluster merge, such as df://host:50050; they must reach the outputs and --to
+    #[arg(long, value_name = "URL", value_parser = arguments::scheduler)]
+    scheduler: Option<String>,
+    /// Maximum amount of memory to use
+    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
+    memory: u64,
     /// Print the counts as one JSON object
     #[arg(long)]
     json: bool,
@@ -48,17 +51,18 @@ impl Merge {
         print::result(&if self.json { as_json(&outcome)? } else { as_text(&job, &outcome) })
     }
 
-    /// The job that merges: its settings are those of the last output.
+    /// The job that merges: its settings are those of the last output, on the engine of this command.
     fn job(&self) -> Result<Job> {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
-        let engine = job::Engine::local(LOOKING_MEMORY);
-        let work = Work::begin(&engine)?;
-        let made = work.run(async { Stored::open(&session::session(&engine)?, last).await?.job() })?;
-        let mut job = Job::of_merge(self.outputs.clone(), &made, &self.to);
-        if let Some(memory) = self.memory {
-            job.engine.memory = memory;
-        }
-        Ok(job)
+        let engine = match &self.scheduler {
+            None => job::Engine::local(self.memory),
+            Some(url) => job::Engine::on_cluster(url, self.memory)
+                .map_err(|said| Error::job(format!("--scheduler is {url:?}: {said}")))?,
+        };
+        let looking = job::Engine::local(LOOKING_MEMORY);
+        let work = Work::begin(&looking)?;
+        let made = work.run(async { Stored::open(&session::session(&looking)?, last).await?.job() })?;
+        Ok(Job { engine, ..Job::of_merge(self.outputs.clone(), &made, &self.to) })
     }
 }
 

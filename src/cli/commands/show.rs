@@ -72,9 +72,14 @@ struct Line<'a> {
     cluster_id: Option<&'a Id>,
     #[serde(flatten)]
     pair: &'a Pair,
+    /// Whether each is of an earlier output, or of a second source.
+    known_a: bool,
+    known_b: bool,
     text_a: &'a str,
     text_b: &'a str,
     passages: Vec<Common>,
+    /// Whether the texts were looked through to their ends.
+    passages_complete: bool,
 }
 
 impl Show {
@@ -161,12 +166,16 @@ impl Shown {
         for pair in &self.pairs {
             let [a, b] = pair.documents();
             let [text_a, text_b] = [texts.of(&a)?, texts.of(&b)?];
+            let (passages, passages_complete) = common([text_a, text_b], &self.job.shingle);
             let line = Line {
                 cluster_id: self.cluster.as_ref().map(|cluster| &cluster.id),
                 pair,
+                known_a: a.known,
+                known_b: b.known,
                 text_a,
                 text_b,
-                passages: common([text_a, text_b], &self.job.shingle),
+                passages,
+                passages_complete,
             };
             lines += &serde_json::to_string(&line)
                 .map_err(|e| Error::bug("a pair cannot be written").because(e))?;

@@ -31,11 +31,13 @@ pub(in crate::cli) fn two(jaccard: f64, names: [&str; 2], texts: [&str; 2], shin
     for line in layout.lines.iter().take(MAX_LINES) {
         let _ = writeln!(shown, "{line}");
     }
-    let left_out = layout.lines.len().saturating_sub(MAX_LINES);
-    if left_out > 0 {
-        let more = if layout.whole { "more lines" } else { "more lines and what follows them" };
-        let _ = writeln!(shown, "({} {more} are left out)", print::count(left_out as u64));
-    }
+    let left_out = print::count(layout.lines.len().saturating_sub(MAX_LINES) as u64);
+    let _ = match (layout.lines.len() > MAX_LINES, layout.whole) {
+        (true, true) => writeln!(shown, "({left_out} more lines are left out)"),
+        (true, false) => writeln!(shown, "({left_out} more lines and what follows them are left out)"),
+        (false, false) => writeln!(shown, "(what follows is left out)"),
+        (false, true) => Ok(()),
+    };
     shown
 }
 

@@ -1,0 +1,92 @@
+//! Which outputs have seen which: a run has seen the documents that it compared its own with.
+//!
+//! Merging compares nothing, so every output that is merged has to have seen all those before it. A merged output stands for the
+//! runs that it holds, wherever these were named one by one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, Result};
+use crate::job::NewPairs;
+use crate::output::Stored;
+use crate::output::manifest::{KnownOutput, Run};
+
+/// Makes sure that every output which a run compared its documents with is named before it, since its clusters name documents of
+/// those, and that no run's documents come twice. `named_by` is what names the outputs.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with both outputs.
+pub(super) fn check_order(outputs: &[Stored], named_by: &str) -> Result<()> {
+    // The runs whose documents are there, and merged outputs, by their fingerprints: what the user calls them.
+    let mut named: BTreeMap<&str, &str> = BTreeMap::new();
+    for stored in outputs {
+        let (manifest, shown) = (stored.manifest(), stored.layout().shown());
+        let is_named = |known: &&KnownOutput| {
+            let merged = &known.merged;
+            named.contains_key(known.fingerprint.as_str())
+                || (!merged.is_empty() && merged.iter().all(|run| named.contains_key(run.as_str())))
+        };
+        if let Some(KnownOutput { output, .. }) = manifest.known.iter().find(|known| !is_named(known)) {
+            return Err(Error::job(match named.values().any(|name| name == output) {
+                true => format!(
+                    "{shown} was made by a run against {output}, which holds another result now: run the job of {shown} again"
+                ),
+                false => format!(
+                    "{shown} was made by a run against {output}, which {named_by} does not name before it: name both, in the order \
+                     in which they were made"
+                ),
+            }));
+        }
+        for run in std::iter::once(&manifest.fingerprint).chain(&manifest.merged) {
+            if let Some(other) = named.insert(run, shown) {
+                return Err(Error::job(format!(
+                    "{other} and {shown} hold the documents of one run, so {named_by} names these twice: name one of the two"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that every two documents of the outputs were compared: by the run that read both, or by the later one, whose output
+/// comes later.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with the two outputs whose pairs are missing.
+pub(super) fn check_compared(outputs: &[Stored]) -> Result<()> {
+    for (at, later) in outputs.iter().enumerate() {
+        let shown = later.layout().shown();
+        if later.job()?.new_pairs() == Some(NewPairs::WithKnown) {
+            let known: Vec<&str> = later.manifest().known.iter().map(|known| known.output.as_str()).collect();
+            return Err(Error::job(format!(
+                "{shown} was made against {} with against.pairs = \"new-old\", so its own documents were not compared with each other \
+                 and their pairs are missing: run its job again with \"new-old+new-new\"",
+                known.join(", ")
+            )));
+        }
+        let seen = Seen::by(later.manifest());
+        if let Some(unseen) = outputs.iter().take(at).find(|earlier| !seen.has(earlier.manifest())) {
+            let unseen = unseen.layout().shown();
+            return Err(Error::job(format!(
+                "{shown} was not made against all documents of {unseen}, so pairs of one of these with one of {shown} are missing: run \
+                 the job of {shown} again with {unseen} in against.output"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The results whose documents a run compared its own with, by their fingerprints.
+pub(super) struct Seen<'a>(BTreeSet<&'a str>);
+
+impl<'a> Seen<'a> {
+    pub(super) fn by(run: &'a Run) -> Self {
+        let of_one = |known: &'a KnownOutput| std::iter::once(&known.fingerprint).chain(&known.merged);
+        Self(run.known.iter().flat_map(of_one).map(String::as_str).collect())
+    }
+
+    /// Whether all documents of `other` are among them.
+    pub(super) fn has(&self, other: &Run) -> bool {
+        self.0.contains(other.fingerprint.as_str())
+            || (!other.merged.is_empty() && other.merged.iter().all(|run| self.0.contains(run.as_str())))
+    }
+}

@@ -1,0 +1,389 @@
+//! `merge`: runs that have seen each other's documents become one output, and all others are refused by name.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use resemblance::error::{Kind, Result};
+use resemblance::job::{Job, NewPairs};
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+/// Outputs in a folder, and what the test knows of each.
+struct Chains {
+    folder: TempDir,
+    sets: Vec<String>,
+    made: RefCell<BTreeMap<String, Made>>,
+}
+
+/// An output as the test made it.
+#[derive(Clone, Default)]
+struct Made {
+    /// The days whose documents it holds: its own, or those that were merged.
+    days: Vec<String>,
+    /// Those that it was compared with.
+    seen: BTreeSet<String>,
+    /// Whether its own documents were compared with each other.
+    inner: bool,
+    /// What the merged days hold together.
+    documents: BTreeMap<String, String>,
+}
+
+impl Chains {
+    fn new(sets: &[&str]) -> Self {
+        let sets = sets.iter().map(|set| set.to_string()).collect();
+        Self { folder: tempdir().unwrap(), sets, made: RefCell::default() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn made(&self, name: &str) -> Made {
+        self.made.borrow()[name].clone()
+    }
+
+    /// The job of the day `name`, whose documents lie in a folder of its own.
+    fn job(&self, name: &str, documents: &[Document], against: &[&str], sets: &[&str]) -> Job {
+        let source = self.path(&format!("in/{name}"));
+        std::fs::create_dir_all(&source).unwrap();
+        write_parquet(&source.join("documents.parquet"), documents, 30);
+        let known: Vec<PathBuf> = against.iter().map(|name| self.path(name)).collect();
+        let known = format!("against.output={known:?}");
+        let mut all: Vec<&str> = self.sets.iter().map(String::as_str).collect();
+        all.extend(sets);
+        if !against.is_empty() {
+            all.push(&known);
+        }
+        job(&source, &self.path(name), &all)
+    }
+
+    /// Runs the day `name` against these outputs.
+    fn day(&self, name: &str, documents: &[Document], against: &[&str], sets: &[&str]) -> Result<()> {
+        let job = self.job(name, documents, against, sets);
+        run(&job)?;
+        let seen = against.iter().flat_map(|name| self.made(name).days).collect();
+        let inner = job.against.is_none_or(|against| against.pairs == NewPairs::WithEachOther);
+        let (days, documents) = (vec![name.to_owned()], documents.iter().cloned().collect());
+        self.made.borrow_mut().insert(name.to_owned(), Made { days, seen, inner, documents });
+        Ok(())
+    }
+
+    /// Merges these outputs into the one of the name `to`.
+    fn merge(&self, outputs: &[&str], to: &str) -> Result<()> {
+        let last = outputs.last().unwrap();
+        let last: Job = serde_json::from_value(manifest(&self.path(last)).job).unwrap();
+        let urls = outputs.iter().map(|name| self.path(name).display().to_string()).collect();
+        run(&Job::of_merge(urls, &last, &self.path(to).display().to_string()))?;
+        let mut made = Made { inner: true, ..Made::default() };
+        for one in outputs.iter().map(|name| self.made(name)) {
+            made.days.extend(one.days);
+            made.documents.extend(one.documents);
+        }
+        self.made.borrow_mut().insert(to.to_owned(), made);
+        Ok(())
+    }
+
+    /// Merges, and holds what comes out against one run over the documents that are there.
+    fn merged_is_one_run(&self, outputs: &[&str], to: &str) -> usize {
+        self.merge(outputs, to).unwrap_or_else(|error| panic!("{outputs:?}: {error}"));
+        let documents: Vec<Document> = self.made(to).documents.into_iter().collect();
+        let whole = format!("{to}-whole");
+        run(&self.job(&whole, &documents, &[], &[])).unwrap();
+        let tables = |output: &Path| {
+            let mut tables = ["pairs", "clusters", "documents"].map(|name| table(output, name));
+            for column in ["source", "position"] {
+                tables[2].remove_column(tables[2].schema().index_of(column).unwrap());
+            }
+            tables
+        };
+        assert_eq!(tables(&self.path(to)), tables(&self.path(&whole)), "{outputs:?} {:?}", self.sets);
+        table(&self.path(to), "pairs").num_rows()
+    }
+
+    /// The command refuses to merge, names both outputs and writes nothing.
+    fn refused(&self, outputs: &[&str], names: [&str; 2], said: &str) {
+        let mut merge = resemblance();
+        merge.arg("merge").args(outputs.iter().map(|name| self.path(name))).arg("--to");
+        let ended = merge.arg(self.path("refused")).output().unwrap();
+        let message = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{outputs:?}: {message}");
+        for name in names {
+            let shown = self.path(name).display().to_string();
+            assert!(message.contains(&shown), "{outputs:?}: {name} is not in: {message}");
+        }
+        assert!(message.contains(said), "{outputs:?}: {said:?} is not in: {message}");
+        assert!(!self.path("refused").exists(), "{outputs:?}: something was written");
+    }
+
+    /// Whether the outputs, in this order, have seen each other, by what the test knows of them.
+    fn is_right(&self, outputs: &[&str]) -> bool {
+        let mut days: BTreeSet<String> = BTreeSet::new();
+        for made in outputs.iter().map(|name| self.made(name)) {
+            // What is merged saw the days before it only if each of its days did.
+            let seen = if made.days.len() > 1 { BTreeSet::new() } else { made.seen };
+            if !made.inner || seen != days || !made.days.iter().all(|day| days.insert(day.clone())) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Four days, of which the third and the fourth have new texts for some ids.
+fn days(seed: u64) -> [Vec<Document>; 4] {
+    let documents = corpus(seed, 120, 25);
+    let mut days = [0, 30, 60, 90].map(|from| documents[from..from + 30].to_vec());
+    for (at, day) in days.iter_mut().enumerate().skip(2) {
+        for n in 0..6 {
+            day.push((documents[n * 7].0.clone(), documents[119 - n * at].1.clone()));
+        }
+    }
+    days
+}
+
+const REPLACE: &[&str] = &["against.same_id=replace"];
+
+#[test]
+fn every_right_chain_is_merged_as_one_run() {
+    for (seed, sets) in [(1, &[][..]), (2, &["candidates.method=prefix", "output.keep=shingles"])] {
+        let [a, b, c, d] = days(seed);
+        let chains = Chains::new(sets);
+        chains.day("a", &a, &[], &[]).unwrap();
+        chains.day("b", &b, &["a"], &[]).unwrap();
+        assert!(chains.merged_is_one_run(&["a", "b"], "ab") > 10);
+        chains.day("c", &c, &["a", "b"], REPLACE).unwrap();
+        assert_eq!(manifest(&chains.path("c")).counts["replaced_documents"], 6);
+        chains.day("c2", &c, &["ab"], REPLACE).unwrap();
+        // The runs one by one, or what was merged of them, whichever the later run named.
+        chains.merged_is_one_run(&["a", "b", "c"], "abc");
+        chains.merged_is_one_run(&["ab", "c"], "ab-c");
+        chains.merged_is_one_run(&["ab", "c2"], "ab-c2");
+        chains.merged_is_one_run(&["a", "b", "c2"], "abc2");
+        // What was merged of merged ones.
+        chains.day("d", &d, &["a", "b", "c"], REPLACE).unwrap();
+        chains.day("d2", &d, &["ab", "c"], REPLACE).unwrap();
+        chains.merged_is_one_run(&["ab-c", "d"], "abc-d");
+        chains.merged_is_one_run(&["ab-c", "d2"], "abc-d2");
+        chains.merged_is_one_run(&["abc", "d2"], "abc-d3");
+        chains.merged_is_one_run(&["a", "b", "c", "d2"], "abcd2");
+        chains.merged_is_one_run(&["ab", "c", "d"], "ab-c-d");
+    }
+}
+
+#[test]
+fn outputs_that_have_not_seen_each_other_are_refused_by_name() {
+    let [a, b, ..] = days(3);
+    let (c, d) = (corpus(4, 30, 25), corpus(5, 30, 25));
+    let named = |documents: Vec<Document>, prefix: &str| -> Vec<Document> {
+        documents.into_iter().map(|(id, text)| (format!("{prefix}{id}"), text)).collect()
+    };
+    let (c, d) = (named(c, "c"), named(d, "d"));
+    let chains = Chains::new(&[]);
+    chains.day("a", &a, &[], &[]).unwrap();
+    chains.day("b", &b, &["a"], &[]).unwrap();
+    chains.day("alone", &c, &[], &[]).unwrap();
+    chains.day("new-old", &c, &["a"], &["against.pairs=new-old"]).unwrap();
+    chains.day("of-a", &c, &["a"], &[]).unwrap();
+    chains.day("of-both", &d, &["a", "b"], &[]).unwrap();
+    chains.merge(&["a", "b"], "ab").unwrap();
+    chains.day("of-ab", &d, &["ab"], &[]).unwrap();
+
+    let unseen = "was not made against all documents of";
+    chains.refused(&["a", "alone"], ["a", "alone"], unseen);
+    chains.refused(&["a", "b", "alone"], ["a", "alone"], unseen);
+    chains.refused(&["ab", "alone"], ["ab", "alone"], unseen);
+    chains.refused(&["alone", "ab"], ["alone", "ab"], unseen);
+    chains.refused(&["alone", "a"], ["alone", "a"], unseen);
+    chains.refused(&["ab", "of-a"], ["ab", "of-a"], unseen);
+    chains.refused(&["a", "b", "of-a"], ["b", "of-a"], unseen);
+    chains.refused(&["a", "of-a", "b"], ["b", "of-a"], unseen);
+    chains.refused(&["a", "new-old"], ["a", "new-old"], "against.pairs = \"new-old\"");
+    let order = "does not name before it";
+    chains.refused(&["b", "a"], ["b", "a"], order);
+    chains.refused(&["a", "of-both"], ["b", "of-both"], order);
+    chains.refused(&["a", "of-ab"], ["ab", "of-ab"], order);
+    chains.refused(&["of-both", "ab"], ["of-both", "a"], order);
+    let twice = "hold the documents of one run";
+    chains.refused(&["ab", "a"], ["ab", "a"], twice);
+    chains.refused(&["ab", "b"], ["ab", "b"], twice);
+    chains.refused(&["a", "ab"], ["a", "ab"], twice);
+    chains.refused(&["a", "a"], ["a", "a"], twice);
+    // A known output that was made again is not the one that was known.
+    let job = chains.job("a", &a[1..], &[], &[]);
+    std::fs::remove_dir_all(chains.path("a")).unwrap();
+    run(&job).unwrap();
+    chains.refused(&["a", "b"], ["a", "b"], "holds another result now");
+}
+
+/// What a run reads from is kept free of outputs, also by those that read its output.
+#[test]
+fn an_output_inside_of_any_source_is_refused() {
+    let [a, b, c, _] = days(6);
+    let chains = Chains::new(&[]);
+    chains.day("a", &a, &[], &[]).unwrap();
+    chains.day("b", &b, &["a"], &[]).unwrap();
+    chains.merge(&["a", "b"], "ab").unwrap();
+    let refused = |ended: std::process::Output, source: &str, setting: &str| {
+        let message = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{message}");
+        let source = chains.path(source).display().to_string();
+        assert!(message.contains("lies in the source") && message.contains(&source), "{message}");
+        assert!(message.contains(&format!("choose another {setting}")), "{message}");
+    };
+    for (outputs, source) in [(&["a", "b"][..], "in/a"), (&["a", "b"], "in/b"), (&["ab"], "in/a")] {
+        let to = chains.path(source).join("out");
+        let outputs: Vec<PathBuf> = outputs.iter().map(|name| chains.path(name)).collect();
+        refused(
+            resemblance().arg("merge").args(outputs).arg("--to").arg(&to).output().unwrap(),
+            source,
+            "--to",
+        );
+        assert!(!to.exists());
+    }
+    // Nor is one in a source of a known output.
+    let mut next = chains.job("c", &c[..30], &["ab"], &[]);
+    next.output.url = chains.path("in/a/out").display().to_string();
+    let error = run(&next).unwrap_err();
+    assert!(error.kind() == Kind::Job && error.to_string().contains("lies in the source"), "{error}");
+    assert!(!chains.path("in/a/out").exists());
+}
+
+/// A merge runs where its command says, whatever ran the jobs. It keeps what the last output does.
+#[test]
+fn the_engine_and_what_is_kept_are_those_of_the_merge() {
+    let [a, b, ..] = days(7);
+    let chains = Chains::new(&[]);
+    chains.day("a", &a, &[], &["output.keep=shingles"]).unwrap();
+    chains.day("b", &b, &["a"], &["output.keep=signatures"]).unwrap();
+    // As if a cluster that is gone had made the last one.
+    let path = chains.path("b/manifest.json");
+    let mut written: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    written["job"]["engine"]["cluster"] = serde_json::json!({
+        "scheduler": "127.0.0.1:1", "stall_seconds": 1, "deadline_seconds": 0, "attempts": 1, "wait_seconds": 1
+    });
+    written["job"]["engine"]["spill"] = "/nonexistent/spill".into();
+    std::fs::write(&path, written.to_string()).unwrap();
+    let mut merge = resemblance();
+    merge.arg("merge").args([chains.path("a"), chains.path("b")]).arg("--to").arg(chains.path("ab"));
+    merge.args(["--memory", "256MiB"]).assert().success();
+    let merged = manifest(&chains.path("ab"));
+    assert_eq!(merged.job["engine"]["memory"], 256 << 20);
+    assert_eq!(merged.job["engine"].get("cluster"), None);
+    assert_eq!(merged.job["output"]["keep"], "signatures");
+    run(&chains.job("whole", &[a, b].concat(), &[], &[])).unwrap();
+    assert_eq!(pairs(&chains.path("ab")), pairs(&chains.path("whole")));
+}
+
+/// Days that go on from outputs drawn at random, and merges of outputs drawn at random: how many were right, and how many were
+/// refused.
+fn random_chains(seed: u64) -> (usize, usize) {
+    let mut random = Random(seed);
+    let settings: [&[&str]; 5] = [
+        &[],
+        &["candidates.method=prefix", "output.keep=shingles"],
+        &["candidates.method=all", "output.keep=shingles"],
+        &["output.expand=star"],
+        &["score.threshold=0.3", "engine.threads=3"],
+    ];
+    let chains = Chains::new(settings[random.below(settings.len())]);
+    let documents = corpus(random.next(), 90, 20);
+    let mut names: Vec<String> = Vec::new();
+    let (mut right, mut refused) = (0, 0);
+    for step in 0..9 {
+        let drawn = |names: &[String], random: &mut Random, most: usize| -> Vec<String> {
+            let mut drawn: Vec<String> = Vec::new();
+            // Often what can go on from each other, and else anything.
+            let chain = random.below(3) > 0;
+            for name in names {
+                let next: Vec<&str> = drawn.iter().chain([name]).map(String::as_str).collect();
+                if drawn.len() < most && random.below(4) > 0 && (!chain || chains.is_right(&next)) {
+                    drawn.push(name.clone());
+                }
+            }
+            if random.below(8) == 0 {
+                drawn.reverse();
+            }
+            drawn
+        };
+        let name = format!("{}{step}", if step < 2 || step % 2 == 0 { "day" } else { "merged" });
+        if name.starts_with("day") {
+            let against = drawn(&names, &mut random, 4);
+            let against: Vec<&str> = against.iter().map(String::as_str).collect();
+            let mut own = documents[step * 10..(step + 1) * 10].to_vec();
+            let known: BTreeMap<String, String> =
+                against.iter().flat_map(|name| chains.made(name).documents).collect();
+            for _ in 0..random.below(4).min(known.len()) {
+                let id = known.keys().nth(random.below(known.len())).unwrap().clone();
+                if own.iter().all(|document| document.0 != id) {
+                    own.push((id, documents[random.below(90)].1.clone()));
+                }
+            }
+            let sets: &[&str] = match (against.is_empty(), random.below(6)) {
+                (true, _) => &[],
+                (false, 0) => &["against.same_id=replace", "against.pairs=new-old"],
+                (false, _) => REPLACE,
+            };
+            match chains.day(&name, &own, &against, sets) {
+                Ok(()) => names.push(name),
+                // Such as an output whose own known ones are not among those that were drawn.
+                Err(error) => assert!(matches!(error.kind(), Kind::Job | Kind::Input), "{error}"),
+            }
+            continue;
+        }
+        for attempt in 0..4 {
+            let outputs = drawn(&names, &mut random, 5);
+            let outputs: Vec<&str> = outputs.iter().map(String::as_str).collect();
+            if outputs.len() < 2 {
+                continue;
+            }
+            let to = format!("{name}-{attempt}");
+            if chains.is_right(&outputs) {
+                chains.merged_is_one_run(&outputs, &to);
+                names.push(to);
+                right += 1;
+            } else {
+                let error = chains.merge(&outputs, &to).expect_err(&format!("seed {seed}: {outputs:?}"));
+                assert_eq!(error.kind(), Kind::Job, "seed {seed}: {outputs:?}: {error}");
+                let named = outputs.iter().filter(|name| error.to_string().contains(&chains.shown(name)));
+                assert!(named.count() >= 1, "seed {seed}: {outputs:?}: {error}");
+                assert!(!chains.path(&to).exists());
+                refused += 1;
+            }
+        }
+    }
+    (right, refused)
+}
+
+impl Chains {
+    fn shown(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+}
+
+#[test]
+fn random_chains_are_merged_as_one_run_or_refused() {
+    let mut all = (0, 0);
+    for seed in 0..3 {
+        let (right, refused) = random_chains(seed);
+        all = (all.0 + right, all.1 + refused);
+    }
+    assert!(all.0 > 3 && all.1 > 3, "{all:?}");
+}
+
+/// The same for as many trials as `RESEMBLANCE_SOAK_ROUNDS` says, from the seed `RESEMBLANCE_SOAK_SEED` on.
+#[test]
+#[ignore = "takes minutes"]
+fn soak_random_chains() {
+    let number = |name: &str, default: u64| {
+        std::env::var(name).map_or(default, |n| n.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+    };
+    let (rounds, seed) = (number("RESEMBLANCE_SOAK_ROUNDS", 100), number("RESEMBLANCE_SOAK_SEED", 1));
+    let mut all = (0, 0);
+    for seed in seed..seed + rounds {
+        let (right, refused) = random_chains(seed);
+        all = (all.0 + right, all.1 + refused);
+    }
+    eprintln!("{rounds} trials: {} right merges, {} refused", all.0, all.1);
+}
