@@ -21,6 +21,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use super::Layout;
 use super::check::{Damage, What, damaged};
 use super::manifest::File;
+use super::paths::WORK;
 use crate::error::{Error, Result};
 use crate::schema::{Table, contract};
 use crate::udf::expr_fn::unsigned_bits;
@@ -115,7 +116,9 @@ impl TableProvider for ManifestTable {
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
         // Given the limit, the engine leaves files out; the operator above the scan applies it all the same.
         let plan = self.listing.scan(state, projection, filters, None).await?;
-        self.check(&plan)?;
+        if let Err(error) = self.check(&plan) {
+            return Err(self.replaced().await.unwrap_or(error).into());
+        }
         Ok(plan)
     }
 }
@@ -127,6 +130,20 @@ struct Scanned {
 }
 
 impl ManifestTable {
+    /// The error for a result that another run replaced while it was read; `None` if that did not happen.
+    async fn replaced(&self) -> Option<Error> {
+        let now = self.layout.manifest().await.ok()??;
+        let (paths, shown) = (now.paths(), self.layout.shown());
+        let file = self.files.iter().find(|file| !paths.contains(file.path.as_str()))?;
+        // A table between the steps of a run is in no manifest.
+        (!file.path.starts_with(WORK)).then(|| {
+            Error::input(format!(
+                "another run replaced the result in {shown} while it was read, and removed {}: run the command again",
+                file.path
+            ))
+        })
+    }
+
     /// Holds the files that `plan` reads against those of the manifest.
     fn check(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
         let mut scanned = BTreeMap::new();
