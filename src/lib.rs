@@ -15,11 +15,11 @@
 //! | [`clusters`] | clusters out of pairs: connected components, strongest paths, representatives |
 //! | [`udf`] | the SQL functions around the kernels |
 //! | [`plan`] | what all our operators are as nodes of a plan |
-//! | [`corpus`] | generated documents, some of them planted near others |
 //! | [`source`] | files of any format -> documents |
 //! | [`operator`] | physical operators that the engine lacks |
 //! | [`stage`] | one stage per file, frame to frame |
 //! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
+//! | [`corpus`] | generated documents, some of them planted near others |
 //! | `rewrite` | the files of a source, written again without some of their rows |
 //! | [`engine`] | the one session, and what runs plans |
 //! | [`pipeline`] | the sentence, as code: run a step or take it over |

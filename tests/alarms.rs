@@ -118,6 +118,28 @@ fn where_the_job_fails_nothing_is_applied() {
     assert!(finished(&shops.path("clean")));
 }
 
+/// The run that made the output is not repeated: `apply` is told other bounds.
+#[test]
+fn bounds_are_mended_where_the_output_is_applied() {
+    let shops = Shops::new();
+    let sets = ["alarms.removed_share=0.4", "alarms.largest_cluster=4", "alarms.fail=true"];
+    shops.run("out", &sets).code(6);
+    let to = shops.path("clean").display().to_string();
+    let refused = shops.apply("out", &["--to", &to]).code(6);
+    assert!(said(&refused).contains("--removed-share"), "{}", said(&refused));
+    let refused = shops.apply("out", &["--to", &to, "--removed-share", "0.5"]).code(6);
+    assert!(said(&refused).contains("`n1` has 5 documents") && !said(&refused).contains("5 of 10"));
+    shops.apply("out", &["--to", &to, "--removed-share", "1.5"]).code(2);
+    assert!(!shops.path("clean").exists());
+    let bounds = ["--removed-share", "0.5", "--largest-cluster", "5"];
+    let quiet = shops.apply("out", &[&["--to", &to][..], &bounds].concat()).success();
+    assert!(!said(&quiet).contains("alarms"), "{}", said(&quiet));
+    assert!(finished(&shops.path("clean")));
+    // Tighter ones hold too.
+    let tighter = ["--removed-share", "0.1", "--to", &to];
+    assert!(said(&shops.apply("out", &tighter).code(6)).contains("alarms.removed_share allows 0.1"));
+}
+
 #[test]
 fn bounds_that_cannot_be_are_refused() {
     let shops = Shops::new();

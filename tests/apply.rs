@@ -1,5 +1,6 @@
 //! `resemblance apply`: the source of an output without its copies, held against what plain code takes out of the same files.
 
+mod again;
 mod annotated;
 mod bytes;
 mod columns;

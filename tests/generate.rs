@@ -161,5 +161,6 @@ fn wrong_arguments_are_named_and_write_nothing() {
     assert_eq!(std::fs::read_to_string(path("folder/part-00000.parquet")).unwrap(), "theirs");
     refused(&there, &[]).stderr(predicate::str::contains("there already"));
     refused(&path("one.parquet"), &["--files", "2"]).stderr(predicate::str::contains("files is 2"));
-    resemblance().args(["generate", &there, "--documents", "10", "--overwrite"]).assert().success();
+    refused(&there, &["--overwrite"]).stderr(predicate::str::contains("was not written by generate"));
+    assert_eq!(std::fs::read(&there).unwrap(), b"");
 }

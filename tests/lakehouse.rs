@@ -16,6 +16,7 @@ use resemblance::job::Job;
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
+use crate::support::files::files;
 use crate::support::*;
 use log::{Table, names, tables_with_logs};
 
@@ -358,19 +359,115 @@ fn a_log_of_another_program_goes_on_only_where_the_job_asks_and_the_protocol_is_
     }
     std::fs::write(pairs.join("_delta_log/00000000000000000000.json"), "no commit").unwrap();
     scene.run(&[DELTA]).code(3).stderr(predicate::str::contains("is not a commit of a Delta log"));
-    // A job that does not ask for Delta tables has nothing to do with it.
-    scene.run(&["--overwrite"]).success();
+    // A job that does not ask for Delta tables leaves it alone, with the files that it names, or may name.
+    let still_there = || assert!(pairs.join(&file.path["pairs/".len()..]).exists());
+    let stays = || predicate::str::contains("does not follow the result");
+    scene.run(&["--overwrite"]).success().stderr(stays());
     assert_eq!(names(&pairs).len(), 1);
     first(plain, json!({"delta.logRetentionDuration": "interval 1 days"}));
-    scene.run(&["--overwrite"]).success();
+    scene.run(&["--overwrite"]).success().stderr(stays());
     assert_eq!(names(&pairs).len(), 1);
+    assert!(scene.clean(&[]).contains("does not follow the result"));
+    still_there();
+    // It names a file that this program wrote and no other, so that a job which asks for it goes on.
     scene.run(&[DELTA]).success();
+    scene.clean(&[]);
+    assert!(!pairs.join(&file.path["pairs/".len()..]).exists(), "no log names the file any more");
     let read = Table::read(&pairs);
     assert_eq!(read.version, 1);
     assert_eq!((&read.meta_data["id"], &read.meta_data["name"]), (&json!(id), &json!("mine")));
     assert_eq!(read.meta_data["configuration"]["delta.logRetentionDuration"], "interval 1 days");
     assert_eq!(sorted(&read.rows()), sorted(&table(&scene.output(), "pairs")));
     check_schema(&read);
+}
+
+/// The table of another program, as this one finds it in the place of its own.
+fn foreign_table(folder: &Path, rows: &[Document]) {
+    std::fs::create_dir_all(folder.join("_delta_log")).unwrap();
+    let schema = json!({"type": "struct", "fields": []}).to_string();
+    let mut actions = vec![
+        json!({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}),
+        json!({"metaData": {
+            "id": uuid::Uuid::nil().to_string(), "format": {"provider": "parquet", "options": {}}, "schemaString": schema,
+            "partitionColumns": [], "configuration": {}, "createdTime": 1
+        }}),
+    ];
+    if !rows.is_empty() {
+        let name = "part-00000-7d1c2e0a-0001-4c1d-8d5f-2d9d3a1c0b7e-c000.snappy.parquet";
+        write_parquet(&folder.join(name), rows, 10);
+        let size = std::fs::metadata(folder.join(name)).unwrap().len();
+        let stats = json!({"numRecords": rows.len()}).to_string();
+        actions.push(json!({"add": {
+            "path": name, "partitionValues": {}, "size": size, "modificationTime": 1_700_000_000_000_i64,
+            "dataChange": true, "stats": stats
+        }}));
+    }
+    commit(folder, &actions);
+}
+
+#[test]
+fn a_delta_table_of_another_program_is_neither_emptied_nor_taken_over() {
+    for rows in [corpus(31, 12, 10), Vec::new()] {
+        let scene = Scene::new();
+        let documents = scene.output().join("documents");
+        foreign_table(&documents, &rows);
+        let log = documents.join("_delta_log/00000000000000000000.json");
+        let before = (std::fs::read(&log).unwrap(), files(&scene.output()));
+        for more in [&[DELTA][..], &[DELTA, "--overwrite"]] {
+            let refused = predicate::str::contains("documents is a Delta table that another program made")
+                .and(predicate::str::contains("output.url"));
+            scene.run(more).code(2).stderr(refused);
+            assert_eq!((std::fs::read(&log).unwrap(), files(&scene.output())), before);
+        }
+        // Without a log of its own, a result may lie beside it.
+        scene.run(&[]).success();
+        let is_published =
+            predicate::str::contains("is published").and(predicate::str::contains("another program made"));
+        scene.run(&[DELTA]).code(2).stderr(is_published);
+        assert_eq!(std::fs::read(&log).unwrap(), before.0);
+        if !rows.is_empty() {
+            assert_eq!(Table::read(&documents).rows().num_rows(), rows.len());
+        }
+    }
+}
+
+/// A log of ours that another program raised to a protocol which this one does not know: nothing is computed, and nothing removed
+/// that the log names.
+#[test]
+fn a_result_whose_log_cannot_be_continued_is_not_replaced() {
+    let scene = Scene::new();
+    scene.run(&[DELTA]).success();
+    let pairs = scene.output().join("pairs");
+    let vectors = json!({"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors"]});
+    commit(&pairs, &[json!({"protocol": vectors})]);
+    let before = files(&scene.output());
+    for more in [&["--overwrite"][..], &[DELTA, "--overwrite"]] {
+        let refused =
+            predicate::str::contains("deletionVectors").and(predicate::str::contains("_delta_log away"));
+        scene.run(more).code(3).stderr(refused);
+        assert_eq!(files(&scene.output()), before);
+    }
+    // Its begin is gone, so nobody can say what it names: all that it may name stays.
+    std::fs::remove_file(pairs.join("_delta_log/00000000000000000000.json")).unwrap();
+    let named = manifest(&scene.output()).tables["pairs"].files[0].path.clone();
+    scene.run(&["--overwrite"]).success().stderr(predicate::str::contains("does not follow the result"));
+    scene.clean(&[]);
+    assert!(scene.output().join(named).exists());
+}
+
+#[test]
+fn copies_of_commits_in_a_folder_of_a_log_are_no_commits() {
+    let scene = Scene::new();
+    scene.run(&[DELTA]).success();
+    let log = scene.output().join("pairs/_delta_log");
+    std::fs::create_dir(log.join("backup")).unwrap();
+    std::fs::write(log.join("backup/00000000000000000007.json"), "{}").unwrap();
+    scene.run(&[DELTA, "--overwrite"]).success();
+    assert!(
+        log.join("00000000000000000001.json").exists() && !log.join("00000000000000000008.json").exists()
+    );
+    assert!(log.join("backup/00000000000000000007.json").exists());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! What this program did not write, it never removes; what it replaces is there until the new result is.
 
+mod trial;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -7,21 +9,9 @@ use predicates::prelude::*;
 use resemblance::pipeline::OnExisting;
 use tempfile::{TempDir, tempdir};
 
+use crate::support::files::files;
 use crate::support::stopping::run_until;
 use crate::support::*;
-
-/// Every file under a folder, with its bytes; none for a link that leads nowhere.
-fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let path = entry.path();
-        match entry.file_type().unwrap().is_dir() {
-            true => found.extend(files(&path)),
-            false => drop(found.insert(path.clone(), std::fs::read(&path).unwrap_or_default())),
-        }
-    }
-    found
-}
 
 /// A job file over `source` of `format`.
 fn job_file(folder: &Path, format: &str, source: &str, output: &str) -> PathBuf {
@@ -275,4 +265,144 @@ fn an_unfinished_run_of_another_job_stands_in_nobodys_way() {
     let outcome = run(&job(&input, &output, &["source.duplicate_ids=reject"])).unwrap();
     assert_eq!(outcome.manifest.counts["documents"], 40);
     assert_eq!(files(&output).len(), manifest(&output).paths().len() + 1);
+}
+
+/// Names that only look as if this program had given them, and copies of what it wrote.
+#[test]
+fn copies_of_files_of_ours_outlive_every_command() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    write_parquet(&input, &corpus(8, 60, 30), 20);
+    let output = folder.path().join("out");
+    let job = job(&input, &output, &[]);
+    // A run that failed, so that records and manifests of steps are there to be copied.
+    assert!(run_until(&job, OnExisting::Fail, 5).1);
+    let mut copies = BTreeMap::new();
+    for (path, bytes) in files(&output) {
+        let inside = path.strip_prefix(&output).unwrap();
+        let (parent, name) = (inside.parent().unwrap(), inside.file_name().unwrap());
+        for copy in [
+            parent.join("backup").join(name),
+            Path::new("_work/backup").join(name),
+            Path::new("pairs").join(name),
+        ] {
+            let copy = output.join(copy);
+            std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+            std::fs::write(&copy, &bytes).unwrap();
+            copies.insert(copy, bytes.clone());
+        }
+    }
+    assert!(copies.len() > 20, "{}", copies.len());
+    let still_there = |after: &str| {
+        let there = files(&output);
+        let lost: Vec<_> = copies.iter().filter(|(path, bytes)| there.get(*path) != Some(bytes)).collect();
+        assert!(lost.is_empty(), "{:?} after {after}", lost.iter().map(|(path, _)| path).collect::<Vec<_>>());
+    };
+    resemblance().arg("clean").arg(&output).assert().success();
+    still_there("clean");
+    run(&job).unwrap();
+    still_there("run");
+    resemblance().arg("clean").arg(&output).assert().success();
+    assert!(run_until(&job, OnExisting::Overwrite, usize::MAX).0.is_ok());
+    still_there("run --overwrite");
+    let named = manifest(&output).paths().len();
+    assert_eq!(files(&output).len(), copies.len() + named + 1, "something of ours was left");
+}
+
+#[test]
+fn the_manifest_of_somebody_else_is_never_replaced() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    write_parquet(&input, &corpus(9, 40, 30), 20);
+    let output = folder.path().join("out");
+    let path = job_file(folder.path(), "parquet", input.to_str().unwrap(), output.to_str().unwrap());
+    std::fs::create_dir(&output).unwrap();
+    for text in [
+        "{\"metadata\": {\"dbt_version\": \"1.9.0\", \"project_name\": \"shop\"}, \"nodes\": {}}",
+        "{\"short_name\": \"app\", \"icons\": []}",
+        "no JSON at all",
+        "",
+    ] {
+        std::fs::write(output.join("manifest.json"), text).unwrap();
+        let before = files(&output);
+        let refused = |command: &mut assert_cmd::Command| {
+            let said = predicate::str::contains("manifest.json was not written by this program")
+                .and(predicate::str::contains("--overwrite").not());
+            command.assert().code(3).stderr(said);
+            assert_eq!(files(&output), before, "{text}");
+            assert!(!output.join("_work").exists());
+        };
+        refused(resemblance().arg("run").arg(&path));
+        refused(resemblance().arg("run").arg(&path).arg("--overwrite"));
+        refused(resemblance().arg("clean").arg(&output));
+        refused(resemblance().arg("verify").arg(&output));
+    }
+}
+
+/// A result of `apply` is ours, and no run replaces it all the same: nothing would name its files any more.
+#[test]
+fn a_result_of_apply_is_not_replaced_by_a_run() {
+    let folder = tempdir().unwrap();
+    let input = folder.path().join("in.parquet");
+    write_parquet(&input, &corpus(10, 40, 30), 20);
+    let (output, to) = (folder.path().join("out"), folder.path().join("to"));
+    run(&job(&input, &output, &[])).unwrap();
+    resemblance().arg("apply").arg(&output).arg("--to").arg(&to).assert().success();
+    let before = files(&to);
+    let path = job_file(folder.path(), "parquet", input.to_str().unwrap(), to.to_str().unwrap());
+    for more in [&[][..], &["--overwrite"]] {
+        let said = predicate::str::contains("a result of apply");
+        resemblance().arg("run").arg(&path).args(more).assert().code(3).stderr(said);
+        assert_eq!(files(&to), before);
+    }
+}
+
+#[test]
+fn generate_replaces_what_it_generated_and_nothing_else() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("many");
+    let generate = |out: &Path, more: &[&str]| {
+        let mut command = resemblance();
+        command
+            .arg("generate")
+            .arg(out)
+            .args(["--documents", "50", "--words", "9", "--overwrite"])
+            .args(more)
+            .assert()
+    };
+    generate(&out, &["--files", "3"]).success();
+    // The program's own corpus, as another program wrote it again, and one under another name.
+    let (part, foreign) = (out.join("part-00000.parquet"), out.join("part-00007.parquet"));
+    let own = std::fs::read(&part).unwrap();
+    write_parquet(&foreign, &corpus(1, 9, 9), 9);
+    for bytes in [std::fs::read(&foreign).unwrap(), own.clone(), b"PAR1".to_vec()] {
+        std::fs::write(&foreign, bytes).unwrap();
+        let before = files(&out);
+        let said = predicate::str::contains("part-00007.parquet was not written by generate");
+        generate(&out, &["--files", "2"]).code(2).stderr(said);
+        assert_eq!(files(&out), before);
+    }
+    std::fs::remove_file(&foreign).unwrap();
+    generate(&out, &["--files", "2"]).success();
+    assert_eq!(files(&out).len(), 2);
+
+    let (one, truth) = (folder.path().join("one.parquet"), folder.path().join("truth.parquet"));
+    let with_truth = ["--truth", truth.to_str().unwrap()];
+    generate(&one, &with_truth).success();
+    generate(&one, &with_truth).success();
+    for path in [&one, &truth] {
+        let whole = std::fs::read(path).unwrap();
+        write_parquet(path, &corpus(1, 9, 9), 9);
+        let before = files(folder.path());
+        generate(&one, &with_truth).code(2).stderr(predicate::str::contains("was not written by generate"));
+        assert_eq!(files(folder.path()), before);
+        std::fs::write(path, whole).unwrap();
+    }
+    // What another process may still be writing.
+    let partial = folder.path().join("new.parquet.partial");
+    std::fs::write(&partial, "somebody's").unwrap();
+    generate(&folder.path().join("new.parquet"), &[])
+        .code(2)
+        .stderr(predicate::str::contains("new.parquet.partial"));
+    assert_eq!(std::fs::read(&partial).unwrap(), b"somebody's");
 }

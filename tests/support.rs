@@ -2,6 +2,7 @@
 
 pub mod around;
 pub mod cluster;
+pub mod files;
 pub mod formats;
 pub mod garage;
 pub mod process;

@@ -34,6 +34,8 @@ def apply(
     rejects: Optional[str] = None,
     annotate: bool = False,
     tables: Optional[str] = None,
+    removed_share: Optional[float] = None,
+    largest_cluster: Optional[int] = None,
     scheduler: Optional[str] = None,
     dry_run: bool = False,
     memory: Optional[str] = None,
@@ -47,6 +49,8 @@ def apply(
         rejects: where documents go that the job rejected: "keep", "drop" or "apart".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
         tables: what kept/ and removed/ are: "parquet", or "delta" for Delta tables.
+        removed_share: the share of the documents that may go, instead of alarms.removed_share of the job.
+        largest_cluster: the number of documents that a cluster may have, instead of alarms.largest_cluster of the job.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; this machine does where there is none.
         dry_run: whether documents are only counted.
         memory: the most memory to use, such as "4GiB".
@@ -55,11 +59,14 @@ def apply(
     Raises:
         JobError: `to` holds something else, or overlaps with what is read.
         InputError: the source is gone or has changed, or a file cannot be read or written.
+        AlarmError: more would go than the alarms of the job allow, and they say that this is an error.
     """
     given = {
         "to": None if to is None else os.fspath(to),
         "rejects": rejects,
         "tables": tables,
+        "removed-share": removed_share,
+        "largest-cluster": largest_cluster,
         "scheduler": scheduler,
         "memory": memory,
     }

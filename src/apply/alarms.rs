@@ -13,18 +13,24 @@ use crate::output::Stored;
 use crate::schema::Table;
 use crate::stage::by_group;
 
-/// Holds the finished output of `job` against its alarms: logs a warning for each bound that is passed. Where the job says that it
-/// fails then, and `may_fail`, ends with an error.
+/// Holds the finished output of `job` against `alarms`: logs a warning for each bound that is passed. Where they say that the
+/// command fails then, and `may_fail`, ends with an error.
 ///
 /// # Errors
 /// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures; when a table cannot be read.
-pub async fn check(session: &SessionContext, stored: &Stored, job: &Job, may_fail: bool) -> Result<()> {
-    let raised = raised(session, stored, job).await?;
-    let (fail, url) = (job.alarms.fail && may_fail, stored.layout().shown());
+pub async fn check(
+    session: &SessionContext,
+    stored: &Stored,
+    job: &Job,
+    alarms: Alarms,
+    may_fail: bool,
+) -> Result<()> {
+    let raised = raised(session, stored, job, alarms).await?;
+    let (fail, url) = (alarms.fail && may_fail, stored.layout().shown());
     if fail && !raised.is_empty() {
         return Err(Error::alarm(format!(
-            "{}: look at the tables in {url}, which are complete, before copies are removed, and raise the bounds in [alarms] or set \
-             alarms.fail = false if they are as they should be",
+            "{}: look at the tables in {url}, which are complete, before copies are removed; if they are as they should be, raise the \
+             bounds: those of a run in [alarms], those of apply with --removed-share or --largest-cluster",
             raised.join("; ")
         )));
     }
@@ -35,8 +41,8 @@ pub async fn check(session: &SessionContext, stored: &Stored, job: &Job, may_fai
 }
 
 /// What bounds are passed, a sentence each.
-async fn raised(session: &SessionContext, stored: &Stored, job: &Job) -> Result<Vec<String>> {
-    let Alarms { removed_share, largest_cluster, per, fail: _ } = job.alarms;
+async fn raised(session: &SessionContext, stored: &Stored, job: &Job, alarms: Alarms) -> Result<Vec<String>> {
+    let Alarms { removed_share, largest_cluster, per, fail: _ } = alarms;
     if removed_share.is_none() && largest_cluster.is_none() {
         return Ok(Vec::new());
     }

@@ -31,10 +31,9 @@ use datafusion::prelude::SessionContext;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{Encoding, Format, Job, Tables};
-use crate::output::claim::{self, Asked, Claim};
+use crate::job::{Alarms, Encoding, Format, Job, Tables};
+use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
-use crate::output::names::Attempt;
 use crate::output::{Layout, Stored};
 pub use crate::rewrite::{Counts, Rejects, SourceRecord, Written};
 use crate::rewrite::{FileToWrite, Rewrite, clustered_schema};
@@ -112,12 +111,20 @@ impl Opened {
         Ok(())
     }
 
-    /// Holds the output against the alarms of its job; where `may_fail`, a bound that is passed can be an error.
+    /// The alarms of the job that made the output.
+    ///
+    /// # Errors
+    /// As [`Stored::job`].
+    pub fn alarms(&self) -> Result<Alarms> {
+        Ok(self.stored.job()?.alarms)
+    }
+
+    /// Holds the output against `alarms`; where `may_fail`, a bound that is passed can be an error.
     ///
     /// # Errors
     /// As [`alarms::check`].
-    pub async fn check_alarms(&self, session: &SessionContext, may_fail: bool) -> Result<()> {
-        alarms::check(session, &self.stored, &self.stored.job()?, may_fail).await
+    pub async fn check_alarms(&self, session: &SessionContext, alarms: Alarms, may_fail: bool) -> Result<()> {
+        alarms::check(session, &self.stored, &self.stored.job()?, alarms, may_fail).await
     }
 
     /// What would stay and go. Reads the tables of the output, and writes nothing.
@@ -153,8 +160,8 @@ impl Opened {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where `to` holds something else or overlaps with what is read;
-/// [`Kind::Input`](crate::error::Kind::Input) where a file or the storage fails, or another process writes there. What was
-/// finished is used by the next attempt.
+/// [`Kind::Input`](crate::error::Kind::Input) where a file or the storage fails, or another process took the folder. Where one
+/// writes there, waits for its end. What was finished is used by the next attempt.
 pub async fn apply(
     engine: &dyn Engine,
     opened: Opened,
@@ -163,13 +170,13 @@ pub async fn apply(
     control: &RunControl,
 ) -> Result<Outcome> {
     let session = engine.session();
-    let target = Layout::open(session, to)?;
+    let fingerprint = settings.fingerprint(&opened.stored);
+    let target = Layout::open(session, to)?.written_by(&fingerprint);
     target::refuse_overlap(&target, &opened.stored, &opened.job.source, &opened.listed)?;
     let files: Vec<SourceFile> = opened.listed.files().collect();
     let paths = names::paths(&files, opened.job.source.format)?;
-    let fingerprint = settings.fingerprint(&opened.stored);
     if let Found::Finished(manifest) = target::find(&target, &fingerprint).await? {
-        target::tidy_late(&target, &fingerprint).await;
+        target::tidy_late(&target).await;
         return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
     }
     if settings.annotate {
@@ -180,15 +187,7 @@ pub async fn apply(
         Tables::Delta => Some(delta::kept_schema(session, &files, annotations).await?),
         Tables::Parquet => None,
     };
-    let claim = match claim::ask(&target, &Attempt::random(), "apply", &mut claim::Others::default()).await? {
-        Asked::Granted(claim) => claim,
-        Asked::Held(holder) => {
-            return Err(Error::input(format!(
-                "{holder} is writing to {}: run apply again when it has ended",
-                target.shown()
-            )));
-        }
-    };
+    let claim = claim::take(&target, "apply", &control.stop).await?;
     let lost = claim.lost().clone();
     let attempt = Attempted {
         engine,
@@ -202,7 +201,11 @@ pub async fn apply(
     };
     let ended = tokio::select! {
         ended = attempt.run(files.into_iter().zip(paths).collect()) => ended,
-        () = lost.cancelled() => Err(claim.lost_error()),
+        () = lost.cancelled() => Err(Error::interrupted()),
+    };
+    let ended = match ended {
+        Err(error) => Err(claim.explain(error).await),
+        ended => ended,
     };
     if let Err(error) = claim.release().await {
         tracing::warn!("the claim on {} could not be removed: {error}", target.shown());
@@ -230,7 +233,7 @@ impl Attempted<'_> {
             return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
         }
         let output = self.opened.stored.layout().shown().to_owned();
-        target::begin(self.target, &self.fingerprint, &output).await?;
+        target::begin(self.target, self.claim, &self.fingerprint, &output).await?;
         let session = self.engine.session();
         let counts = decisions::counts(session, &self.opened.stored).await?;
         let named: Vec<&str> = files.iter().map(|(file, _)| file.path()).collect();
@@ -292,7 +295,7 @@ impl Attempted<'_> {
             delta::put_logs(self.target, &manifest, kept, &removed_schema(id)).await?;
         }
         target::publish(self.target, self.claim, &manifest).await?;
-        target::tidy(self.target, &self.fingerprint).await;
+        target::tidy(self.target).await;
         Ok(Outcome { manifest, already_finished: false, files_reused: done.reused })
     }
 

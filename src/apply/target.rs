@@ -1,15 +1,20 @@
 //! The folder that the result goes to: what may lie there before, and what is tidied at the end.
 
+use std::collections::BTreeSet;
+
+use futures::{StreamExt, TryStreamExt, stream};
+
 use super::manifest::{Begun, Manifest};
 use crate::error::{Context, Error, Result};
 use crate::job;
+use crate::output::attempt::{self, ATTEMPTS, Record};
 use crate::output::claim::Claim;
 use crate::output::entries::Entry;
-use crate::output::manifest::File;
 use crate::output::names::Attempt;
 use crate::output::{Layout, Stored};
 use crate::pipeline::overlap;
-use crate::rewrite::record::{PARTS, is_content};
+use crate::rewrite::record::is_content;
+use crate::rewrite::{KEPT, REJECTED};
 use crate::source::Listed;
 
 /// The manifest of a finished application.
@@ -18,6 +23,9 @@ const MANIFEST: &str = "manifest.json";
 const BEGUN: &str = "_work/apply.json";
 /// Claims of this process and of others that want the folder.
 const CLAIMS: &str = "_work/claims/";
+
+/// Records that are looked at together.
+const CONCURRENT_LOOKS: usize = 32;
 
 /// The option of the command that names the folder.
 const SETTING: &str = "--to";
@@ -70,11 +78,16 @@ pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
             )));
         }
     }
-    if let Some(begun) = target.read::<Begun>(BEGUN).await? {
-        return match begun.fingerprint == fingerprint {
-            true => Ok(Found::Mine),
-            false => Err(of_another("an unfinished result of apply")),
-        };
+    match target.read::<Begun>(BEGUN).await {
+        Ok(Some(begun)) if begun.fingerprint == fingerprint => return Ok(Found::Mine),
+        Ok(Some(_)) => return Err(of_another("an unfinished result of apply")),
+        Ok(None) => {}
+        Err(error) if !is_content(&error) => return Err(error),
+        Err(_) => {
+            return Err(Error::job(format!(
+                "{shown}/{BEGUN} is not what apply puts there, or was cut off: remove the folder {shown}, or choose another {SETTING}"
+            )));
+        }
     }
     match target.holds_beside(|entry| entry.inside.starts_with(CLAIMS)).await? {
         None => Ok(Found::Mine),
@@ -84,26 +97,35 @@ pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
     }
 }
 
-/// Says that the folder is this application's, and removes what an attempt left that was killed while it wrote.
+/// Says that the folder is this application's, and that `claim`'s attempt writes there, and removes what an attempt left that was
+/// killed while it wrote. `output` is what is applied, as the user named it this time.
 ///
 /// # Errors
 /// When the store refuses.
-pub(super) async fn begin(target: &Layout, fingerprint: &str, output: &str) -> Result<()> {
+pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, output: &str) -> Result<()> {
     let begun = Begun { fingerprint: fingerprint.to_owned(), output: output.to_owned() };
-    if !target.create(BEGUN, &begun).await? && target.read::<Begun>(BEGUN).await?.as_ref() != Some(&begun) {
+    let is_ours = |there: Option<Begun>| there.is_some_and(|there| there.fingerprint == fingerprint);
+    if !target.create(BEGUN, &begun).await? && !is_ours(target.read(BEGUN).await?) {
         return Err(Error::input(format!(
             "another process began to write to {}: choose another {SETTING}",
             target.shown()
         )));
     }
+    let record = Record {
+        attempt: claim.attempt().to_string(),
+        fingerprint: fingerprint.to_owned(),
+        resemblance: env!("CARGO_PKG_VERSION").to_owned(),
+        replaces: Vec::new(),
+    };
+    record.put(target).await?;
     let mut staged = Vec::new();
-    for folder in ["kept", "rejected"] {
+    for folder in [KEPT, REJECTED] {
         let there = match target.folder() {
             Some(_) => target.entries(folder).await?,
             // A store has no files that are not whole.
             None => Vec::new(),
         };
-        staged.extend(there.into_iter().filter(Entry::is_staged));
+        staged.extend(there.into_iter().filter(|entry| entry.is_staged_by(target)));
     }
     target.remove_entries(staged).await
 }
@@ -113,12 +135,13 @@ pub(super) async fn begin(target: &Layout, fingerprint: &str, output: &str) -> R
 /// # Errors
 /// When the store refuses, or the folder was lost to another process.
 pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &Manifest) -> Result<()> {
-    let named = |entry: &Entry| manifest.removed.iter().any(|file: &File| file.path == entry.inside);
-    let ours = |entry: &Entry| {
-        let name = entry.inside.rsplit('/').next().unwrap_or_default();
-        Attempt::of_part(name).is_some() && !named(entry)
+    let named: BTreeSet<&str> = manifest.removed.iter().map(|file| file.path.as_str()).collect();
+    let attempts = attempt::ids(target).await?;
+    let left = |entry: &Entry| {
+        let of_ours = Attempt::of_part(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
+        of_ours && !named.contains(entry.inside.as_str())
     };
-    let left = target.entries("removed").await?.into_iter().filter(ours).collect();
+    let left = target.entries("removed").await?.into_iter().filter(left).collect();
     target.remove_entries(left).await?;
     claim.verify().await?;
     match target.create(MANIFEST, manifest).await? {
@@ -131,26 +154,31 @@ pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &Manifest)
 }
 
 /// As [`tidy`], where the attempt that finished the result was killed before it did that itself.
-pub(super) async fn tidy_late(target: &Layout, fingerprint: &str) {
+pub(super) async fn tidy_late(target: &Layout) {
     if let Ok(Some(_)) = target.size(BEGUN).await {
-        tidy(target, fingerprint).await;
+        tidy(target).await;
     }
 }
 
-/// Removes the records that only an unfinished result needs. The result is there by now, so a store that fails is only told of.
-pub(super) async fn tidy(target: &Layout, fingerprint: &str) {
+/// Removes what only an unfinished result needs. The result is there by now, so a store that fails is only told of.
+pub(super) async fn tidy(target: &Layout) {
     let removed = async {
         let entries = target.entries("_work").await.context(|| "the records cannot be listed".to_owned())?;
-        let ours = |entry: &Entry| {
-            let inside = entry.inside.as_str();
-            let part = inside.starts_with(PARTS) && inside.ends_with(".json");
-            let name = inside.rsplit('/').next().unwrap_or_default();
-            inside == BEGUN
-                || part
-                || inside.ends_with(&format!(".{fingerprint}.json"))
-                || Attempt::of_part(name).is_some()
-        };
-        target.remove_entries(entries.into_iter().filter(ours).collect()).await
+        let attempts = attempt::ids(target).await?;
+        let entries = entries.into_iter().filter(|entry| !entry.inside.starts_with(CLAIMS));
+        let looked_at = stream::iter(entries).map(|entry| {
+            let attempts = &attempts;
+            async move {
+                let of_ours =
+                    Attempt::of_part(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
+                Ok::<_, Error>((of_ours || target.wrote(&entry.inside).await?).then_some(entry))
+            }
+        });
+        let ours: Vec<Option<Entry>> = looked_at.buffered(CONCURRENT_LOOKS).try_collect().await?;
+        let mut ours: Vec<Entry> = ours.into_iter().flatten().collect();
+        // What proves that others are ours goes after them, and last what says that there is something to tidy.
+        ours.sort_by_key(|entry| (entry.inside == BEGUN, entry.inside.starts_with(ATTEMPTS)));
+        target.remove_entries(ours).await
     };
     if let Err(error) = removed.await {
         let shown = target.shown();

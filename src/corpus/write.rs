@@ -13,6 +13,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::{Corpus, Planted};
 use crate::error::{Context, Error, Result};
+use crate::output::ours;
 
 /// Rows of a row group, at most.
 const ROW_GROUP: usize = 50_000;
@@ -40,7 +41,7 @@ pub struct Written {
 /// into a folder, as `part-00000.parquet` and so on, `files` of them with equally many documents in a row each.
 ///
 /// A file has its name when it is whole. `advanced` is told how many documents more have been generated, from several
-/// threads. With `overwrite`, files of these names give way; others in the folder stay.
+/// threads. With `overwrite`, the files of an earlier corpus give way; others in the folder stay.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `out` is there already or is no place for this, or is one file and
@@ -61,7 +62,9 @@ pub fn documents(
     let documents = corpus.settings().documents;
     let bound = |file: usize| (u128::from(documents) * file as u128 / paths.len() as u128) as u64;
     let write = |file: usize| {
-        whole(&paths[file], |partial| write_range(corpus, bound(file)..bound(file + 1), partial, advanced))
+        let range = bound(file)..bound(file + 1);
+        let writer = properties(&paths[file]);
+        whole(&paths[file], overwrite, |partial| write_range(corpus, range, partial, writer, advanced))
     };
     let bytes = in_parallel(paths.len(), &write)?;
     Ok(Written { files: paths, rows: documents, bytes })
@@ -75,9 +78,9 @@ pub fn documents(
 pub(crate) fn truth(corpus: &Corpus, path: &Path, overwrite: bool) -> Result<Written> {
     check_free(path, overwrite)?;
     let mut rows = 0;
-    let bytes = whole(path, |partial| {
+    let bytes = whole(path, overwrite, |partial| {
         let mut writer =
-            ArrowWriter::try_new(partial, truth_batch(corpus, &[])?.schema(), Some(properties()))?;
+            ArrowWriter::try_new(partial, truth_batch(corpus, &[])?.schema(), Some(properties(path)))?;
         let mut planted = corpus.all_planted();
         loop {
             let some: Vec<Planted> = planted.by_ref().take(BATCH).collect();
@@ -121,21 +124,28 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Refuses a path where a file may not be written: a folder is there, or a file that is not to be overwritten.
+/// Refuses a path where a file may not be written: a folder is there, or a file that is not to be overwritten or that somebody
+/// else wrote.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with the path and what is there.
 pub(crate) fn check_free(path: &Path, overwrite: bool) -> Result<()> {
-    match (path.is_dir(), path.exists() && !overwrite) {
-        (true, _) => Err(Error::job(format!("{} is a folder: expected the name of a file", path.display()))),
-        (_, true) => {
-            Err(Error::job(format!("{} is there already; replace it with --overwrite", path.display())))
-        }
-        (false, false) => Ok(()),
+    let shown = path.display();
+    if path.is_dir() {
+        return Err(Error::job(format!("{shown} is a folder: expected the name of a file")));
+    }
+    match (path.symlink_metadata().is_ok(), overwrite) {
+        (false, _) => Ok(()),
+        (true, false) => Err(Error::job(format!("{shown} is there already; replace it with --overwrite"))),
+        (true, true) if ours::is_generated(path) => Ok(()),
+        (true, true) => Err(Error::job(format!(
+            "{shown} was not written by generate under this name, so --overwrite does not replace it: move it away, or choose \
+             another place"
+        ))),
     }
 }
 
-/// Makes the folder, or takes away what an earlier corpus left in it.
+/// Makes the folder, or takes away what an earlier corpus left in it, if all of its files are that.
 fn make_way(folder: &Path, overwrite: bool) -> Result<()> {
     if !folder.exists() {
         return std::fs::create_dir_all(folder)
@@ -154,26 +164,40 @@ fn make_way(folder: &Path, overwrite: bool) -> Result<()> {
         )));
     }
     let cannot = || format!("cannot replace what is in {}", folder.display());
+    let mut earlier = Vec::new();
     for entry in std::fs::read_dir(folder).context(cannot)? {
         let path = entry.context(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let number = name.strip_prefix("part-").and_then(|rest| rest.strip_suffix(".parquet"));
         if number.is_some_and(|number| number.len() == 5 && number.bytes().all(|b| b.is_ascii_digit())) {
-            std::fs::remove_file(&path).context(cannot)?;
+            check_free(&path, true)?;
+            earlier.push(path);
         }
+    }
+    for path in earlier {
+        std::fs::remove_file(&path).context(cannot)?;
     }
     Ok(())
 }
 
 /// Lets `write` fill a file that gets its name when it is whole; its bytes.
-fn whole(path: &Path, write: impl FnOnce(File) -> Result<()>) -> Result<u64> {
+fn whole(path: &Path, overwrite: bool, write: impl FnOnce(File) -> Result<()>) -> Result<u64> {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
     let partial = PathBuf::from(name);
     let cannot = || format!("cannot write {}", path.display());
-    let written = File::create(&partial)
+    let file = match File::create_new(&partial) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(Error::job(format!(
+                "{} is there already: another process writes it, or one was killed; if none does, remove it",
+                partial.display()
+            )));
+        }
+        created => created.context(cannot)?,
+    };
+    let written = write(file)
         .context(cannot)
-        .and_then(|file| write(file).context(cannot))
+        .and_then(|()| check_free(path, overwrite))
         .and_then(|()| std::fs::rename(&partial, path).context(cannot))
         .and_then(|()| std::fs::metadata(path).map(|file| file.len()).context(cannot));
     if written.is_err() {
@@ -210,6 +234,7 @@ fn write_range(
     corpus: &Corpus,
     mut documents: Range<u64>,
     file: File,
+    properties: WriterProperties,
     advanced: &(dyn Fn(u64) + Sync),
 ) -> Result<()> {
     let (mut words, mut text) = (Vec::new(), String::new());
@@ -230,7 +255,7 @@ fn write_range(
         Ok(RecordBatch::try_from_iter(columns)?)
     };
     let mut rows = batch()?;
-    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties()))?;
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties))?;
     while rows.num_rows() > 0 {
         writer.write(&rows)?;
         if writer.in_progress_size() >= ROW_GROUP_BYTES {
@@ -243,9 +268,10 @@ fn write_range(
     Ok(())
 }
 
-/// No dictionaries: ids and texts differ.
-fn properties() -> WriterProperties {
+/// No dictionaries: ids and texts differ. The footer says that this program wrote the file, and under which name.
+fn properties(file: &Path) -> WriterProperties {
     WriterProperties::builder()
+        .set_created_by(ours::generated_as(file))
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_dictionary_enabled(false)
         .set_max_row_group_row_count(Some(ROW_GROUP))

@@ -1,16 +1,18 @@
-//! Folders for spills: ours by their name, and dead once nobody holds their lock.
+//! Folders for spills: ours by the mark in their lock, and dead once nobody holds it.
 //!
 //! ```text
-//! PARENT/resemblance-spill-PID-RANDOM/lock     locked by the process that made the folder, as long as it lives
+//! PARENT/resemblance-spill-PID-RANDOM/lock     marked, and locked by the process that made the folder, as long as it lives
 //!                                    /...      what is spilled
 //! ```
 //!
 //! A process removes its folders when it ends. One that is killed cannot, but the system frees its locks: the next
-//! process that spills to the same parent removes what it finds unlocked.
+//! process that spills to the same parent removes what it finds marked and unlocked. A lock has its name when it is marked and
+//! locked, so nobody finds it in between. A process that is killed just before that, or just after it removed its lock, leaves a
+//! folder that holds no spills, and that stays.
 
 use std::collections::BTreeSet;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind};
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,13 +21,14 @@ use datafusion::execution::disk_manager::{DiskManager, DiskManagerBuilder, DiskM
 use datafusion::execution::{SpillFile, TempFileFactory};
 
 use crate::error::{Context, Error};
+use crate::output::ours;
 
-/// How the name of a folder starts. No other program makes such folders.
+/// How the name of a folder starts: where to look for marks.
 const PREFIX: &str = "resemblance-spill-";
 const LOCK: &str = "lock";
 
-/// Times that a folder is made again because another process took it for a dead one before it was locked.
-const ATTEMPTS: usize = 100;
+/// The lock before it is one.
+const NEW_LOCK: &str = "new-lock";
 
 /// The folders of this process.
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -45,25 +48,15 @@ impl SpillFolder {
     /// When nothing can be written there.
     pub(crate) fn create(parent: &Path) -> io::Result<Self> {
         let prefix = format!("{PREFIX}{}-", std::process::id());
-        for _ in 0..ATTEMPTS {
-            let mut builder = tempfile::Builder::new();
-            builder.prefix(&prefix);
-            #[cfg(unix)]
-            builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
-            let path = builder.tempdir_in(parent)?.keep();
-            match claim(&path) {
-                Ok(Some(lock)) => {
-                    live(|live| live.insert(path.clone()));
-                    return Ok(Self { path, lock: Some(lock) });
-                }
-                Ok(None) => {}
-                Err(e) => {
-                    let _ = std::fs::remove_dir_all(&path);
-                    return Err(e);
-                }
-            }
-        }
-        Err(io::Error::other("every folder for spills that was made there was removed at once"))
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(&prefix);
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let folder = builder.tempdir_in(parent)?;
+        let lock = lock(folder.path())?;
+        let path = folder.keep();
+        live(|live| live.insert(path.clone()));
+        Ok(Self { path, lock: Some(lock) })
     }
 
     /// Where it is.
@@ -85,20 +78,15 @@ fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
     change(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// The lock of a new folder; `None` if another process thought it dead and removed it.
-fn claim(folder: &Path) -> io::Result<Option<File>> {
-    let path = folder.join(LOCK);
-    let lock = match OpenOptions::new().write(true).create_new(true).open(&path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened?,
-    };
-    match lock.try_lock() {
-        Err(TryLockError::WouldBlock) => Ok(None),
-        // Who removes a folder holds its lock: from now on nobody does, but somebody may have before.
-        Ok(()) => Ok(path.exists().then_some(lock)),
-        // No locks here, and so nobody can hold one: the folder is never taken for dead.
-        Err(TryLockError::Error(_)) => Ok(Some(lock)),
-    }
+/// Locks a new folder. A file system without locks lets nobody else hold the lock either, so the folder is never taken for dead.
+fn lock(folder: &Path) -> io::Result<File> {
+    let new = folder.join(NEW_LOCK);
+    let mut lock = OpenOptions::new().write(true).create_new(true).open(&new)?;
+    lock.write_all(ours::FOLDER.as_bytes())?;
+    // Nobody else knows the file yet.
+    let _ = lock.try_lock();
+    std::fs::rename(new, folder.join(LOCK))?;
+    Ok(lock)
 }
 
 /// Removes what processes that were killed left in `parent`. Returns how many folders that were.
@@ -125,21 +113,11 @@ pub(crate) fn sweep(parent: &Path) -> usize {
     swept
 }
 
-/// Removes the folder if it is dead.
+/// Removes the folder if it is ours and dead.
 fn sweep_one(folder: &Path) -> io::Result<bool> {
     let path = folder.join(LOCK);
-    match std::fs::symlink_metadata(&path) {
-        Ok(lock) if lock.is_file() => {}
-        Ok(_) => return Ok(false),
-        Err(e) if e.kind() == ErrorKind::NotFound => {
-            // The lock is the first file of a folder and the last that goes. One that is empty may be new: the call
-            // removes it only if it still is.
-            return match std::fs::read_dir(folder)?.next() {
-                None => std::fs::remove_dir(folder).map(|()| false),
-                Some(_) => remove(folder, None).map(|()| true),
-            };
-        }
-        Err(e) => return Err(e),
+    if !ours::marks_folder(&path) {
+        return Ok(false);
     }
     let lock = OpenOptions::new().write(true).open(&path)?;
     match lock.try_lock() {
@@ -265,23 +243,54 @@ mod tests {
     #[test]
     fn what_a_killed_process_left_is_swept_and_nothing_else() {
         let parent = tempfile::tempdir().unwrap();
-        let put = |path: &str| {
+        let put = |path: &str, text: &str| {
             let path = parent.path().join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "text").unwrap();
+            std::fs::write(path, text).unwrap();
         };
         // As killed while it spilled, and as killed while it was swept.
-        put("resemblance-spill-1-dead/lock");
-        put("resemblance-spill-1-dead/datafusion-x/spill");
-        put("resemblance-spill-2-half/datafusion-x/spill");
-        put("resemblance-spills/lock");
-        put("other-spill-1/lock");
-        put("resemblance-spill-file");
-        std::fs::create_dir(parent.path().join("resemblance-spill-3-new")).unwrap();
+        put("resemblance-spill-1-dead/lock", ours::FOLDER);
+        put("resemblance-spill-1-dead/datafusion-x/spill", "text");
+        put("resemblance-spill-2-half/lock", ours::FOLDER);
+        // Somebody's folders, whatever their names are.
+        put("resemblance-spill-3-mine/notes", "text");
+        put("resemblance-spill-4-mine/lock", "text");
+        put("resemblance-spill-5-mine/lock/lock", ours::FOLDER);
+        std::fs::create_dir(parent.path().join("resemblance-spill-6-new")).unwrap();
+        put("resemblance-spills/lock", ours::FOLDER);
+        put("other-spill-1/lock", ours::FOLDER);
+        put("resemblance-spill-file", "text");
         assert_eq!(sweep(parent.path()), 2);
         let mut left = names(parent.path());
         left.sort();
-        assert_eq!(left, ["other-spill-1", "resemblance-spill-file", "resemblance-spills"]);
+        let mine = ["3-mine", "4-mine", "5-mine", "6-new", "file"].map(|name| format!("{PREFIX}{name}"));
+        let (before, after) = (["other-spill-1".to_owned()], ["resemblance-spills".to_owned()]);
+        assert_eq!(left, [&before[..], &mine, &after].concat());
+    }
+
+    /// Many processes make folders while others look for dead ones: none is swept, and each is locked when it can be found.
+    #[test]
+    fn a_new_folder_is_never_taken_for_a_dead_one() {
+        let parent = tempfile::tempdir().unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let swept = std::thread::scope(|scope| {
+            let sweeping = scope.spawn(|| {
+                let (mut swept, mut looked) = (0, 0);
+                while !done.load(std::sync::atomic::Ordering::Relaxed) || looked == 0 {
+                    swept += sweep(parent.path());
+                    looked += 1;
+                }
+                swept
+            });
+            for _ in 0..200 {
+                let folder = SpillFolder::create(parent.path()).unwrap();
+                assert!(ours::marks_folder(&folder.path().join(LOCK)));
+                assert_eq!(names(folder.path()), [LOCK]);
+            }
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            sweeping.join().unwrap()
+        });
+        assert_eq!((swept, names(parent.path()).len()), (0, 0));
     }
 
     #[test]

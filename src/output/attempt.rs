@@ -8,7 +8,7 @@ use super::names::Attempt;
 use crate::error::Result;
 
 /// The folder of records, inside the output.
-pub(super) const ATTEMPTS: &str = "_work/attempts";
+pub(crate) const ATTEMPTS: &str = "_work/attempts";
 
 /// What an attempt says of itself before it writes anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::ObjectStoreExt;
 
 use super::Layout;
-use super::manifest::File;
+use super::manifest::{File, Run};
 use crate::error::{Context, Error, Result};
 
 /// Files whose bytes are read at the same time.
@@ -157,6 +157,15 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
         output.shown(),
         file.path
     )))
+}
+
+/// Whether the output still holds the result of `manifest`. Where another run replaced it, files that it names are gone, and
+/// nothing is damaged.
+///
+/// # Errors
+/// When the store does not answer, or the manifest that is there cannot be read.
+pub(crate) async fn is_current(output: &Layout, manifest: &Run) -> Result<bool> {
+    Ok(output.manifest().await?.as_ref() == Some(manifest))
 }
 
 /// The error for damaged files of a finished output.

@@ -24,9 +24,14 @@ enum Place {
 }
 
 impl Entry {
-    /// Whether it has a name that a file of this program has while it is written to a disk.
-    pub(crate) fn is_staged(&self) -> bool {
-        local::is_staged(self.inside.rsplit('/').next().unwrap_or_default())
+    /// Whether it has a name that files have while they are written in nobody's name, such as commits.
+    pub(crate) fn is_begun(&self) -> bool {
+        local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), "")
+    }
+
+    /// Whether it was left half written in the name of `output`'s writer.
+    pub(crate) fn is_staged_by(&self, output: &Layout) -> bool {
+        local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), output.writer())
     }
 }
 

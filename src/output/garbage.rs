@@ -1,24 +1,16 @@
-//! What an output holds that nobody needs any more, and what it holds that is not ours.
-//!
-//! A file is ours where something that we wrote stands behind it: a manifest or a step's manifest names it, the record of
-//! an attempt says that it will be replaced, or its name carries an attempt whose record is there or whom the manifest of
-//! the finished run names. Of these, a file is dead when nothing in force names it and its attempt does not claim the
-//! output now. Nothing else is ever removed.
-//!
-//! The logs of Delta tables are neither dead nor foreign, whoever wrote them: their readers need every one of their files.
-//! They must have followed the manifest before anything is removed, so that no log names a file that is gone.
+//! What an output holds that nobody needs any more, and what it holds that is not ours: see [`super::ours`] for which is which.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use object_store::path::Path;
 
-use super::attempt::Record;
+use super::Layout;
+use super::claim;
 use super::local;
-use super::manifest::FinishedStep;
-use super::names::{Attempt, whole_name};
+use super::names::Attempt;
+use super::ours::{Order, Ours, Verdict};
 use super::paths::WORK;
-use super::{Layout, attempt, claim, delta};
 use crate::error::{Context, Result};
 use crate::schema::Table;
 
@@ -30,6 +22,8 @@ pub(crate) struct Garbage {
     pub dead: Vec<Dead>,
     /// Files that we did not write, or cannot prove to have written; paths inside the output.
     pub foreign: Vec<String>,
+    /// Files of ours that stay because of Delta logs that do not follow our results; paths inside the output.
+    pub held: Vec<String>,
 }
 
 /// A file of ours that nobody needs.
@@ -44,17 +38,25 @@ pub(crate) struct Dead {
 }
 
 impl Garbage {
-    /// The sentence about files that are not ours; `None` if there are none.
-    pub(crate) fn foreign_sentence(&self, output: &Layout) -> Option<String> {
-        let (first, others) = self.foreign.split_first()?;
+    /// The sentences about files that stay; none if there are none.
+    pub(crate) fn sentences(&self, output: &Layout) -> Vec<String> {
         let output = output.shown();
-        Some(match others.len() {
-            0 => format!("1 file in {output} is not known to be written by this program and stays: {first}"),
-            n => format!(
-                "{} files in {output} are not known to be written by this program and stay: {first} and {n} more",
-                n + 1
-            ),
-        })
+        let few = |files: &[String], (one, many): (&str, &str)| match files {
+            [] => None,
+            [first] => Some(format!("1 file in {output} {one}: {first}")),
+            [first, others @ ..] => {
+                Some(format!("{} files in {output} {many}: {first} and {} more", files.len(), others.len()))
+            }
+        };
+        let foreign = (
+            "is not known to be written by this program and stays",
+            "are not known to be written by this program and stay",
+        );
+        let held = (
+            "is of an earlier result and stays, because the Delta log of its table does not follow the result",
+            "are of an earlier result and stay, because the Delta logs of their tables do not follow the result",
+        );
+        [few(&self.foreign, foreign), few(&self.held, held)].into_iter().flatten().collect()
     }
 }
 
@@ -64,33 +66,24 @@ impl Garbage {
 /// # Errors
 /// When the store does not answer, or the manifest is of another version: then nobody knows what it names.
 pub(crate) async fn survey(output: &Layout, own: &Attempt) -> Result<Garbage> {
-    let finished = output.manifest().await?;
     let there = there(output).await?;
-    let mut known = Known::default();
-    if let Some(run) = &finished {
-        known.in_force.extend(run.paths().into_iter().map(str::to_owned));
-        known.attempts.extend(run.attempts.iter().filter_map(|id| Attempt::parse(id)));
-    }
-    for inside in there.keys().filter(|inside| inside.starts_with(WORK) && inside.ends_with(".json")) {
-        known.read(output, inside, finished.is_some()).await?;
-    }
-    // Listed last: an attempt that came after the listing above has no file in it.
-    known.alive.extend(claim::claimants(output).await?.into_iter().filter(|attempt| attempt != own));
-
-    let mut dead: [Vec<Dead>; 3] = Default::default();
-    let mut foreign = Vec::new();
+    let ours = Ours::among(output, own, there.keys()).await?;
+    let mut dead: BTreeMap<Order, Vec<Dead>> = BTreeMap::new();
+    let mut found = Garbage::default();
     for (inside, (bytes, file)) in there {
-        if inside.starts_with(claim::CLAIMS) && inside.contains(own.as_str()) {
+        if claim::attempt_of(&inside).is_some_and(|attempt| attempt == *own) {
             // The asker takes its claim back itself.
             continue;
         }
-        match known.kind(&inside) {
-            Kind::InForce => {}
-            Kind::Foreign => foreign.push(inside),
-            Kind::Dead(order) => dead[order].push(Dead { inside, bytes, file }),
+        match ours.verdict(&inside) {
+            Verdict::InForce => {}
+            Verdict::Foreign => found.foreign.push(inside),
+            Verdict::Held => found.held.push(inside),
+            Verdict::Dead(order) => dead.entry(order).or_default().push(Dead { inside, bytes, file }),
         }
     }
-    Ok(Garbage { dead: dead.into_iter().flatten().collect(), foreign })
+    found.dead = dead.into_values().flatten().collect();
+    Ok(found)
 }
 
 /// Removes what [`survey`] found dead.
@@ -134,94 +127,4 @@ async fn there(output: &Layout) -> Result<BTreeMap<String, (u64, Option<PathBuf>
         }
     }
     Ok(found)
-}
-
-enum Kind {
-    InForce,
-    Foreign,
-    /// Dead; its place in the order of removal.
-    Dead(usize),
-}
-
-/// Data first, then the manifests and records that prove it to be ours, then claims.
-const DATA: usize = 0;
-const PROOF: usize = 1;
-const CLAIM: usize = 2;
-
-/// What manifests, records and claims say.
-#[derive(Default)]
-struct Known {
-    /// Files that a manifest in force names.
-    in_force: BTreeSet<String>,
-    /// Files that are ours because a file of ours names them.
-    named: BTreeSet<String>,
-    /// Step manifests and records that are not needed any more.
-    proofs: BTreeSet<String>,
-    /// Step manifests and records that are.
-    kept: BTreeSet<String>,
-    attempts: BTreeSet<Attempt>,
-    alive: BTreeSet<Attempt>,
-}
-
-impl Known {
-    /// Takes in a JSON file under `_work`. `finished`: the steps are needed no more.
-    async fn read(&mut self, output: &Layout, inside: &str, finished: bool) -> Result<()> {
-        let Some((bytes, _)) = output.read_bytes(inside).await? else { return Ok(()) };
-        if let Some(attempt) = attempt::attempt_of(inside) {
-            if let Ok(record) = serde_json::from_slice::<Record>(&bytes) {
-                self.named.extend(record.replaces);
-            }
-            // The name alone proves it, also where a power cut took the content.
-            self.attempts.insert(attempt);
-        } else if let Ok(step) = serde_json::from_slice::<FinishedStep>(&bytes) {
-            let files = step.files.into_iter().map(|file| file.path);
-            match finished {
-                true => self.named.extend(files),
-                false => self.in_force.extend(files),
-            }
-        } else {
-            return Ok(());
-        }
-        match finished {
-            true => self.proofs.insert(inside.to_owned()),
-            false => self.kept.insert(inside.to_owned()),
-        };
-        Ok(())
-    }
-
-    fn kind(&self, inside: &str) -> Kind {
-        let whole = whole_name(inside);
-        if self.in_force.contains(inside) || self.kept.contains(inside) {
-            return Kind::InForce;
-        }
-        if delta::is_part_of_log(inside) {
-            return Kind::InForce;
-        }
-        let name = inside.rsplit('/').next().unwrap_or(inside);
-        let attempt = Attempt::of_part(name)
-            .or_else(|| attempt::attempt_of(whole))
-            .or_else(|| claim::attempt_of(&Path::from(whole)).filter(|_| inside.starts_with(claim::CLAIMS)));
-        if attempt.as_ref().is_some_and(|attempt| self.alive.contains(attempt)) {
-            return Kind::InForce;
-        }
-        if self.proofs.contains(inside) {
-            return Kind::Dead(PROOF);
-        }
-        if inside.starts_with(claim::CLAIMS) {
-            return if attempt.is_some() { Kind::Dead(CLAIM) } else { Kind::Foreign };
-        }
-        let known = attempt.is_some_and(|attempt| self.attempts.contains(&attempt));
-        if known || self.named.contains(whole) {
-            return Kind::Dead(DATA);
-        }
-        // The beginning of a manifest, record or commit of ours.
-        let begun = match inside.starts_with(WORK) {
-            true => local::is_staged(name) || (whole != inside && whole.ends_with(".json")),
-            false => local::is_staged(name) && delta::is_in_log(inside),
-        };
-        if begun && self.alive.is_empty() {
-            return Kind::Dead(DATA);
-        }
-        Kind::Foreign
-    }
 }

@@ -32,7 +32,7 @@ async fn put(
     let shown = path.display().to_string();
     let written = tokio::task::spawn_blocking(move || {
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
-        let mut staged = staged_in(&parent)?;
+        let mut staged = staged_in(&parent, "")?;
         staged.write_all(&bytes)?;
         // First the bytes and then the name: after a power cut no name stands for less than was written.
         staged.as_file().sync_all()?;
@@ -55,11 +55,12 @@ async fn put(
     })
 }
 
-/// A new file in `folder`, which is made if it is not there.
-fn staged_in(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+/// A new file in `folder`, which is made if it is not there. Its name bears `writer`.
+fn staged_in(folder: &Path, writer: &str) -> io::Result<tempfile::NamedTempFile> {
     std::fs::create_dir_all(folder)?;
+    let prefix = format!("{}{writer}", STAGED.0);
     let mut builder = tempfile::Builder::new();
-    builder.prefix(STAGED.0).suffix(STAGED.1);
+    builder.prefix(&prefix).suffix(STAGED.1);
     // As with any new file, the umask decides who may read it.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
@@ -72,13 +73,13 @@ pub(super) struct Staged {
     path: PathBuf,
 }
 
-/// Begins a file that will be at `path`.
+/// Begins a file that will be at `path`. Until then its name bears `writer`.
 ///
 /// # Errors
 /// What the system says.
-pub(super) async fn stage(path: PathBuf) -> io::Result<(File, Staged)> {
+pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, Staged)> {
     blocking(move || {
-        let (file, staged) = staged_in(path.parent().unwrap_or(Path::new("/")))?.into_parts();
+        let (file, staged) = staged_in(path.parent().unwrap_or(Path::new("/")), &writer)?.into_parts();
         Ok((file, Staged { staged, path }))
     })
     .await
@@ -105,9 +106,10 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
 /// What stands before and behind the random part of a file's name while it is written.
 const STAGED: (&str, &str) = (".resemblance-", ".tmp");
 
-/// Whether a file has a name that [`create`] and [`replace`] give while they write.
-pub(super) fn is_staged(name: &str) -> bool {
-    let random = name.strip_prefix(STAGED.0).and_then(|rest| rest.strip_suffix(STAGED.1));
+/// Whether a file has a name that files have while they are written, in the name of `writer`; that of others is empty.
+pub(super) fn is_staged(name: &str, writer: &str) -> bool {
+    let rest = name.strip_prefix(STAGED.0).and_then(|rest| rest.strip_prefix(writer));
+    let random = rest.and_then(|rest| rest.strip_suffix(STAGED.1));
     random.is_some_and(|random| random.len() == 6 && random.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod garbage;
 mod local;
 pub mod manifest;
 pub mod names;
+pub(crate) mod ours;
 mod paths;
 pub(crate) mod process;
 mod published;

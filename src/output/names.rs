@@ -1,13 +1,16 @@
-//! Names of the files that a run writes: they carry the attempt that wrote them, and an ending that no other program gives.
+//! Names of the files that a run writes: they bear the attempt that wrote them and the folder that they were written to, so
+//! that a copy in another folder is known as a copy.
 //!
 //! ```text
-//! part-00003-0123456789abcdef0123456789abcdef-89abcdef0123.resemblance.parquet
-//!      |     |                                |
-//!      |     the attempt                      of the file alone
+//! part-00003-0123456789abcdef0123456789abcdef-89abcdef0123-4567cdef.resemblance.parquet
+//!      |     |                                |            |
+//!      |     the attempt                      of the file  a hash of all this and of the folder
 //!      the partition
 //! ```
 
 use std::fmt;
+
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The ending of every table file.
 const ENDING: &str = ".resemblance.parquet";
@@ -17,6 +20,9 @@ const ATTEMPT_DIGITS: usize = 32;
 
 /// Hexadecimal digits that are the file's own.
 const FILE_DIGITS: usize = 12;
+
+/// Hexadecimal digits that say for which folder the name was made.
+const PLACE_DIGITS: usize = 8;
 
 /// One attempt at a run: a process that writes to an output. A run that is killed and taken up again has several.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,26 +44,36 @@ impl Attempt {
         &self.0
     }
 
-    /// A new file name for this attempt. Each call gives another one: a partition that runs again never writes to a
-    /// file that somebody may read.
-    pub fn part(&self, partition: usize) -> String {
+    /// A new file of this attempt in `folder` of the output: its path inside the output. Each call gives another one: a partition
+    /// that runs again never writes to a file that somebody may read.
+    pub fn part(&self, folder: &str, partition: usize) -> String {
         let random = uuid::Uuid::new_v4().simple().to_string();
-        format!("part-{partition:05}-{}-{}{ENDING}", self.0, &random[..FILE_DIGITS])
+        let name = format!("part-{partition:05}-{}-{}", self.0, &random[..FILE_DIGITS]);
+        format!("{folder}/{name}-{}{ENDING}", place(folder, &name))
     }
 
-    /// The attempt that a file's name carries; none for names that [`Attempt::part`] does not give. A number behind `#`
-    /// is passed over: that is how a local store calls a file that is not whole yet.
-    pub(crate) fn of_part(name: &str) -> Option<Self> {
-        let name = whole_name(name);
-        let mut parts = name.strip_suffix(ENDING)?.split('-');
+    /// The attempt that wrote a file of the output, by its path inside; `None` for paths that [`Attempt::part`] does not give,
+    /// such as that of a copy in another folder. A number behind `#` is passed over: a local store calls a file so that is not
+    /// whole yet.
+    pub(crate) fn of_part(inside: &str) -> Option<Self> {
+        let (folder, name) = whole_name(inside).rsplit_once('/')?;
+        let (name, of_place) = name.strip_suffix(ENDING)?.rsplit_once('-')?;
+        let mut parts = name.split('-');
         let (prefix, partition, attempt, file) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let ours = prefix == "part"
             && parts.next().is_none()
             && partition.len() >= 5
             && partition.bytes().all(|b| b.is_ascii_digit())
-            && is_hex(file, FILE_DIGITS);
+            && is_hex(file, FILE_DIGITS)
+            && of_place == place(folder, name);
         if ours { Self::parse(attempt) } else { None }
     }
+}
+
+/// The digits by which a name says that it was made for `folder`.
+fn place(folder: &str, name: &str) -> String {
+    let hash = xxh3_64(format!("{folder}/{name}").as_bytes());
+    format!("{hash:016x}")[..PLACE_DIGITS].to_owned()
 }
 
 impl fmt::Display for Attempt {
@@ -85,26 +101,34 @@ mod tests {
     #[test]
     fn a_name_tells_its_attempt() {
         let attempt = Attempt::random();
-        let name = attempt.part(7);
-        assert_eq!(Attempt::of_part(&name), Some(attempt.clone()));
-        assert_eq!(Attempt::of_part(&format!("{name}#12")), Some(attempt.clone()));
-        assert_ne!(name, attempt.part(7));
+        let inside = attempt.part("_work/keys", 7);
+        assert!(inside.starts_with("_work/keys/part-00007-"), "{inside}");
+        assert_eq!(Attempt::of_part(&inside), Some(attempt.clone()));
+        assert_eq!(Attempt::of_part(&format!("{inside}#12")), Some(attempt.clone()));
+        assert_ne!(inside, attempt.part("_work/keys", 7));
     }
 
     #[test]
-    fn names_of_other_programs_tell_none() {
+    fn copies_and_names_of_other_programs_tell_none() {
         let attempt = Attempt::random();
-        for name in [
-            "part-00000-abc.snappy.parquet".to_owned(),
-            "part-00000-1f8e7c3a-1111-2222-3333-0123456789ab-c000.snappy.parquet".to_owned(),
-            "part-00001-9f86d081884c7d659a2feaa0c55ad015.parquet".to_owned(),
-            format!("part-00000-{attempt}-0123456789ab.parquet"),
-            format!("part-0000x-{attempt}-0123456789ab.resemblance.parquet"),
-            format!("my-part-00000-{attempt}-0123456789ab.resemblance.parquet"),
-            format!("{}#draft", attempt.part(0)),
-            format!("{}.bak", attempt.part(0)),
+        let inside = attempt.part("pairs", 0);
+        let name = inside.strip_prefix("pairs/").unwrap();
+        for path in [
+            "pairs/part-00000-abc.snappy.parquet".to_owned(),
+            "pairs/part-00000-1f8e7c3a-1111-2222-3333-0123456789ab-c000.snappy.parquet".to_owned(),
+            "pairs/part-00001-9f86d081884c7d659a2feaa0c55ad015.parquet".to_owned(),
+            format!("pairs/part-00000-{attempt}-0123456789ab-01234567.parquet"),
+            format!("pairs/part-00000-{attempt}-0123456789ab-01234567.resemblance.parquet"),
+            format!("pairs/part-00000-{attempt}-0123456789ab.resemblance.parquet"),
+            format!("pairs/my-{name}"),
+            format!("pairs/backup/{name}"),
+            format!("clusters/{name}"),
+            format!("_work/pairs/{name}"),
+            name.to_owned(),
+            format!("{inside}#draft"),
+            format!("{inside}.bak"),
         ] {
-            assert_eq!(Attempt::of_part(&name), None, "{name}");
+            assert_eq!(Attempt::of_part(&path), None, "{path}");
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct Layout {
     shown: String,
     /// The folder, where the output is on this machine.
     folder: Option<PathBuf>,
+    /// What the names of its files bear while they are written to a disk.
+    writer: String,
 }
 
 impl Layout {
@@ -64,7 +66,17 @@ impl Layout {
             .runtime_env()
             .object_store(&store_url)
             .context(|| format!("cannot use {url} as an output"))?;
-        Ok(Self { store, store_url, root, shown: url.to_owned(), folder })
+        Ok(Self { store, store_url, root, shown: url.to_owned(), folder, writer: String::new() })
+    }
+
+    /// The same output, written to in the name of `writer`, by which files are known that a killed process left half written.
+    pub(crate) fn written_by(self, writer: &str) -> Self {
+        Self { writer: format!("{writer}-"), ..self }
+    }
+
+    /// What the names of its files bear while they are written to a disk.
+    pub(super) fn writer(&self) -> &str {
+        &self.writer
     }
 
     /// The output as the user named it.

@@ -5,6 +5,7 @@ use futures::TryStreamExt;
 use object_store::{ObjectStore, UpdateVersion};
 
 use super::manifest::{File, Run};
+use super::ours;
 use super::paths::{Layout, MANIFEST, WORK};
 use crate::error::{Context, Result};
 use crate::job::FORMAT_VERSION;
@@ -49,9 +50,14 @@ impl Layout {
     /// [`Run::check_format`]. `None` if there is none.
     ///
     /// # Errors
-    /// When the store does not answer, or it is no manifest, or that of a newer program.
+    /// When the store does not answer, or somebody else wrote it, or a newer program.
     pub(crate) async fn manifest(&self) -> Result<Option<Run>> {
-        let manifest = self.read::<Run>(MANIFEST).await?;
+        let Some((bytes, _)) = self.manifest_bytes().await? else { return Ok(None) };
+        let manifest = self.parse::<Run>(MANIFEST, &bytes);
+        if manifest.is_err() {
+            ours::refuse_writer(&bytes, self.shown())?;
+        }
+        let manifest = manifest.map(Some)?;
         // What an older program wrote is known; what a newer one means by its names is not.
         if let Some(newer) = manifest.as_ref().filter(|run| run.format_version > u64::from(FORMAT_VERSION)) {
             newer.check_format(self.shown())?;

@@ -21,6 +21,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use super::Layout;
 use super::check::{Damage, What, damaged};
 use super::manifest::File;
+use super::paths::WORK;
 use crate::error::{Context, Error, Result};
 use crate::guard::guarded_async;
 use crate::schema::{Table, contract};
@@ -121,7 +122,9 @@ impl TableProvider for ManifestTable {
                 let shown = self.layout.shown();
                 format!("a file of {shown} cannot be read: `resemblance verify {shown}` says which")
             })??;
-        self.check(&plan)?;
+        if let Err(error) = self.check(&plan) {
+            return Err(self.replaced().await.unwrap_or(error).into());
+        }
         Ok(plan)
     }
 }
@@ -133,6 +136,20 @@ struct Scanned {
 }
 
 impl ManifestTable {
+    /// The error for a result that another run replaced while it was read; `None` if that did not happen.
+    async fn replaced(&self) -> Option<Error> {
+        let now = self.layout.manifest().await.ok()??;
+        let (paths, shown) = (now.paths(), self.layout.shown());
+        let file = self.files.iter().find(|file| !paths.contains(file.path.as_str()))?;
+        // A table between the steps of a run is in no manifest.
+        (!file.path.starts_with(WORK)).then(|| {
+            Error::input(format!(
+                "another run replaced the result in {shown} while it was read, and removed {}: run the command again",
+                file.path
+            ))
+        })
+    }
+
     /// Holds the files that `plan` reads against those of the manifest.
     fn check(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
         let mut scanned = BTreeMap::new();

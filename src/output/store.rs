@@ -46,7 +46,15 @@ impl Layout {
     /// When the store does not answer or the file is not what it should be.
     pub(crate) async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
         let Some((bytes, _)) = self.read_bytes(inside).await? else { return Ok(None) };
-        serde_json::from_slice(&bytes).map(Some).map_err(|e| {
+        self.parse(inside, &bytes).map(Some)
+    }
+
+    /// What the bytes of a JSON file of ours say.
+    ///
+    /// # Errors
+    /// When they are not what they should be.
+    pub(super) fn parse<T: DeserializeOwned>(&self, inside: &str, bytes: &[u8]) -> Result<T> {
+        serde_json::from_slice(bytes).map_err(|e| {
             Error::input(format!(
                 "{}/{inside} is not a manifest of this version; run again with --overwrite",
                 self.shown()
@@ -116,16 +124,30 @@ impl Layout {
         found: &Bytes,
         version: &UpdateVersion,
     ) -> Result<bool> {
-        let (path, json) = (self.path(inside), json(value)?);
+        self.replace_bytes(inside, json(value)?, found, version).await
+    }
+
+    /// The same with bytes.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub(super) async fn replace_bytes(
+        &self,
+        inside: &str,
+        bytes: Bytes,
+        found: &Bytes,
+        version: &UpdateVersion,
+    ) -> Result<bool> {
+        let path = self.path(inside);
         let there = || async { Ok::<_, Error>(self.read_bytes(inside).await?.map(|(bytes, _)| bytes)) };
         let now = there().await?;
         if now.as_ref() != Some(found) {
-            return Ok(now == Some(json));
+            return Ok(now == Some(bytes));
         }
         let written = match self.folder() {
-            Some(folder) => local::replace(folder, inside, &json).await,
+            Some(folder) => local::replace(folder, inside, &bytes).await,
             None => {
-                let put = |mode| self.store().put_opts(&path, json.clone().into(), mode);
+                let put = |mode| self.store().put_opts(&path, bytes.clone().into(), mode);
                 match put(PutMode::Update(version.clone()).into()).await {
                     // A server that has no such condition.
                     Err(
@@ -138,18 +160,10 @@ impl Layout {
         match written {
             Ok(()) => Ok(true),
             Err(object_store::Error::Precondition { .. } | object_store::Error::NotFound { .. }) => {
-                Ok(there().await? == Some(json))
+                Ok(there().await? == Some(bytes))
             }
             Err(e) => Err(e).context(|| format!("cannot write {}/{inside}", self.shown())),
         }
-    }
-
-    /// Removes a JSON file that this program wrote and that says nothing true any more.
-    ///
-    /// # Errors
-    /// When the store refuses.
-    pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
-        self.remove(vec![self.path(inside)]).await
     }
 
     /// The objects under a folder of the output, sorted by path.

@@ -25,18 +25,22 @@ impl Stored {
     /// file that it names is gone or has another size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let layout = Layout::open(session, url)?;
-        let Some(manifest) = layout.manifest().await? else {
-            return Err(Error::input(format!(
-                "{url} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to its \
-                 end"
-            )));
-        };
-        manifest.check_format(url)?;
-        let damage = check::sizes(&layout, &manifest.files().collect::<Vec<_>>()).await?;
-        if !damage.is_empty() {
-            return Err(check::damaged(&layout, &damage));
+        loop {
+            let Some(manifest) = layout.manifest().await? else {
+                return Err(Error::input(format!(
+                    "{url} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to its \
+                     end"
+                )));
+            };
+            manifest.check_format(url)?;
+            let damage = check::sizes(&layout, &manifest.files().collect::<Vec<_>>()).await?;
+            if damage.is_empty() {
+                return Ok(Self { layout, manifest });
+            }
+            if check::is_current(&layout, &manifest).await? {
+                return Err(check::damaged(&layout, &damage));
+            }
         }
-        Ok(Self { layout, manifest })
     }
 
     /// Where it is.

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use futures::future::BoxFuture;
-use object_store::ObjectStoreExt;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode};
 use parquet::arrow::async_writer::AsyncFileWriter;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use tokio::io::AsyncWriteExt;
@@ -48,6 +48,8 @@ pub(crate) struct Upload {
 
 enum To {
     Disk(tokio::fs::File, Staged),
+    /// So few bytes that they are put at once, which a store can refuse where another file is there.
+    Small(Vec<u8>),
     Store(Box<BufWriter>),
     /// A file of this name is there. It stays, and what is put must be the same.
     There {
@@ -66,14 +68,11 @@ impl Layout {
         let to = match (self.digest(inside).await?, self.folder()) {
             (Some((bytes, crc32)), _) => To::There { bytes, crc32 },
             (None, Some(_)) => {
-                let (file, staged) = local::stage(self.place(inside)?).await.context(failed)?;
+                let staged = local::stage(self.place(inside)?, self.writer().to_owned());
+                let (file, staged) = staged.await.context(failed)?;
                 To::Disk(tokio::fs::File::from_std(file), staged)
             }
-            (None, None) => {
-                let writer = BufWriter::with_capacity(self.store().clone(), self.key(inside)?, PUT_BYTES)
-                    .with_max_concurrency(PUTS);
-                To::Store(Box::new(writer))
-            }
+            (None, None) => To::Small(Vec::new()),
         };
         Ok(Upload { output: self.clone(), inside: inside.to_owned(), digest: Digest::default(), to })
     }
@@ -159,45 +158,90 @@ impl Upload {
     /// When the store refuses.
     pub(crate) async fn put(&mut self, bytes: Bytes) -> Result<()> {
         self.digest.update(&bytes);
-        let put = match &mut self.to {
-            To::Disk(file, _) => file.write_all(&bytes).await.map_err(Error::from),
-            To::Store(writer) => writer.put(bytes).await.map_err(Error::from),
+        let failed = || format!("cannot write {}/{}", self.output.shown(), self.inside);
+        if let To::Small(buffer) = &mut self.to
+            && buffer.len() + bytes.len() > PUT_BYTES
+        {
+            let store = self.output.store().clone();
+            let mut writer = BufWriter::with_capacity(store, self.output.key(&self.inside)?, PUT_BYTES)
+                .with_max_concurrency(PUTS);
+            writer.put(std::mem::take(buffer).into()).await.context(failed)?;
+            self.to = To::Store(Box::new(writer));
+        }
+        match &mut self.to {
+            To::Disk(file, _) => file.write_all(&bytes).await.context(failed),
+            To::Small(buffer) => {
+                buffer.extend_from_slice(&bytes);
+                Ok(())
+            }
+            To::Store(writer) => writer.put(bytes).await.context(failed),
             To::There { .. } => Ok(()),
-        };
-        put.context(|| format!("cannot write {}/{}", self.output.shown(), self.inside))
+        }
     }
 
-    /// Gives the file its name: its path, its size and its CRC-32.
+    /// Gives the file its name: its path, its size and its CRC-32. Where another task or attempt gave it to a file of the same bytes
+    /// meanwhile, that is the file.
     ///
     /// # Errors
     /// When the store refuses, or has another file of that name.
     pub(crate) async fn finish(self) -> Result<(String, u64, u32)> {
-        let failed = || format!("cannot write {}/{}", self.output.shown(), self.inside);
-        let (bytes, crc32) = self.digest.end();
-        let other = || {
-            Error::input(format!(
-                "{}/{} is there already and holds other bytes than would be written: move it away, or choose another folder",
-                self.output.shown(),
-                self.inside
-            ))
-        };
-        match self.to {
+        let Self { output, inside, digest, to } = self;
+        let failed = || format!("cannot write {}/{inside}", output.shown());
+        let written = digest.end();
+        let there = match to {
             To::Disk(mut file, staged) => {
                 file.flush().await.context(failed)?;
                 file.sync_all().await.context(failed)?;
                 match staged.persist().await {
-                    Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => return Err(other()),
-                    persisted => persisted.context(failed)?,
+                    Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => output.digest(&inside).await?,
+                    persisted => {
+                        persisted.context(failed)?;
+                        None
+                    }
                 }
             }
-            To::Store(mut writer) => writer.shutdown().await.context(failed)?,
-            To::There { bytes: there, crc32: of_there } => {
-                if (there, of_there) != (bytes, crc32) {
-                    return Err(other());
+            To::Small(buffer) => {
+                let (key, buffer) = (output.key(&inside)?, Bytes::from(buffer));
+                let put = |mode: PutMode| output.store().put_opts(&key, buffer.clone().into(), mode.into());
+                match put(PutMode::Create).await {
+                    Err(object_store::Error::AlreadyExists { .. }) => output.digest(&inside).await?,
+                    Err(
+                        object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. },
+                    ) => {
+                        put(PutMode::Overwrite).await.context(failed)?;
+                        None
+                    }
+                    put => {
+                        put.context(failed)?;
+                        None
+                    }
                 }
+            }
+            // What goes up in parts replaces whatever is there, so that is looked at once more.
+            To::Store(mut writer) => match output.digest(&inside).await? {
+                Some(there) => {
+                    writer.abort().await.context(failed)?;
+                    Some(there)
+                }
+                None => {
+                    writer.shutdown().await.context(failed)?;
+                    None
+                }
+            },
+            To::There { bytes, crc32 } => Some((bytes, crc32)),
+        };
+        match there {
+            Some(there) if there != written => Err(Error::input(format!(
+                "{}/{inside} is there already and holds other bytes than would be written: move it away, or choose another folder",
+                output.shown()
+            ))),
+            there => {
+                if there.is_some() {
+                    tracing::debug!(inside, "the file is there already");
+                }
+                Ok((inside, written.0, written.1))
             }
         }
-        Ok((self.inside, bytes, crc32))
     }
 }
 
@@ -209,5 +253,52 @@ impl AsyncFileWriter for Upload {
 
     fn complete(&mut self) -> BoxFuture<'_, ParquetResult<()>> {
         Box::pin(async { Ok(()) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::prelude::SessionContext;
+    use object_store::memory::InMemory;
+
+    use super::*;
+
+    fn outputs() -> (Vec<Layout>, tempfile::TempDir) {
+        let session = SessionContext::new();
+        session.register_object_store(&"memory://".parse().unwrap(), Arc::new(InMemory::new()));
+        let folder = tempfile::tempdir().unwrap();
+        let local = folder.path().join("to").to_str().unwrap().to_owned();
+        (
+            vec![Layout::open(&session, "memory:///to").unwrap(), Layout::open(&session, &local).unwrap()],
+            folder,
+        )
+    }
+
+    /// Two tasks begin the same file before either has ended, as where a stage is submitted again while its tasks still run.
+    #[tokio::test]
+    async fn who_comes_second_with_the_same_bytes_is_no_error_and_with_others_replaces_nothing() {
+        let (outputs, _folder) = outputs();
+        for output in outputs {
+            for bytes in [100, PUT_BYTES + 1] {
+                let inside = format!("kept/a/{bytes}");
+                let data = Bytes::from(vec![b'x'; bytes]);
+                let mut uploads = Vec::new();
+                for data in [&data, &data, &Bytes::from_static(b"others")] {
+                    let mut upload = output.upload(&inside).await.unwrap();
+                    assert!(!matches!(upload.to, To::There { .. }));
+                    upload.put(data.clone()).await.unwrap();
+                    uploads.push(upload);
+                }
+                let others = uploads.pop().unwrap();
+                let (second, first) = (uploads.pop().unwrap(), uploads.pop().unwrap());
+                assert_eq!(first.finish().await.unwrap(), second.finish().await.unwrap());
+                let error = others.finish().await.unwrap_err().to_string();
+                assert!(error.contains("holds other bytes"), "{error}");
+                let there = output.digest(&inside).await.unwrap();
+                assert_eq!(there, Some((bytes as u64, crc32fast::hash(&data))));
+            }
+        }
     }
 }

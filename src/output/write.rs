@@ -110,7 +110,7 @@ impl Description for Write {
         let held = MemoryConsumer::new("Write").register(task.context.memory_pool());
         let row_group_bytes = row_group_bytes(only_input(Self::NAME, task.inputs)?, &task.context);
         let part = |target: &Target| {
-            let inside = format!("{}/{}", target.folder, self.attempt.part(partition));
+            let inside = self.attempt.part(&target.folder, partition);
             Part::new(target.clone(), Arc::clone(&store), &self.root, inside, row_group_bytes)
         };
         let mut parts: Vec<Part> = self.targets.iter().map(part).collect();

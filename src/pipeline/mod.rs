@@ -35,9 +35,9 @@ mod walk;
 use std::sync::Arc;
 
 use crate::engine::{Engine, RunControl};
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::output::claim::{self, Claim};
+use crate::output::claim::{Claim, Waiting};
 use crate::output::names::Attempt;
 use crate::output::{Layout, attempt, delta};
 use input::Input;
@@ -69,8 +69,7 @@ pub async fn run(
     let session = engine.session();
     let output = Layout::open(session, &job.output.url)?;
     let attempt = Attempt::random();
-    let mut others = claim::Others::default();
-    let mut waited_for = None;
+    let mut waiting = Waiting::default();
     if job.merge.is_none() {
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
@@ -92,34 +91,22 @@ pub async fn run(
         if let Some(known) = &known {
             known.check_types(job, &read.types)?;
         }
-        let holder = match claim::ask(&output, &attempt, "run", &mut others).await? {
-            claim::Asked::Granted(claim) => {
-                let run = Run {
-                    job,
-                    input: &input,
-                    known: known.as_ref(),
-                    engine,
-                    existing,
-                    output: &output,
-                    claim: &claim,
-                    fingerprint: &fingerprint,
-                };
-                let ended = run.watched(control, read).await;
-                if let Err(error) = claim.release().await {
-                    tracing::warn!("this run's claim on {} could not be removed: {error}", output.shown());
-                }
-                return ended;
-            }
-            claim::Asked::Held(holder) => holder,
+        let Some(claim) = waiting.ask(&output, &attempt, "run", &control.stop).await? else { continue };
+        let run = Run {
+            job,
+            input: &input,
+            known: known.as_ref(),
+            engine,
+            existing,
+            output: &output,
+            claim: &claim,
+            fingerprint: &fingerprint,
         };
-        if waited_for.as_ref() != Some(&holder) {
-            tracing::warn!("{holder} is writing to {}: this run waits until it has ended", output.shown());
-            waited_for = Some(holder);
+        let ended = run.watched(control, read).await;
+        if let Err(error) = claim.release().await {
+            tracing::warn!("this run's claim on {} could not be removed: {error}", output.shown());
         }
-        claim::wait(&output, &mut others, &control.stop).await?;
-        if control.stop.is_cancelled() {
-            return Err(Error::interrupted());
-        }
+        return ended;
     }
 }
 
@@ -144,13 +131,11 @@ impl Run<'_> {
         let ended = tokio::select! {
             ended = self.steps(&inner, read) => ended,
             () = async { lost.cancelled().await; stop.cancel(); std::future::pending().await } => {
-                Err(self.claim.lost_error())
+                Err(Error::interrupted())
             }
         };
         match ended {
-            Err(error) if error.kind() == Kind::Interrupted && lost.is_cancelled() => {
-                Err(self.claim.lost_error())
-            }
+            Err(error) => Err(self.claim.explain(error).await),
             ended => ended,
         }
     }
@@ -164,7 +149,7 @@ impl Run<'_> {
             publish_logs(output, job).await?;
             return Ok(finished);
         }
-        delta::check_types(output, job, &read.types).await?;
+        delta::check(output, job, &read.types).await?;
         let replaced = PreviousResult::read(output).await?;
         let record = attempt::Record {
             attempt: claim.attempt().to_string(),

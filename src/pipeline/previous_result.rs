@@ -6,8 +6,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::outcome::OnExisting;
 use crate::error::Result;
-use crate::output::Layout;
 use crate::output::manifest::Run as Manifest;
+use crate::output::{Layout, ours};
 
 /// What was there.
 pub(super) struct PreviousResult {
@@ -21,11 +21,14 @@ impl PreviousResult {
     /// What `output` holds now.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// When the store does not answer, or somebody else wrote the manifest, so that nothing may replace it.
     pub(super) async fn read(output: &Layout) -> Result<Self> {
         let there = output.manifest_bytes().await?;
-        // One that cannot be read names nothing that could be removed; its place is taken all the same.
         let manifest = there.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
+        if let (Some((bytes, _)), None) = (&there, &manifest) {
+            // One of another version names nothing that could be removed; its place is taken all the same.
+            ours::refuse_writer(bytes, output.shown())?;
+        }
         Ok(Self { there, manifest })
     }
 

@@ -225,7 +225,7 @@ async fn tidy(output: &Layout, own: &Attempt) {
     };
     match removed.await {
         Ok(found) => {
-            if let Some(sentence) = found.foreign_sentence(output) {
+            for sentence in found.sentences(output) {
                 tracing::warn!("{sentence}");
             }
         }

@@ -21,4 +21,4 @@ pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
 pub use fate::Rejects;
 pub use record::{Counts, SourceRecord, Written};
 pub(crate) use text_columns::{header_fields, taken};
-pub(crate) use work::KEPT;
+pub(crate) use work::{KEPT, REJECTED};

@@ -48,8 +48,13 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
     applied.apply("undisturbed", &[]);
     let expected = result(&applied.path("undisturbed"));
     kill(&applied, "to");
-    // What a kill in the middle of a file leaves, and what somebody put where a file will be.
-    std::fs::write(applied.path("to/kept/.resemblance-Ab12cd.tmp"), "half").unwrap();
+    // What a kill in the middle of a file leaves, what somebody calls so, and what somebody put where a file will be.
+    let begun = std::fs::read(applied.path("to/_work/apply.json")).unwrap();
+    let fingerprint = serde_json::from_slice::<serde_json::Value>(&begun).unwrap()["fingerprint"].clone();
+    let staged = format!("to/kept/.resemblance-{}-Ab12cd.tmp", fingerprint.as_str().unwrap());
+    std::fs::write(applied.path(&staged), "half").unwrap();
+    let mine = applied.path("to/kept/.resemblance-Ab12cd.tmp");
+    std::fs::write(&mine, "mine").unwrap();
     let files = expected["files"].as_array().unwrap();
     let written = files.iter().rev().find_map(|file| file["written"][0]["path"].as_str()).unwrap();
     assert!(!applied.path("to").join(written).exists(), "the last file was written before the kill");
@@ -58,9 +63,15 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
     assert!(said.contains(written) && said.contains("other bytes"), "{said}");
     assert_eq!(std::fs::read(applied.path("to").join(written)).unwrap(), b"somebody else's");
     std::fs::remove_file(applied.path("to").join(written)).unwrap();
+    assert!(!applied.path(&staged).exists() && std::fs::read(&mine).unwrap() == b"mine");
+    std::fs::remove_file(mine).unwrap();
 
-    let begun = std::fs::read(applied.path("to/_work/apply.json")).unwrap();
-    let printed = applied.apply("to", &[]);
+    // The same output, spelled in another way.
+    let spelled = format!("{}/./", applied.path("in/../out").display());
+    let mut again = resemblance();
+    again.arg("apply").arg(spelled).args(["--json", "--to"]).arg(applied.path("to"));
+    let printed: serde_json::Value =
+        serde_json::from_slice(&again.assert().success().get_output().stdout).unwrap();
     let reused = printed["files_reused"].as_u64().unwrap();
     assert!(reused >= 100, "{printed}");
     let found = result(&applied.path("to"));
@@ -79,8 +90,9 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
 fn files_that_were_lost_after_a_kill_are_written_again() {
     let applied = applied();
     kill(&applied, "to");
-    let part = std::fs::read_dir(applied.path("to/_work/parts")).unwrap().next().unwrap().unwrap().path();
-    let part: serde_json::Value = serde_json::from_slice(&std::fs::read(part).unwrap()).unwrap();
+    let mut parts = files(&applied.path("to/_work/parts"));
+    parts.retain(|path, _| !path.ends_with(".begun.json"));
+    let part: serde_json::Value = serde_json::from_slice(parts.values().next().unwrap()).unwrap();
     let files = part["files"].as_array().unwrap();
     let lost = files.iter().find_map(|file| file["written"][0]["path"].as_str()).unwrap();
     std::fs::remove_file(applied.path("to").join(lost)).unwrap();
@@ -90,6 +102,39 @@ fn files_that_were_lost_after_a_kill_are_written_again() {
     applied.apply("to", &[]);
     result(&applied.path("to"));
     assert!(applied.path("to").join(lost).exists());
+}
+
+/// A claim of a process of another machine, which is dead: nobody renews it.
+fn dead_claim() -> String {
+    let process = serde_json::json!({"host": "far", "pid": 1, "place": "elsewhere", "began": 1});
+    serde_json::json!({"owner": true, "beat": 7, "seconds": 2, "what": "apply", "process": process})
+        .to_string()
+}
+
+const DEAD_CLAIM: &str = "_work/claims/00000000000000000000000000000000.json";
+
+/// A claim of another machine or boot, of which nobody knows whether its process lives, is waited for as a run waits for it.
+#[test]
+fn a_dead_process_of_another_machine_blocks_neither_apply_nor_clean() {
+    let applied = applied_of(20);
+    for to in ["to", "out"] {
+        let claim = applied.path(to).join(DEAD_CLAIM);
+        std::fs::create_dir_all(claim.parent().unwrap()).unwrap();
+        std::fs::write(&claim, dead_claim()).unwrap();
+        let mut command = resemblance();
+        let (name, ended) = match to {
+            "to" => (
+                "apply",
+                command.arg("apply").arg(applied.path("out")).arg("--to").arg(applied.path(to)).assert(),
+            ),
+            _ => ("clean", command.arg("clean").arg(applied.path(to)).assert()),
+        };
+        let said = String::from_utf8(ended.success().get_output().stderr.clone()).unwrap();
+        assert!(said.contains(&format!("(process 1 on far) is writing to")), "{said}");
+        assert!(said.contains(&format!("this {name} waits until it has ended")), "{said}");
+        assert!(!claim.exists());
+    }
+    result(&applied.path("to"));
 }
 
 /// How often the command is killed, and the files of a source that has far more parts: it must never come to its end before.
@@ -105,7 +150,8 @@ const PART: u64 = 100;
 fn a_result_that_was_killed_ten_times_has_the_bytes_of_an_undisturbed_one() {
     let applied = applied_of(FILES_OF_MANY_PARTS);
     applied.apply("undisturbed", &["--rejects", "apart"]);
-    let parts = || std::fs::read_dir(applied.path("to/_work/parts")).map_or(0, Iterator::count) as u64;
+    let done = |path: &String| !path.ends_with(".begun.json");
+    let parts = || files(&applied.path("to/_work/parts")).into_keys().filter(done).count() as u64;
     let mut moments = vec![0];
     for _ in 0..KILLS {
         kill_with(&applied, "to", &["--rejects", "apart"]);

@@ -25,12 +25,13 @@ fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
     assert_eq!(clean(s3, &output, &[]), (0, 0));
     // What this attempt might have left, and files of other names and attempts.
     let attempt = attempt(finished.keys().map(String::as_str));
-    let orphans = [format!("out/_work/scores/{}", attempt.part(7)), format!("out/pairs/{}", attempt.part(0))];
+    let orphans =
+        [attempt.part("_work/scores", 7), attempt.part("pairs", 0)].map(|inside| format!("out/{inside}"));
     let foreign = [
         "out/_work/notes.txt".to_owned(),
         "out/pairs/notes.txt".to_owned(),
         "out/pairs/part-00000-1.parquet".to_owned(),
-        format!("out/pairs/{}", Attempt::random().part(0)),
+        format!("out/{}", Attempt::random().part("pairs", 0)),
     ];
     // Outside of our folders nothing is looked at.
     let elsewhere = ["out/notes.parquet".to_owned(), "outer/part-0.parquet".to_owned()];
@@ -84,9 +85,9 @@ fn an_output_on_this_machine_loses_beginnings_of_files_too() {
     let expected = tables(&output);
     let attempt = Attempt::parse(manifest(&output).attempts.last().unwrap()).unwrap();
     let orphans = [
-        format!("_work/keys/{}#1", attempt.part(0)),
-        format!("pairs/{}", attempt.part(1)),
-        format!("pairs/{}#12", attempt.part(2)),
+        format!("{}#1", attempt.part("_work/keys", 0)),
+        attempt.part("pairs", 1),
+        format!("{}#12", attempt.part("pairs", 2)),
     ];
     let foreign = [
         "_work/keys/part of mine#1",

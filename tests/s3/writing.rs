@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use super::*;
+use crate::support::process::{Process, wait_for};
 use crate::support::s3::Fault;
 
 #[test]
@@ -111,4 +112,49 @@ fn a_killed_run_goes_on_from_what_is_in_the_bucket() {
 /// Whether a key is a step manifest's, right under `_work`.
 fn is_step(key: &str) -> bool {
     key.ends_with(".json") && !key.contains("/_work/claims/") && !key.contains("/_work/attempts/")
+}
+
+/// Another run replaces the result between the reading of the manifest and the look at its files.
+#[test]
+fn a_result_that_was_replaced_meanwhile_is_not_called_damaged() {
+    let corpus = Corpus::new(80, 30);
+    let s3 = &corpus.s3;
+    corpus.run("out").success();
+    let first = std::fs::read(s3.file("out/manifest.json")).unwrap();
+    run_to(&s3.env(), &corpus.job, &s3.url("out"), &["--overwrite"]).success();
+    let second = std::fs::read(s3.file("out/manifest.json")).unwrap();
+    let stale = || {
+        std::fs::write(s3.file("out/manifest.json"), &first).unwrap();
+        s3.faults.add("list-type=2", 1, Fault::Put("out/manifest.json".into(), second.clone()));
+    };
+    let sql = ["sql", "s3://data/out", "SELECT count(*) AS n FROM pairs", "--json"];
+    stale();
+    let rows = command(&s3.env(), &sql).success();
+    assert_eq!(rows.trim(), format!("{{\"n\":{}}}", corpus.expected[0].num_rows()));
+    assert_eq!(s3.faults.left(), 0);
+    // A file that is gone from a result that nobody replaced is damage.
+    std::fs::write(s3.file("out/manifest.json"), &first).unwrap();
+    assert!(command(&s3.env(), &sql).failure(3).contains("is damaged"));
+    assert!(command(&s3.env(), &["verify", "s3://data/out"]).failure(3).contains("is damaged"));
+}
+
+/// The claim is taken over at the very moment at which its owner renews it: it stays away, and the owner stops.
+#[test]
+fn a_claim_that_was_taken_over_is_not_brought_back() {
+    let corpus = Corpus::new(80, 30);
+    let (s3, claims) = (&corpus.s3, "PUT /data/out/_work/claims/");
+    // A task of the run waits here, while the run renews its claim.
+    s3.faults.add("PUT /data/out/_work/candidates/", usize::MAX, Fault::Unavailable);
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    command.env_clear().envs(environment(&s3.env()));
+    command.envs([("RESEMBLANCE_RETRY_SECONDS", "100"), ("RESEMBLANCE_LEASE_SECONDS", "2")]);
+    command.args(["run", corpus.job.to_str().unwrap(), "--set", "output.url=\"s3://data/out\""]);
+    let mut run = Process::start("run", &mut command, corpus.folder.path());
+    let renewed = |times: usize| (s3.faults.requests(claims).len() >= times).then_some(());
+    // Asked for, owned and renewed.
+    wait_for("a beat", DEADLINE, || renewed(4));
+    s3.faults.add(claims, 1, Fault::Vanish);
+    assert_eq!(run.wait(DEADLINE).code(), Some(3), "{}", run.said());
+    assert!(run.said().contains("another process took over s3://data/out"), "{}", run.said());
+    assert!(s3.keys("out/_work/claims/").is_empty());
 }

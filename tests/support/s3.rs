@@ -169,6 +169,8 @@ pub enum Fault {
     Resize(i64),
     /// Before it is answered, this is put under this key.
     Put(String, Vec<u8>),
+    /// Before it is answered, the object that it names is removed.
+    Vanish,
     /// It goes well, and is counted.
     Pass,
 }
@@ -268,6 +270,10 @@ impl Front {
             Some(Fault::Unavailable) => return Ok(said(503, "SlowDown", "please reduce your request rate")),
             Some(Fault::Answer(status, body)) => return Ok(plain(*status, body.clone())),
             Some(Fault::Put(key, bytes)) => std::fs::write(self.root.join(BUCKET).join(key), bytes).unwrap(),
+            Some(Fault::Vanish) => {
+                let path = object_store::path::Path::from_url_path(request.uri().path()).unwrap();
+                std::fs::remove_file(self.root.join(path.as_ref())).unwrap();
+            }
             _ => {}
         }
         if let Some(missing) = self.missing(&request) {

@@ -7,7 +7,7 @@ use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print};
 use crate::engine::{self, Engine, Local, RunControl, Silent};
 use crate::error::{Error, Result};
-use crate::job::Tables;
+use crate::job::{Alarms, Tables};
 use crate::{job, lookup};
 
 /// Write the source of a finished output without the documents that another one stands for
@@ -32,6 +32,12 @@ pub(in crate::cli) struct Apply {
     /// What kept/ and removed/ are
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Parquet)]
     tables: Kind,
+    /// The share of the documents that may go, instead of alarms.removed_share of the job
+    #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
+    removed_share: Option<f64>,
+    /// The number of documents that a cluster may have, instead of alarms.largest_cluster of the job
+    #[arg(long, value_name = "N")]
+    largest_cluster: Option<u64>,
     /// Print how many documents would stay and go, also of each group, and write nothing
     #[arg(long)]
     dry_run: bool,
@@ -92,7 +98,13 @@ impl Apply {
             };
             let opened = Opened::open(engine.session(), &self.output, settings).await?;
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
-            opened.check_alarms(engine.session(), removes).await?;
+            let of_job = opened.alarms()?;
+            let alarms = Alarms {
+                removed_share: self.removed_share.or(of_job.removed_share),
+                largest_cluster: self.largest_cluster.or(of_job.largest_cluster),
+                ..of_job
+            };
+            opened.check_alarms(engine.session(), alarms, removes).await?;
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = apply::apply(engine.as_ref(), opened, to, settings, &control).await?;

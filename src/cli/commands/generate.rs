@@ -72,7 +72,7 @@ pub(in crate::cli) struct Generate {
     /// Write the planted pairs into this Parquet file: id_a, id_b, kind, jaccard, size (words in a shingle)
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
-    /// Replace what this command wrote there before
+    /// Replace what this command wrote there before, and nothing else
     #[arg(long)]
     overwrite: bool,
     /// Print what was written as one JSON object

@@ -55,13 +55,17 @@ impl Verify {
 }
 
 async fn verified(output: &Layout) -> Result<(Manifest, Vec<check::Damage>)> {
-    let Some(manifest) = output.manifest().await? else {
-        return Err(Error::input(format!(
-            "{} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to \
-             its end",
-            output.shown()
-        )));
-    };
-    let damage = check::bytes(output, &manifest.files().collect::<Vec<_>>()).await?;
-    Ok((manifest, damage))
+    loop {
+        let Some(manifest) = output.manifest().await? else {
+            return Err(Error::input(format!(
+                "{} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to \
+                 its end",
+                output.shown()
+            )));
+        };
+        let damage = check::bytes(output, &manifest.files().collect::<Vec<_>>()).await?;
+        if damage.is_empty() || check::is_current(output, &manifest).await? {
+            return Ok((manifest, damage));
+        }
+    }
 }

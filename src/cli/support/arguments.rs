@@ -39,6 +39,14 @@ pub(in crate::cli) fn similarity(text: &str) -> Read<f64> {
     }
 }
 
+/// A share, 0 and 1 included.
+pub(in crate::cli) fn share(text: &str) -> Read<f64> {
+    match text.trim().parse::<f64>() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("expected a number from 0 to 1".to_owned()),
+    }
+}
+
 /// What a run is called in logs, records and metrics.
 pub(in crate::cli) fn run_id(text: &str) -> Read<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');

@@ -25,7 +25,7 @@ pub(in crate::cli) fn run_job(
         let engine = engine::open(&job.engine, &control).await?;
         let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
         let finished = Finished::open(engine.session(), &job.output.url).await?;
-        apply::alarms::check(engine.session(), finished.output(), job, true).await?;
+        apply::alarms::check(engine.session(), finished.output(), job, job.alarms, true).await?;
         let pairs = finished.top_pairs(top).await?.collect().await?;
         Ok((outcome, pairs))
     };

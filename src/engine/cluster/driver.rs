@@ -157,9 +157,7 @@ impl Cluster {
                 let since = *alone.get_or_insert_with(Instant::now);
                 if since.elapsed().as_secs() >= self.settings.wait_seconds {
                     let waited = self.settings.wait_seconds;
-                    return format!(
-                        "the scheduler has had no executor for {waited} seconds (engine.wait_seconds)"
-                    );
+                    return format!("the scheduler has had no executor for {waited} seconds");
                 }
             } else {
                 alone = None;
@@ -364,7 +362,7 @@ async fn executors(
         };
         if began.elapsed().as_secs() >= cluster.wait_seconds {
             let said = format!(
-                "the scheduler {} had no executor for {} seconds (engine.wait_seconds)",
+                "the scheduler {} had no executor for {} seconds",
                 cluster.scheduler, cluster.wait_seconds
             );
             let missing = Error::engine(missing);

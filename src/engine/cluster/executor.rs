@@ -29,6 +29,7 @@ use super::tasks::{State, Tasks};
 use super::{Codec, member, settings as configuration};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
+use crate::output::ours;
 
 /// What an executor is started with.
 #[derive(Debug, Clone)]
@@ -255,11 +256,18 @@ async fn watch_scheduler(polls: &ExecutorHealth, settings: &Settings) {
 }
 
 /// The folder inside `folder` for what tasks write for one another, as text, made and writable. It is the executor's own
-/// by its name: Ballista removes every folder that it finds there, those at the end and those that grew old.
+/// by the mark in it: Ballista removes every folder that it finds there, those at the end and those that grew old.
 fn shuffles(folder: &Path, port: u16) -> Result<String> {
     let unusable = || format!("cannot write to {}: choose another folder with --work-dir", folder.display());
     let shuffles = folder.join(format!("resemblance-executor-{port}"));
     std::fs::create_dir_all(&shuffles).context(unusable)?;
+    if !ours::mark_folder(&shuffles).context(unusable)? {
+        return Err(Error::job(format!(
+            "{} holds files of somebody else, which this executor would remove: move it away, or choose another folder with \
+             --work-dir",
+            shuffles.display()
+        )));
+    }
     tempfile::tempfile_in(&shuffles).context(unusable)?;
     match shuffles.to_str() {
         Some(shuffles) => Ok(shuffles.to_owned()),
@@ -277,4 +285,22 @@ async fn serve_health(listener: TcpListener, health: ExecutorHealth) -> std::io:
     };
     let routes = Router::new().route("/healthz", get(|| async { "ok\n" })).route("/readyz", get(ready));
     axum::serve(listener, routes).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_somebody_else_is_not_taken_for_shuffles() {
+        let parent = tempfile::tempdir().unwrap();
+        let made = shuffles(parent.path(), 1).unwrap();
+        std::fs::create_dir(Path::new(&made).join("job")).unwrap();
+        assert_eq!(shuffles(parent.path(), 1).unwrap(), made);
+        let mine = parent.path().join("resemblance-executor-2/mine");
+        std::fs::create_dir_all(&mine).unwrap();
+        let error = shuffles(parent.path(), 2).unwrap_err().to_string();
+        assert!(error.contains("resemblance-executor-2 holds files of somebody else"), "{error}");
+        assert!(mine.is_dir());
+    }
 }

@@ -13,7 +13,9 @@
 //!
 //! An owner renews its claim every few seconds. A claim is dead when its process is known to be gone (on the same
 //! machine since the same start), or when its content has not changed for its `seconds` by the observer's own clock; the
-//! clocks of two machines are never compared.
+//! clocks of two machines are never compared. Renewing never brings a claim back that was removed, however long the owner
+//! stood still between two looks. Where a server knows no condition by which to refuse that, an owner that was silent for too
+//! long looks for another one after its put, and gives way.
 
 mod stored;
 
@@ -22,7 +24,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use object_store::ObjectStoreExt;
+use object_store::UpdateVersion;
 use object_store::path::Path;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -30,9 +32,9 @@ use tokio_util::sync::CancellationToken;
 use super::Layout;
 use super::names::Attempt;
 use super::process::Process;
-use crate::error::{Error, Result};
-pub(super) use stored::{CLAIMS, attempt_of};
-use stored::{Content, Found, claims, path, put, read, remove};
+use crate::error::{Error, Kind, Result};
+use stored::{Content, FIRST_BEAT, Found, claims, path, put, read, remove, renew};
+pub(super) use stored::{attempt_of, is_claim};
 
 /// The variable that says after how many seconds of silence a claim of another machine is dead.
 pub(crate) const LEASE_SECONDS: &str = "RESEMBLANCE_LEASE_SECONDS";
@@ -51,6 +53,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long somebody who asked first is given to become the owner or to go.
 const SETTLE: Duration = Duration::from_millis(100);
+
+/// How long an attempt that ended with an error looks for whoever took its output.
+const LOOK: Duration = Duration::from_secs(10);
 
 /// Somebody else who has an output.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,16 +82,66 @@ impl fmt::Display for Holder {
 
 /// The answer to somebody who asks for an output.
 #[derive(Debug)]
-pub(crate) enum Asked {
+enum Asked {
     /// The output is the asker's.
     Granted(Claim),
     /// Somebody else has it, or asked first.
     Held(Holder),
 }
 
+/// Waiting for an output that others have, by which their death is noticed wherever they ran.
+#[derive(Debug, Default)]
+pub(crate) struct Waiting {
+    others: Others,
+    /// Who was told of last.
+    told: Option<Holder>,
+}
+
+impl Waiting {
+    /// Asks for `output` in the name of `attempt`, in order to do `what`, a command. `None` where somebody had it: they have ended by
+    /// now, and the caller asks again, after looking again at what may have changed.
+    ///
+    /// # Errors
+    /// When the store does not answer, the variable [`LEASE_SECONDS`] is wrong, or `stop` is cancelled.
+    pub(crate) async fn ask(
+        &mut self,
+        output: &Layout,
+        attempt: &Attempt,
+        what: &str,
+        stop: &CancellationToken,
+    ) -> Result<Option<Claim>> {
+        let holder = match ask(output, attempt, what, &mut self.others).await? {
+            Asked::Granted(claim) => return Ok(Some(claim)),
+            Asked::Held(holder) => holder,
+        };
+        if self.told.as_ref() != Some(&holder) {
+            tracing::warn!("{holder} is writing to {}: this {what} waits until it has ended", output.shown());
+            self.told = Some(holder);
+        }
+        wait(output, &mut self.others, stop).await?;
+        match stop.is_cancelled() {
+            true => Err(Error::interrupted()),
+            false => Ok(None),
+        }
+    }
+}
+
+/// Takes `output` in order to do `what`, a command, as soon as nobody else has it.
+///
+/// # Errors
+/// As [`Waiting::ask`].
+pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) -> Result<Claim> {
+    let (attempt, mut waiting) = (Attempt::random(), Waiting::default());
+    loop {
+        if let Some(claim) = waiting.ask(output, &attempt, what, stop).await? {
+            return Ok(claim);
+        }
+    }
+}
+
 /// What an asker has seen of other claims: when each of them changed last, by its own clock.
 #[derive(Debug, Default)]
-pub(crate) struct Others(BTreeMap<Path, (Bytes, Instant)>);
+struct Others(BTreeMap<Path, (Bytes, Instant)>);
 
 impl Others {
     /// Whether a claim is dead.
@@ -98,7 +153,7 @@ impl Others {
         }
         match claim.content.as_ref().and_then(|content| content.process.is_alive()) {
             Some(alive) => !alive,
-            // A claim that cannot be read is one that was not put whole, and will be dead or renewed.
+            // One that a power cut left empty says no seconds.
             None => {
                 let seconds = claim.content.as_ref().map_or(DEFAULT_SECONDS, |content| content.seconds);
                 now.duration_since(seen.1) >= Duration::from_secs(seconds)
@@ -125,15 +180,10 @@ pub(crate) struct Claim {
 ///
 /// # Errors
 /// When the store does not answer, or the variable [`LEASE_SECONDS`] is wrong.
-pub(crate) async fn ask(
-    output: &Layout,
-    attempt: &Attempt,
-    what: &str,
-    others: &mut Others,
-) -> Result<Asked> {
+async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<Asked> {
     let mut content = Content {
         owner: false,
-        beat: 0,
+        beat: FIRST_BEAT,
         seconds: seconds()?,
         what: what.to_owned(),
         process: Process::own(),
@@ -152,15 +202,16 @@ pub(crate) async fn ask(
         }
     }
     content.owner = true;
-    content.beat = 1;
-    put(output, attempt, &content).await?;
+    content.beat += 1;
+    let version = put(output, attempt, &content).await?;
     // Whoever was silent for so long between these two puts that its claim was taken for dead finds the new owner here.
     if let Some(holder) = owner_beside(output, attempt).await? {
         remove(output, &path(output, attempt)).await?;
         return Ok(Asked::Held(holder));
     }
     let (lost, stop) = (CancellationToken::new(), CancellationToken::new());
-    let beating = tokio::spawn(beat(output.clone(), attempt.clone(), content, lost.clone(), stop.clone()));
+    let own = Own { output: output.clone(), attempt: attempt.clone(), content, version };
+    let beating = tokio::spawn(own.beat(lost.clone(), stop.clone()));
     Ok(Asked::Granted(Claim {
         output: output.clone(),
         attempt: attempt.clone(),
@@ -174,7 +225,7 @@ pub(crate) async fn ask(
 ///
 /// # Errors
 /// When the store does not answer.
-pub(crate) async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) -> Result<()> {
+async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) -> Result<()> {
     let pause = if output.folder().is_some() { POLL_INTERVAL / 4 } else { POLL_INTERVAL };
     loop {
         let mut held = false;
@@ -220,37 +271,47 @@ async fn owner_beside(output: &Layout, attempt: &Attempt) -> Result<Option<Holde
     Ok(owners.next().map(|content| Holder::of(Some(content))))
 }
 
-/// Renews a claim until it is told to stop, or finds that somebody removed it.
-async fn beat(
+/// A claim of this process, as it was put last.
+struct Own {
     output: Layout,
     attempt: Attempt,
-    mut content: Content,
-    lost: CancellationToken,
-    stop: CancellationToken,
-) {
-    let pause = Duration::from_secs(content.seconds) / BEATS;
-    let path = path(&output, &attempt);
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-        }
-        match output.store().head(&path).await {
-            Err(object_store::Error::NotFound { .. }) if !stop.is_cancelled() => return lost.cancel(),
-            // A store that does not answer is asked again; as long as nobody takes the claim, it holds.
-            Err(error) => {
-                tracing::debug!(%error, "the claim could not be checked");
-                continue;
+    content: Content,
+    version: UpdateVersion,
+}
+
+impl Own {
+    /// Renews the claim until it is told to stop, or finds that somebody took the output.
+    async fn beat(mut self, lost: CancellationToken, stop: CancellationToken) {
+        let lease = Duration::from_secs(self.content.seconds);
+        let mut put_at = Instant::now();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(lease / BEATS) => {}
             }
-            Ok(_) => {}
+            let began = Instant::now();
+            match self.renew(began.duration_since(put_at) >= lease).await {
+                Ok(true) => put_at = began,
+                Ok(false) if stop.is_cancelled() => return,
+                Ok(false) => return lost.cancel(),
+                // A store that does not answer is asked again; as long as nobody takes the claim, it holds.
+                Err(error) => tracing::debug!(%error, "the claim could not be renewed"),
+            }
         }
-        content.beat += 1;
-        if stop.is_cancelled() {
-            return;
+    }
+
+    /// Puts the claim again: whether the output is still this attempt's. One that was `silent` for so long that others took it for
+    /// dead looks for them.
+    async fn renew(&mut self, silent: bool) -> Result<bool> {
+        self.content.beat += 1;
+        if !renew(&self.output, &self.attempt, &self.content, &mut self.version).await? {
+            return Ok(false);
         }
-        if let Err(error) = put(&output, &attempt, &content).await {
-            tracing::debug!(%error, "the claim could not be renewed");
+        if silent && owner_beside(&self.output, &self.attempt).await?.is_some() {
+            remove(&self.output, &path(&self.output, &self.attempt)).await?;
+            return Ok(false);
         }
+        Ok(true)
     }
 }
 
@@ -265,18 +326,36 @@ impl Claim {
         &self.lost
     }
 
-    /// Whether the output is still this attempt's, as the store says now.
+    /// Makes sure that the output is still this attempt's, as the store says now.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where it is not, or the store does not answer.
+    /// [`Kind::Input`] where it is not, or the store does not answer.
     pub(crate) async fn verify(&self) -> Result<()> {
-        let there = read(&self.output, &path(&self.output, &self.attempt)).await?;
-        if self.lost.is_cancelled() || there.is_none() {
-            return Err(self.lost_error());
+        match self.is_lost().await? {
+            true => Err(self.lost_error()),
+            false => Ok(()),
         }
-        match owner_beside(&self.output, &self.attempt).await? {
-            Some(_) => Err(self.lost_error()),
-            None => Ok(()),
+    }
+
+    async fn is_lost(&self) -> Result<bool> {
+        let there = read(&self.output, &path(&self.output, &self.attempt)).await?;
+        Ok(self.lost.is_cancelled()
+            || there.is_none()
+            || owner_beside(&self.output, &self.attempt).await?.is_some())
+    }
+
+    /// The error with which work under this claim ended; where the output was lost, that comes first: whoever took it may have
+    /// removed what this attempt was about to read.
+    pub(crate) async fn explain(&self, error: Error) -> Error {
+        let stopped = error.kind() == Kind::Interrupted;
+        if stopped && !self.lost.is_cancelled() {
+            return error;
+        }
+        // A store that does not answer has told so already.
+        match tokio::time::timeout(LOOK, self.is_lost()).await {
+            Ok(Ok(true)) if stopped => self.lost_error(),
+            Ok(Ok(true)) => self.lost_error().because(error),
+            _ => error,
         }
     }
 
@@ -337,8 +416,8 @@ pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
     let alive = |claim: &Found| {
         claim.content.as_ref().is_none_or(|content| content.process.is_alive() != Some(false))
     };
-    let claims = claims(output, None).await?;
-    Ok(claims.iter().filter(|claim| alive(claim)).filter_map(|claim| attempt_of(&claim.path)).collect())
+    let claims = claims(output, None).await?.into_iter();
+    Ok(claims.filter(alive).map(|claim| claim.attempt).collect())
 }
 
 /// Seconds of silence after which a claim of this process is dead to other machines.
@@ -365,8 +444,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use datafusion::prelude::SessionContext;
+    use object_store::ObjectStoreExt;
     use object_store::memory::InMemory;
 
+    use super::stored::CLAIMS;
     use super::*;
 
     fn outputs() -> (Vec<Layout>, tempfile::TempDir) {
@@ -432,6 +513,72 @@ mod tests {
             remove(&output, &path(&output, &attempt)).await.unwrap();
             let error = claim.verify().await.unwrap_err().to_string();
             assert!(error.contains("took"), "{error}");
+        }
+    }
+
+    /// The claim was taken over between two beats: it stays away, so that the new owner finds itself alone.
+    #[tokio::test]
+    async fn a_claim_that_was_taken_over_is_never_put_again() {
+        let (outputs, _folder) = outputs();
+        for output in outputs {
+            let attempt = Attempt::random();
+            let content = Content {
+                owner: true,
+                beat: FIRST_BEAT,
+                seconds: 60,
+                what: "test".into(),
+                process: Process::own(),
+            };
+            let version = put(&output, &attempt, &content).await.unwrap();
+            let mut own = Own { output: output.clone(), attempt: attempt.clone(), content, version };
+            let bytes = |own: &Own| {
+                let path = path(&own.output, &own.attempt);
+                let output = own.output.clone();
+                async move { read(&output, &path).await.unwrap().map(|(bytes, _)| bytes) }
+            };
+            let first = bytes(&own).await.unwrap();
+            assert!(own.renew(false).await.unwrap() && own.renew(true).await.unwrap());
+            let second = bytes(&own).await.unwrap();
+            assert!(first != second && first.len() == second.len(), "{first:?} {second:?}");
+            // A put whose answer was lost gave it another version.
+            own.version.e_tag = own.version.e_tag.map(|_| "another".into());
+            assert!(own.renew(false).await.unwrap() && own.renew(false).await.unwrap());
+
+            remove(&output, &path(&output, &attempt)).await.unwrap();
+            assert!(!own.renew(false).await.unwrap());
+            assert!(claims(&output, None).await.unwrap().is_empty());
+
+            // As a server brings it back that knows no conditions: whoever was silent gives way to the new owner.
+            own.version = put(&output, &attempt, &own.content).await.unwrap();
+            let other = Attempt::random();
+            put(&output, &other, &own.content).await.unwrap();
+            assert!(own.renew(false).await.unwrap(), "nobody is asked before a lease has passed");
+            assert!(!own.renew(true).await.unwrap());
+            assert_eq!(claimants(&output).await.unwrap(), [other]);
+        }
+    }
+
+    /// What lies among the claims and is none holds nobody up, and stays. What a power cut left of a claim goes in time.
+    #[tokio::test]
+    async fn what_is_no_claim_is_left_alone() {
+        let (outputs, _folder) = outputs();
+        for output in outputs {
+            let (dead, foreign) = (Attempt::random(), Attempt::random());
+            for (attempt, bytes) in [(&dead, ""), (&foreign, "{\"notes\": 1}")] {
+                output.store().put(&path(&output, attempt), bytes.into()).await.unwrap();
+            }
+            let long_ago = Instant::now().checked_sub(Duration::from_secs(DEFAULT_SECONDS)).unwrap();
+            let mut others = Others([(path(&output, &dead), (Bytes::new(), long_ago))].into());
+            let Asked::Granted(claim) = ask(&output, &Attempt::random(), "test", &mut others).await.unwrap()
+            else {
+                panic!("nobody else asked")
+            };
+            claim.release().await.unwrap();
+            let left = output.list(CLAIMS).await.unwrap();
+            assert_eq!(
+                left.into_iter().map(|meta| meta.location).collect::<Vec<_>>(),
+                [path(&output, &foreign)]
+            );
         }
     }
 

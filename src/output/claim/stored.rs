@@ -1,8 +1,10 @@
 //! Claims as they are stored: what they say, and how they are listed, read, put and removed.
 
+use std::io::{ErrorKind, Write};
+
 use bytes::Bytes;
-use object_store::ObjectStoreExt;
 use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, UpdateVersion};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Context, Error, Result};
@@ -11,7 +13,10 @@ use crate::output::names::Attempt;
 use crate::output::process::Process;
 
 /// The folder of claims, inside the output.
-pub(in crate::output) const CLAIMS: &str = "_work/claims";
+pub(super) const CLAIMS: &str = "_work/claims";
+
+/// The first beat of a claim: the numbers after it have as many digits, so that a claim keeps its size.
+pub(super) const FIRST_BEAT: u64 = 1_000_000_000;
 
 /// The content of a claim.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,7 +27,7 @@ pub(super) struct Content {
     pub(super) beat: u64,
     /// After so many seconds without a change it is dead.
     pub(super) seconds: u64,
-    /// What it wants to do: `run` or `clean`.
+    /// The command that wants it, such as `run`.
     pub(super) what: String,
     /// The process that put it.
     pub(super) process: Process,
@@ -30,10 +35,16 @@ pub(super) struct Content {
 
 /// A claim that is there.
 pub(super) struct Found {
+    pub(super) attempt: Attempt,
     pub(super) path: Path,
     pub(super) bytes: Bytes,
-    /// What it says; `None` if that cannot be read.
+    /// What it says; `None` if a power cut left nothing of it.
     pub(super) content: Option<Content>,
+}
+
+/// Whether bytes are those of a claim. A power cut may leave none of them.
+pub(in crate::output) fn is_claim(bytes: &[u8]) -> bool {
+    bytes.is_empty() || serde_json::from_slice::<Content>(bytes).is_ok()
 }
 
 /// The claims on `output` but that of `own`, sorted by their names. What else lies in their folder is not a claim.
@@ -43,23 +54,31 @@ pub(super) struct Found {
 pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec<Found>> {
     let listed = output.list(CLAIMS).await?.into_iter().map(|meta| meta.location);
     let mut claims = Vec::new();
-    for path in listed.filter(|path| attempt_of(path).is_some_and(|attempt| Some(&attempt) != own)) {
+    for path in listed {
+        let Some(attempt) = output.inside(&path).and_then(|inside| attempt_of(&inside)) else { continue };
+        if Some(&attempt) == own {
+            continue;
+        }
         // One that is gone by now is none.
-        if let Some((bytes, content)) = read(output, &path).await? {
-            claims.push(Found { path, bytes, content });
+        if let Some((bytes, content)) = read(output, &path).await?.filter(|(bytes, _)| is_claim(bytes)) {
+            claims.push(Found { attempt, path, bytes, content });
         }
     }
     Ok(claims)
 }
 
-/// The attempt whose claim is at `path`.
-pub(in crate::output) fn attempt_of(path: &Path) -> Option<Attempt> {
-    Attempt::parse(path.filename()?.strip_suffix(".json")?)
+/// The attempt whose claim is at this path inside an output.
+pub(in crate::output) fn attempt_of(inside: &str) -> Option<Attempt> {
+    Attempt::parse(inside.strip_prefix(CLAIMS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }
 
 /// Where the claim of `attempt` is.
 pub(super) fn path(output: &Layout, attempt: &Attempt) -> Path {
-    output.path(&format!("{CLAIMS}/{attempt}.json"))
+    output.path(&inside(attempt))
+}
+
+fn inside(attempt: &Attempt) -> String {
+    format!("{CLAIMS}/{attempt}.json")
 }
 
 /// A claim's bytes, and what they say; `None` if it is gone.
@@ -81,18 +100,71 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
     }
 }
 
-/// Puts the claim of `attempt`, replacing what it said before.
+/// Puts the claim of `attempt`, replacing what it said before: what the store calls this version of it.
 ///
 /// # Errors
 /// When the store refuses.
-pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -> Result<()> {
-    let json = serde_json::to_vec(content).map_err(|e| Error::bug("a claim cannot be written").because(e))?;
-    output
-        .store()
-        .put(&path(output, attempt), json.into())
-        .await
-        .context(|| format!("cannot write to {}", output.shown()))?;
-    Ok(())
+pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -> Result<UpdateVersion> {
+    let put = output.store().put(&path(output, attempt), json(content)?.into()).await;
+    Ok(put.context(|| format!("cannot write to {}", output.shown()))?.into())
+}
+
+/// Puts the claim of `attempt` again, which was put as `version`: whether it was still there. One that was removed meanwhile stays
+/// away, also where this process stood still for any time in between; only a server that knows no conditions may bring it back.
+///
+/// # Errors
+/// When the store refuses or does not answer.
+pub(super) async fn renew(
+    output: &Layout,
+    attempt: &Attempt,
+    content: &Content,
+    version: &mut UpdateVersion,
+) -> Result<bool> {
+    let (path, bytes) = (path(output, attempt), json(content)?);
+    let failed = || format!("cannot write to {}", output.shown());
+    if let Some(folder) = output.folder() {
+        // Written in its place, and never made: its size is always the same, and so its bytes are one write.
+        let file = std::fs::OpenOptions::new().write(true).open(folder.join(inside(attempt)));
+        return match file.and_then(|mut file| file.write_all(&bytes)) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e).context(failed),
+        };
+    }
+    if version.e_tag.is_some() {
+        let put = PutMode::Update(version.clone()).into();
+        match output.store().put_opts(&path, bytes.clone().into(), put).await {
+            Ok(put) => {
+                *version = put.into();
+                return Ok(true);
+            }
+            Err(object_store::Error::NotFound { .. }) => return Ok(false),
+            // Nobody else puts it, so it is gone, or this is a put of its own whose answer was lost.
+            Err(object_store::Error::Precondition { .. }) => {
+                return match output.store().head(&path).await {
+                    Ok(meta) => {
+                        *version = UpdateVersion { e_tag: meta.e_tag, version: meta.version };
+                        Ok(true)
+                    }
+                    Err(object_store::Error::NotFound { .. }) => Ok(false),
+                    Err(e) => Err(e).context(failed),
+                };
+            }
+            Err(object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. }) => {}
+            Err(e) => return Err(e).context(failed),
+        }
+    }
+    match output.store().head(&path).await {
+        Ok(_) => {}
+        Err(object_store::Error::NotFound { .. }) => return Ok(false),
+        Err(e) => return Err(e).context(failed),
+    }
+    *version = put(output, attempt, content).await?;
+    Ok(true)
+}
+
+fn json(content: &Content) -> Result<Vec<u8>> {
+    serde_json::to_vec(content).map_err(|e| Error::bug("a claim cannot be written").because(e))
 }
 
 /// Removes a claim. One that is gone already is not an error.

@@ -52,8 +52,12 @@ impl CommitInfo {
 
     /// The hash of the manifest that the commit follows; none where another program made it.
     pub(super) fn manifest(&self) -> Option<&str> {
-        let ours = self.engine_info.as_str().is_some_and(|engine| engine.starts_with(ENGINE));
-        self.resemblance_manifest.as_deref().filter(|_| ours)
+        self.resemblance_manifest.as_deref().filter(|_| self.is_ours())
+    }
+
+    /// Whether this program made the commit.
+    pub(super) fn is_ours(&self) -> bool {
+        self.engine_info.as_str().is_some_and(|engine| engine.starts_with(ENGINE))
     }
 }
 

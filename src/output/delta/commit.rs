@@ -116,7 +116,7 @@ impl Published {
 
 impl Log {
     /// Why this program must not write to the table; none if it may.
-    fn forbids(&self) -> Option<String> {
+    pub(super) fn forbids(&self) -> Option<String> {
         if let Some(unknown) = self.protocol.unknown() {
             return Some(format!("another program gave it {unknown}, which this program does not know"));
         }

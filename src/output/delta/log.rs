@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use percent_encoding::percent_decode_str;
+
 use super::action::{Action, CommitInfo, MetaData, Protocol};
 use crate::error::Result;
 use crate::output::Layout;
@@ -33,6 +35,19 @@ pub(super) struct Log {
     pub meta_data: MetaData,
     /// The files of the table, as the actions name them.
     pub files: BTreeSet<String>,
+}
+
+impl Log {
+    /// The paths of its files inside the output. One that is not in the table's folder has none.
+    pub(super) fn inside(&self, table: Table) -> impl Iterator<Item = String> {
+        let decoded = self.files.iter().filter_map(|path| percent_decode_str(path).decode_utf8().ok());
+        decoded.map(move |path| format!("{table}/{path}"))
+    }
+
+    /// Whether another program made the table: no commit of ours is in the log.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.follows.is_none()
+    }
 }
 
 /// The path of a commit inside the output.
@@ -77,8 +92,9 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<Found> {
     let listed = output.list(&folder).await?;
     let files: Vec<(u64, bool)> = listed
         .iter()
-        .filter_map(|meta| version(meta.location.filename()?))
-        .map(|(version, rest)| (version, rest == "json"))
+        // What lies deeper, such as copies of commits, is not in the log.
+        .filter_map(|meta| output.inside(&meta.location))
+        .filter_map(|inside| version(name_in_log(&inside)?).map(|(version, rest)| (version, rest == "json")))
         .collect();
     let commits: BTreeSet<u64> =
         files.iter().filter(|(_, commit)| *commit).map(|(version, _)| *version).collect();
@@ -105,7 +121,8 @@ pub(super) async fn read(output: &Layout, table: Table) -> Result<Found> {
     })
 }
 
-fn actions(bytes: &[u8]) -> Option<Vec<Action>> {
+/// The actions of a commit; `None` if it is none.
+pub(super) fn actions(bytes: &[u8]) -> Option<Vec<Action>> {
     let lines = std::str::from_utf8(bytes).ok()?.lines().filter(|line| !line.trim().is_empty());
     lines.map(|line| serde_json::from_str(line).ok()).collect()
 }

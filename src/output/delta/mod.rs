@@ -20,17 +20,21 @@
 //!
 //! A folder that is written once, as those of `apply`, gets one commit before its own manifest (`whole`).
 //!
-//! What no commit of ours is in belongs to somebody else. A job that asks for Delta tables goes on from such a log; all
-//! others leave it alone. The log of a result that was replaced names what replaced it, whatever the job asks for: else its
-//! readers would look for files that are gone.
+//! What no commit of ours is in belongs to somebody else. A job that asks for Delta tables goes on from such a log if it names
+//! files of ours alone, as one does that another program made of a result, and is refused beside any other; a job that does not
+//! ask for them leaves it alone. The log of a result that was replaced names what replaced it, whatever the job asks for: else
+//! its readers would look for files that are gone. For the same reason, files that are named by a log which does not follow
+//! are never removed (`held`).
 
 mod action;
 mod commit;
+mod held;
 mod log;
 mod publish;
 mod schema;
 mod whole;
 
+pub(crate) use held::{Held, held};
 pub(crate) use log::{is_in_log, is_part_of_log};
-pub(crate) use publish::{check_types, is_current, publish};
+pub(crate) use publish::{check, is_current, publish};
 pub(crate) use whole::{WholeFile, put_whole, same_type, unfit};

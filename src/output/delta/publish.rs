@@ -6,12 +6,13 @@ use bytes::Bytes;
 use futures::future::try_join_all;
 
 use super::commit::{Published, cannot_go_on};
-use super::log::{self, Found};
+use super::log::{self, Found, Log};
 use super::schema::schema_string;
 use crate::error::{Error, Result};
 use crate::job::{Job, Tables};
 use crate::output::Layout;
 use crate::output::manifest::Run;
+use crate::output::ours::Ours;
 use crate::schema::{SourceTypes, Table, contract};
 
 /// Times that a commit is made anew where another process was first. Each other one brings the log up too.
@@ -49,26 +50,59 @@ pub(crate) async fn publish(output: &Layout, tables: Tables) -> Result<()> {
     )))
 }
 
-/// Refuses columns that Delta tables cannot have, before anything is computed.
+/// Refuses, before anything is computed, a table that cannot be a Delta table or cannot be replaced: columns that Delta does not
+/// have, a log that cannot be continued, and a table that somebody else made.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the column and what to do.
-pub(crate) async fn check_types(output: &Layout, job: &Job, types: &SourceTypes) -> Result<()> {
-    for table in Table::of(job) {
+/// [`Kind::Job`](crate::error::Kind::Job) with what to do; [`Kind::Input`](crate::error::Kind::Input) for a log that cannot be continued.
+pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Result<()> {
+    let shown = output.shown();
+    for (table, found) in read(output).await? {
+        let is_written = Table::of(job).contains(&table);
+        let asked = is_written && job.output.tables == Tables::Delta;
+        match &found {
+            Found::Unreadable(why) if asked => return Err(cannot_go_on(shown, table, why)),
+            Found::Log(log) if asked || !log.is_foreign() => {
+                if log.is_foreign() {
+                    refuse_foreign(output, table, log).await?;
+                }
+                if let Some(why) = log.forbids() {
+                    return Err(cannot_go_on(shown, table, &why));
+                }
+            }
+            _ => {}
+        }
+        if !is_written {
+            continue;
+        }
         let schema = contract(table).over(types, job.columns()).arrow_schema();
         let Err(why) = schema_string(&schema) else { continue };
-        let asked_by = match job.output.tables {
-            Tables::Delta => "output.tables = \"delta\"".to_owned(),
-            Tables::Parquet if is_ours(&log::read(output, table).await?) => {
-                format!("{} holds Delta tables, which this run would replace", output.shown())
-            }
-            Tables::Parquet => continue,
+        let asked_by = match is_ours(&found) {
+            _ if asked => "output.tables = \"delta\"".to_owned(),
+            true => format!("{shown} holds Delta tables, which this run would replace"),
+            false => continue,
         };
         return Err(Error::job(format!(
             "{asked_by}: {table} cannot be a Delta table: {why}, or carry other columns"
         )));
     }
     Ok(())
+}
+
+/// Refuses the table of another program, unless it consists of files that are ours.
+async fn refuse_foreign(output: &Layout, table: Table, log: &Log) -> Result<()> {
+    let ours = Ours::named(output).await?;
+    let foreign = log.inside(table).find(|inside| !ours.owns(inside));
+    let holds = match foreign {
+        None if !log.files.is_empty() => return Ok(()),
+        None => "is empty".to_owned(),
+        Some(file) => format!("holds {file}"),
+    };
+    let shown = output.shown().trim_end_matches('/');
+    Err(Error::job(format!(
+        "{shown}/{table} is a Delta table that another program made, which {holds}: this program never replaces it; choose another \
+         output.url, or move the folder {shown}/{table} away"
+    )))
 }
 
 /// What lies in the places of the logs.
@@ -87,7 +121,7 @@ async fn published(output: &Layout) -> Result<Option<Published>> {
 }
 
 fn is_ours(found: &Found) -> bool {
-    matches!(found, Found::Log(log) if log.follows.is_some())
+    matches!(found, Found::Log(log) if !log.is_foreign())
 }
 
 /// Whether the log of a table is to follow the manifest and does not yet.
@@ -104,7 +138,12 @@ async fn put(output: &Layout, published: &Published, table: Table, found: &Found
     let shown = output.shown();
     published.manifest.check_format(shown)?;
     let log = match found {
-        Found::Log(log) => Some(log.as_ref()),
+        Found::Log(log) => {
+            if log.is_foreign() {
+                refuse_foreign(output, table, log).await?;
+            }
+            Some(log.as_ref())
+        }
         Found::None => None,
         Found::Unreadable(why) => return Err(cannot_go_on(shown, table, why)),
     };

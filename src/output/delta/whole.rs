@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::action::{Action, Add, CommitInfo, Format, MetaData, Protocol, encoded};
 use super::commit::lines;
-use super::log::FOLDER;
+use super::log::{FOLDER, actions};
 use super::schema::schema_string;
 use crate::error::{Error, Result};
 use crate::output::Layout;
@@ -21,11 +21,11 @@ pub(crate) struct WholeFile {
     pub bytes: u64,
 }
 
-/// Puts the log of the table in `folder` of an output, whose files are there. A log that an earlier attempt put there gives way.
-/// `key` tells this table from all others.
+/// Puts the log of the table in `folder` of an output, whose files are there. The commit of an earlier attempt is replaced, unless
+/// something follows it. `key` tells this table from all others.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where Delta cannot hold a column, or the store refuses.
+/// [`Kind::Input`](crate::error::Kind::Input) where Delta cannot hold a column, somebody else wrote to the log, or the store refuses.
 pub(crate) async fn put_whole(
     output: &Layout,
     folder: &str,
@@ -43,10 +43,10 @@ pub(crate) async fn put_whole(
     let at = |file: &WholeFile| modified.get(&format!("{folder}/{}", file.path)).copied().unwrap_or_default();
     // There is no other clock than that of the files.
     let newest = files.iter().map(at).max().unwrap_or_default();
+    let id = Builder::from_random_bytes(xxh3_128(format!("{key} {folder}").as_bytes()).to_be_bytes());
+    let id = id.into_uuid().to_string();
     let meta_data = MetaData {
-        id: Builder::from_random_bytes(xxh3_128(format!("{key} {folder}").as_bytes()).to_be_bytes())
-            .into_uuid()
-            .to_string(),
+        id: id.clone(),
         name: None,
         description: None,
         format: Format { provider: "parquet".into(), options: BTreeMap::new() },
@@ -73,14 +73,41 @@ pub(crate) async fn put_whole(
         Action { add: Some(add), ..Action::default() }
     }));
     let commit = format!("{folder}/{FOLDER}/{:020}.json", 0);
-    output.discard(&commit).await?;
-    match output.create_whole(&commit, lines(&actions)?).await? {
+    let bytes = lines(&actions)?;
+    let log = output.entries(&format!("{folder}/{FOLDER}")).await?;
+    if let Some(other) = log.iter().find(|entry| entry.inside != commit && !entry.is_begun()) {
+        return Err(cannot_put(output, folder, &other.inside));
+    }
+    let put = match output.read_bytes(&commit).await? {
+        None => output.create_whole(&commit, bytes).await?,
+        // An earlier attempt put it, and was killed before its manifest: it names files that are gone.
+        Some((found, version)) if is_of(&found, &id) => {
+            output.replace_bytes(&commit, bytes, &found, &version).await?
+        }
+        Some(_) => return Err(cannot_put(output, folder, &commit)),
+    };
+    match put {
         true => Ok(()),
         false => Err(Error::input(format!(
             "another process wrote {commit} to {}: let only one process at a time write there",
             output.shown()
         ))),
     }
+}
+
+fn cannot_put(output: &Layout, folder: &str, inside: &str) -> Error {
+    let shown = output.shown().trim_end_matches('/');
+    Error::input(format!(
+        "{shown}/{inside} was not written by this program, so no log of {folder}/ is put beside it: move it away, or choose another \
+         folder"
+    ))
+}
+
+/// Whether a commit is one of ours for the table of this id.
+fn is_of(commit: &[u8], id: &str) -> bool {
+    let Some(actions) = actions(commit) else { return false };
+    let ours = actions.iter().any(|action| action.commit_info.as_ref().is_some_and(CommitInfo::is_ours));
+    ours && actions.iter().any(|action| action.meta_data.as_ref().is_some_and(|data| data.id == id))
 }
 
 /// Why a table of these columns cannot be a Delta table; `None` if it can.

@@ -1,0 +1,384 @@
+//! What is ours: the one rule by which this program removes or replaces anything.
+//!
+//! A file is ours where something that we wrote says so:
+//!
+//! - A manifest, a step's manifest or the record of an attempt **names** it: by its path, or by the attempt that its own name
+//!   bears, together with the folder that it was written to (see [`Attempt::part`]).
+//! - It holds our **mark** inside: the keys of a `manifest.json`, the first bytes of a record or a claim ([`is_marked`]), the
+//!   program in a commit of a Delta log, the name in the footer of a generated Parquet file ([`generated_as`]), or the line in
+//!   the lock of a folder for spills ([`FOLDER`]).
+//!
+//! A name alone proves nothing, and a copy of a file of ours is somebody else's. What is not ours stays; what needs its place is
+//! refused with a sentence.
+//!
+//! Of the files that are ours, one is dead when nothing in force names it and its attempt does not claim the output now. The
+//! logs of Delta tables stay, whoever wrote them, because their readers need every one of their files. What a log names that
+//! does not follow our results stays too.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bytes::Bytes;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use serde_json::Value;
+
+use super::attempt::Record;
+use super::delta::Held;
+use super::manifest::{FinishedStep, Run};
+use super::names::{Attempt, whole_name};
+use super::paths::WORK;
+use super::{Layout, attempt, claim, delta, local};
+use crate::error::{Context, Error, Result};
+
+/// Who wrote a `manifest.json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// A run of this program, of any version.
+    Run,
+    /// `apply` of this program, of any version.
+    Apply,
+    /// Somebody else.
+    Other,
+}
+
+/// Who wrote the `manifest.json` of these bytes.
+pub(crate) fn writer(bytes: &[u8]) -> Writer {
+    let manifest: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let has = |key: &str| manifest.get(key).is_some();
+    match has("resemblance") && has("fingerprint") {
+        true if has("format_version") => Writer::Run,
+        true if has("apply_format") => Writer::Apply,
+        _ => Writer::Other,
+    }
+}
+
+/// Refuses a `manifest.json` whose place no run may take.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) with what to do.
+pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
+    let shown = shown.trim_end_matches('/');
+    match writer(bytes) {
+        Writer::Run => Ok(()),
+        Writer::Apply => Err(Error::input(format!(
+            "{shown}/manifest.json is that of a result of apply, which no run replaces: choose another output"
+        ))),
+        Writer::Other => Err(Error::input(format!(
+            "{shown}/manifest.json was not written by this program, which never replaces it: choose another output, or move the \
+             file away"
+        ))),
+    }
+}
+
+/// What a file at this place begins with if we wrote it; `None` for places where we write none that can be told so.
+fn beginning(inside: &str) -> Option<String> {
+    if let Some(attempt) = attempt::attempt_of(inside) {
+        return Some(format!("{{\n  \"attempt\": \"{attempt}\""));
+    }
+    if claim::attempt_of(inside).is_some() {
+        return Some("{".to_owned());
+    }
+    if delta::is_in_log(inside) {
+        return is_staged(inside).then(|| "{\"commitInfo\":{\"timestamp\":".to_owned());
+    }
+    let name = inside.strip_prefix(WORK)?.strip_prefix('/')?.strip_suffix(".json")?;
+    if name == "apply" || name.strip_prefix("parts/").is_some_and(is_part) {
+        return Some("{\n  \"fingerprint\": \"".to_owned());
+    }
+    let (step, key) = name.rsplit_once('.').filter(|(step, _)| !step.contains('/'))?;
+    Some(format!("{{\n  \"stage\": \"{step}\",\n  \"fingerprint\": \"{}", key.get(..16)?))
+}
+
+/// Whether a record of `apply` is called so: the number of a part, and what it says of it.
+fn is_part(name: &str) -> bool {
+    let number = name.strip_suffix(".begun").unwrap_or(name);
+    number.len() >= 6 && number.bytes().all(|b| b.is_ascii_digit())
+}
+
+fn is_staged(inside: &str) -> bool {
+    local::is_staged(inside.rsplit('/').next().unwrap_or_default(), "")
+}
+
+/// Whether we wrote the JSON file at `inside`, by its first bytes. Where a kill or a power cut left fewer of them, those that
+/// are there must be ours.
+pub(crate) fn is_marked(inside: &str, bytes: &[u8]) -> bool {
+    let whole = whole_name(inside);
+    if claim::attempt_of(whole).is_some() {
+        return claim::is_claim(bytes);
+    }
+    beginning(whole).is_some_and(|mark| {
+        let length = mark.len().min(bytes.len());
+        bytes[..length] == mark.as_bytes()[..length]
+    })
+}
+
+/// What the footer of a generated Parquet file calls its writer, where the file has this name.
+pub(crate) fn generated_as(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    format!("resemblance generate {} ({name})", env!("CARGO_PKG_VERSION"))
+}
+
+/// Whether `generate` wrote the Parquet file, under the name that it has.
+pub(crate) fn is_generated(file: &Path) -> bool {
+    let Ok(opened) = std::fs::File::open(file) else { return false };
+    let Ok(reader) = SerializedFileReader::new(opened) else { return false };
+    let ours = generated_as(file);
+    let writer = reader.metadata().file_metadata().created_by();
+    // Of any version.
+    let parts = |text: &str| text.split_once(" (").map(|(_, name)| name.to_owned());
+    writer.is_some_and(|writer| writer.starts_with("resemblance generate ") && parts(writer) == parts(&ours))
+}
+
+/// What a file holds by which a folder is known as this program's: the lock of one for spills, or [`FOLDER_MARK`].
+pub(crate) const FOLDER: &str = "this folder is resemblance's, which removes it\n";
+
+/// The name of such a file in a folder that has no lock.
+pub(crate) const FOLDER_MARK: &str = "resemblance";
+
+/// Whether the file holds [`FOLDER`].
+pub(crate) fn marks_folder(file: &Path) -> bool {
+    let is_file = std::fs::symlink_metadata(file).is_ok_and(|meta| meta.is_file());
+    is_file && std::fs::read(file).is_ok_and(|bytes| bytes == FOLDER.as_bytes())
+}
+
+/// What is done with a file of an output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Verdict {
+    /// It is needed.
+    InForce,
+    /// Nobody can say that it is ours.
+    Foreign,
+    /// It is ours, and a Delta log names it, or may name it, that does not follow our results.
+    Held,
+    /// It is ours and dead.
+    Dead(Order),
+}
+
+/// When a dead file is removed: what proves that others are ours comes after them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Order {
+    Data,
+    Proof,
+    Claim,
+}
+
+/// What manifests, records and claims of an output say.
+#[derive(Debug, Default)]
+pub(super) struct Ours {
+    /// Whether there is a result, so that what its steps wrote is needed no more.
+    finished: bool,
+    /// Files that a manifest in force names.
+    in_force: BTreeSet<String>,
+    /// Files that are ours because a file of ours names them.
+    named: BTreeSet<String>,
+    /// Files that hold our mark.
+    marked: BTreeSet<String>,
+    attempts: BTreeSet<Attempt>,
+    /// Attempts that claim the output now.
+    alive: BTreeSet<Attempt>,
+    held: Held,
+}
+
+impl Ours {
+    /// What says that files of `output` are ours, but for claims: its manifest and the records of its attempts.
+    ///
+    /// # Errors
+    /// When the store does not answer, or the manifest is of a newer version: then nobody knows what it names.
+    pub(super) async fn named(output: &Layout) -> Result<Self> {
+        let mut ours = Self::of_manifest(output.manifest().await?);
+        for meta in output.list(attempt::ATTEMPTS).await? {
+            if let Some(inside) = output.inside(&meta.location) {
+                ours.read_record(output, &inside).await?;
+            }
+        }
+        Ok(ours)
+    }
+
+    /// What says which of the files `there`, by their paths inside `output`, are ours and needed. `own` is the attempt that asks,
+    /// whose claim on the output keeps none of its files.
+    ///
+    /// # Errors
+    /// As [`Self::named`].
+    pub(super) async fn among<'a>(
+        output: &Layout,
+        own: &Attempt,
+        there: impl Iterator<Item = &'a String> + Clone,
+    ) -> Result<Self> {
+        let mut ours = Self::of_manifest(output.manifest().await?);
+        for inside in there.clone() {
+            ours.read_record(output, inside).await?;
+        }
+        if there.clone().any(|inside| delta::is_part_of_log(inside)) {
+            ours.held = delta::held(output).await?;
+        }
+        // Listed last: an attempt that came after the listing of files has none among them.
+        let claimants = claim::claimants(output).await?;
+        ours.alive.extend(claimants.into_iter().filter(|attempt| attempt != own));
+        Ok(ours)
+    }
+
+    fn of_manifest(finished: Option<Run>) -> Self {
+        let mut ours = Self { finished: finished.is_some(), ..Self::default() };
+        if let Some(run) = &finished {
+            ours.in_force.extend(run.paths().into_iter().map(str::to_owned));
+            ours.attempts.extend(run.attempts.iter().filter_map(|id| Attempt::parse(id)));
+        }
+        ours
+    }
+
+    /// Takes in a JSON file, if it is ours.
+    async fn read_record(&mut self, output: &Layout, inside: &str) -> Result<()> {
+        let Some(bytes) = marked(output, inside).await? else { return Ok(()) };
+        let whole = whole_name(inside);
+        if let Some(attempt) = attempt::attempt_of(whole) {
+            if let Ok(record) = serde_json::from_slice::<Record>(&bytes) {
+                self.named.extend(record.replaces);
+            }
+            self.attempts.insert(attempt);
+        } else if let Ok(step) = serde_json::from_slice::<FinishedStep>(&bytes) {
+            let files = step.files.into_iter().map(|file| file.path);
+            match self.finished {
+                true => self.named.extend(files),
+                false => self.in_force.extend(files),
+            }
+        }
+        self.marked.insert(inside.to_owned());
+        Ok(())
+    }
+
+    /// Whether a file of a table is ours.
+    pub(super) fn owns(&self, inside: &str) -> bool {
+        let known = Attempt::of_part(inside).is_some_and(|attempt| self.attempts.contains(&attempt));
+        known || self.in_force.contains(inside) || self.named.contains(whole_name(inside))
+    }
+
+    /// What is done with a file.
+    pub(super) fn verdict(&self, inside: &str) -> Verdict {
+        let whole = whole_name(inside);
+        if self.in_force.contains(inside) || delta::is_part_of_log(inside) {
+            return Verdict::InForce;
+        }
+        let of_claim = claim::attempt_of(whole);
+        let is_claim = of_claim.is_some();
+        let attempt = Attempt::of_part(inside).or_else(|| attempt::attempt_of(whole)).or(of_claim);
+        if attempt.is_some_and(|attempt| self.alive.contains(&attempt)) {
+            return Verdict::InForce;
+        }
+        if self.marked.contains(inside) {
+            let begun = whole != inside || delta::is_in_log(inside);
+            return match (begun, is_claim) {
+                // Some other attempt may be about to give it its name.
+                (true, _) if !self.alive.is_empty() => Verdict::InForce,
+                (true, _) => Verdict::Dead(Order::Data),
+                (false, true) => Verdict::Dead(Order::Claim),
+                (false, false) if self.finished => Verdict::Dead(Order::Proof),
+                (false, false) => Verdict::InForce,
+            };
+        }
+        match self.owns(inside) {
+            true if self.held.holds(inside) => Verdict::Held,
+            true => Verdict::Dead(Order::Data),
+            false => Verdict::Foreign,
+        }
+    }
+}
+
+/// The bytes of a JSON file that we wrote; `None` if we did not.
+async fn marked(output: &Layout, inside: &str) -> Result<Option<Bytes>> {
+    if beginning(whole_name(inside)).is_none() {
+        return Ok(None);
+    }
+    let bytes = match output.folder() {
+        // A local store hides files that are not whole yet.
+        Some(folder) => std::fs::read(folder.join(inside)).ok().map(Bytes::from),
+        None => output.read_bytes(inside).await?.map(|(bytes, _)| bytes),
+    };
+    Ok(bytes.filter(|bytes| is_marked(inside, bytes)))
+}
+
+impl Layout {
+    /// Whether we wrote the JSON file at `inside`.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn wrote(&self, inside: &str) -> Result<bool> {
+        Ok(marked(self, inside).await?.is_some())
+    }
+
+    /// Removes a JSON file of ours that says nothing true any more. One that is gone already is not an error.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where somebody else wrote it, or the store refuses.
+    pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
+        match self.read_bytes(inside).await? {
+            None => Ok(()),
+            Some((bytes, _)) if is_marked(inside, &bytes) => self.remove(vec![self.path(inside)]).await,
+            Some(_) => Err(Error::input(format!(
+                "{}/{inside} was not written by this program, which needs its place: move it away",
+                self.shown().trim_end_matches('/')
+            ))),
+        }
+    }
+}
+
+/// Whether a folder is this program's by the mark in it, or holds nothing yet, in which case it is marked.
+///
+/// # Errors
+/// When the folder cannot be read or written.
+pub(crate) fn mark_folder(folder: &Path) -> Result<bool> {
+    let cannot = || format!("cannot write to {}", folder.display());
+    let mark = folder.join(FOLDER_MARK);
+    if marks_folder(&mark) {
+        return Ok(true);
+    }
+    if std::fs::read_dir(folder).context(cannot)?.next().is_some() {
+        return Ok(false);
+    }
+    std::fs::write(mark, FOLDER).context(cannot)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_tells_who_wrote_it() {
+        for (text, expected) in [
+            (r#"{"format_version": 3, "resemblance": "0.0.1", "fingerprint": "0a"}"#, Writer::Run),
+            (r#"{"apply_format": 1, "resemblance": "0.0.1", "fingerprint": "0a"}"#, Writer::Apply),
+            (r#"{"metadata": {"dbt_version": "1.9.0"}, "nodes": {}}"#, Writer::Other),
+            (r#"{"format_version": 3}"#, Writer::Other),
+            ("resemblance fingerprint format_version", Writer::Other),
+            ("", Writer::Other),
+        ] {
+            assert_eq!(writer(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_ours_by_its_place_and_its_first_bytes() {
+        let attempt = Attempt::random();
+        let key = "0123456789abcdef-over-nothing";
+        let step = "{\n  \"stage\": \"keys\",\n  \"fingerprint\": \"0123456789abcdef0123456789abcdef\"";
+        for (inside, bytes) in [
+            (format!("_work/attempts/{attempt}.json"), format!("{{\n  \"attempt\": \"{attempt}\"")),
+            (format!("_work/keys.{key}.json"), step.to_owned()),
+            ("_work/parts/000012.json".to_owned(), "{\n  \"fingerprint\": \"0a\"".to_owned()),
+            ("pairs/_delta_log/.resemblance-aB3dE6.tmp".to_owned(), "{\"commitInfo\"".to_owned()),
+        ] {
+            assert!(is_marked(&inside, bytes.as_bytes()), "{inside}");
+            assert!(is_marked(&inside, &bytes.as_bytes()[..3]) && is_marked(&inside, b""), "{inside}");
+            assert!(!is_marked(&inside, b"{\"mine\": true}"), "{inside}");
+            assert!(!is_marked(
+                &inside.replace("_work/", "_work/backup/").replace("pairs/", "pairs/x/"),
+                b""
+            ));
+        }
+        assert!(!is_marked("_work/scores.0123456789abcdef.json", step.as_bytes()));
+        assert!(!is_marked(
+            &format!("_work/attempts/{}.json", Attempt::random()),
+            b"{\n  \"attempt\": \"0\""
+        ));
+    }
+}
