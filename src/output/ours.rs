@@ -29,6 +29,7 @@ use super::names::{Attempt, whole_name};
 use super::paths::WORK;
 use super::{Layout, attempt, claim, delta, local};
 use crate::error::{Context, Error, Result};
+use crate::guard::guarded;
 
 /// Who wrote a `manifest.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +122,7 @@ pub(crate) fn generated_as(file: &Path) -> String {
 /// Whether `generate` wrote the Parquet file, under the name that it has.
 pub(crate) fn is_generated(file: &Path) -> bool {
     let Ok(opened) = std::fs::File::open(file) else { return false };
-    let Ok(reader) = SerializedFileReader::new(opened) else { return false };
+    let Ok(Ok(reader)) = guarded(|| SerializedFileReader::new(opened)) else { return false };
     let ours = generated_as(file);
     let writer = reader.metadata().file_metadata().created_by();
     // Of any version.
