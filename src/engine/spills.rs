@@ -121,8 +121,9 @@ fn sweep_one(folder: &Path) -> io::Result<bool> {
     }
     let lock = OpenOptions::new().write(true).open(&path)?;
     match lock.try_lock() {
-        Ok(()) => remove(folder, Some(lock)).map(|()| true),
-        Err(_) => Ok(false),
+        // Its own process may have removed it between the two looks.
+        Ok(()) if ours::marks_folder(&path) => remove(folder, Some(lock)).map(|()| true),
+        _ => Ok(false),
     }
 }
 
