@@ -15,7 +15,7 @@ use super::sketches::Sketches;
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
-use super::verify::{BYTES_OF_PREFIX, every_two, verify};
+use super::verify::{BYTES_OF_PREFIX, agree, every_two, signatures_first, verify};
 use crate::error::{Error, Result};
 use crate::job::{Compare, Job, Measure, Method};
 use crate::schema::Table;
@@ -171,10 +171,7 @@ impl<'a> PairSearch<'a> {
             Method::All => self.scores_of_all().await?,
             Method::Lsh | Method::Prefix => {
                 let table = self.found();
-                let documents = match self.sketches.stored()? {
-                    Some(stored) => stored,
-                    None => self.sketches.cut(self.sketches.wanted_of_candidates(table)?).await?,
-                };
+                let documents = self.sketches.of_candidates(table).await?;
                 verify(&self.sketches, Step::Scores, documents, table).await?;
             }
         }
@@ -215,10 +212,25 @@ impl<'a> PairSearch<'a> {
         self.steps.run(Step::Texts, 0, frames).await
     }
 
-    /// The table that holds all candidates, once they were found.
+    /// Whether signatures are compared before any shingle is needed.
+    pub(super) async fn signatures_first(&self) -> Result<bool> {
+        signatures_first(&self.sketches, self.found()).await
+    }
+
+    /// Drops candidates by their signatures.
+    pub(super) async fn agreeing(&self) -> Result<()> {
+        match self.sketches.signatures()? {
+            Some(signatures) => agree(&self.sketches, signatures, self.found()).await,
+            None => Err(Error::bug("no signatures are kept")),
+        }
+    }
+
+    /// The table that holds all candidates that are left, once they were found.
     fn found(&self) -> WorkTable {
         let steps = self.steps;
-        if steps.is_taken(Step::DenseCandidates) {
+        if steps.is_taken(Step::Agreeing) {
+            WorkTable::Agreeing
+        } else if steps.is_taken(Step::DenseCandidates) {
             WorkTable::DenseCandidates
         } else if steps.is_taken(Step::AllCandidates) {
             WorkTable::AllCandidates
@@ -271,7 +283,7 @@ impl<'a> PairSearch<'a> {
             }
             Method::Lsh | Method::All => {
                 let hot = self.steps.table(WorkTable::Hot)?;
-                stage::prefix::only(self.sketches.of_joined()?, hot)
+                stage::prefix::only(self.sketches.of_joined()?.frame, hot)
             }
         }
     }
