@@ -13,10 +13,13 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::{Int32Type, Int64Type};
-use resemblance::error::Kind;
+use resemblance::error::{Kind, Result};
+use resemblance::job::Job;
+use resemblance::pipeline::Outcome;
 
 use self::answer::{Answer, Cluster, Pair, Reject};
 use self::settings::Settings;
+use crate::support::roads::{Roads, run_on};
 use crate::support::{Random, floats, job, manifest, numbers, run, strings, table, write_batch};
 
 /// A document as it stands in its file.
@@ -39,7 +42,7 @@ fn cases(quarter: u64) {
     let all = number("RESEMBLANCE_CASES", 40);
     let (mut pairs, mut rejects) = (0, 0);
     for seed in (first..first + all).filter(|seed| seed % 4 == quarter) {
-        let answer = case(seed);
+        let answer = case(seed, |_, job| run(job));
         pairs += answer.pairs.len();
         rejects += answer.rejects.len();
     }
@@ -67,8 +70,33 @@ fn random_cases_last_quarter() {
     cases(3);
 }
 
+/// The same cases, with candidates that meet their sketches on a random road.
+#[test]
+fn random_cases_on_every_road() {
+    let first = number("RESEMBLANCE_SEED", 1) + 1_000_000;
+    let cases = number("RESEMBLANCE_CASES", 40);
+    let mut taken = BTreeMap::new();
+    for seed in first..first + cases {
+        case(seed, |output, job| {
+            let mut random = Random(!seed);
+            let task_bytes = if random.below(4) == 0 { usize::MAX } else { 1 << (8 + random.below(10)) };
+            let (one_process, partitions) = (random.below(2) == 0, 1 + random.below(9));
+            let outcome = run_on(job, Roads { task_bytes, one_process, partitions });
+            if outcome.is_ok() {
+                for step in manifest(output).steps {
+                    *taken.entry(step.road).or_insert(0) += 1;
+                }
+            }
+            outcome
+        });
+    }
+    let missing = ["held", "segments", "homes"].into_iter();
+    let missing: Vec<_> = missing.filter(|road| !taken.contains_key(&Some((*road).to_owned()))).collect();
+    assert!(cases < 40 || missing.is_empty(), "no case took {missing:?}: {taken:?}");
+}
+
 /// Makes a corpus and settings of a seed, runs them, and compares every table with the brute force's.
-fn case(seed: u64) -> Answer {
+fn case(seed: u64, mut run: impl FnMut(&Path, &Job) -> Result<Outcome>) -> Answer {
     let mut random = Random(seed);
     let settings = Settings::random(&mut random);
     let folder = tempfile::tempdir().unwrap();
@@ -90,7 +118,7 @@ fn case(seed: u64) -> Answer {
     let sets = settings.sets();
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
     let what = format!("seed {seed}, {}", sets.join(" "));
-    let outcome = run(&job(&source, &output, &sets));
+    let outcome = run(&output, &job(&source, &output, &sets));
     if settings.needs_more_shingles(&answer) {
         assert_eq!(outcome.map(|_| ()).unwrap_err().kind(), Kind::Job, "{what}");
         return answer;

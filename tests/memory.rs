@@ -135,7 +135,7 @@ fn scarce_from(
 }
 
 #[test]
-fn scores_are_the_same_in_more_homes_and_files_of_failed_plans_go() {
+fn scores_are_the_same_where_nothing_is_held_and_files_of_failed_plans_go() {
     let folder = tempdir().unwrap();
     let (roomy, narrow) = (folder.path().join("roomy"), folder.path().join("narrow"));
     scarce(folder.path(), &roomy, "scores", 0).0.unwrap();
@@ -147,8 +147,12 @@ fn scores_are_the_same_in_more_homes_and_files_of_failed_plans_go() {
     assert_rows(&narrow, &rows(&roomy), "two plans that failed");
     let plans = engine.plans.into_inner().unwrap();
     assert_eq!(plans.len(), 3);
-    for (plan, homes) in plans.iter().zip([16, 64, 256]) {
-        assert!(plan.contains(&format!("% {homes} ")), "{homes} homes: {plan}");
+    assert!(plans[0].contains("candidates, held"), "{}", plans[0]);
+    for (plan, partitions) in plans[1..].iter().zip([8, 8]) {
+        assert!(
+            !plan.contains("held") && plan.contains(&format!("], {partitions})")),
+            "{partitions}: {plan}"
+        );
     }
 }
 
@@ -163,12 +167,12 @@ fn joins_that_held_a_side_hold_none_in_the_next_plan() {
 }
 
 #[test]
-fn with_the_most_partitions_a_plan_that_held_a_side_is_made_once_more() {
+fn with_the_most_partitions_a_plan_holds_no_side_and_then_runs_one_task_at_a_time() {
     let folder = tempdir().unwrap();
     let (ended, engine) =
         scarce_from(folder.path(), &folder.path().join("out"), "copies", usize::MAX, Some(512));
     assert_eq!(ended.unwrap_err().kind(), Kind::Memory);
-    assert_eq!(engine.plans.into_inner().unwrap().len(), 2);
+    assert_eq!(engine.plans.into_inner().unwrap().len(), 3);
 }
 
 #[test]
@@ -181,14 +185,14 @@ fn a_step_for_which_no_number_of_partitions_is_enough_ends_with_what_to_do() {
     for part in ["clusters", "512 partitions", "raise [engine] memory"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // 2, 8, 32, 128 and 512.
-    assert_eq!(engine.plans.into_inner().unwrap().len(), 5);
+    // 2 and 8, and 8, 32, 128 and 512 of which one runs at a time.
+    assert_eq!(engine.plans.into_inner().unwrap().len(), 6);
 }
 
 #[test]
-fn a_step_that_divides_nothing_is_not_planned_anew() {
+fn a_step_that_divides_nothing_is_tried_again_one_task_at_a_time() {
     let folder = tempdir().unwrap();
     let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "sketches", usize::MAX);
     assert_eq!(ended.unwrap_err().kind(), Kind::Memory);
-    assert_eq!(engine.plans.into_inner().unwrap().len(), 1);
+    assert_eq!(engine.plans.into_inner().unwrap().len(), 2);
 }

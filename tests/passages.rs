@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Mutex;
 
-use resemblance::pipeline::OnExisting;
+use async_trait::async_trait;
+use resemblance::engine::{Engine, Local, RunControl, session};
+use resemblance::output::manifest::File;
+use resemblance::pipeline::{self, OnExisting};
 use tempfile::tempdir;
 
+use crate::support::around::{Around, Call, Hook};
 use crate::support::stopping;
 use crate::support::*;
 
@@ -150,4 +155,58 @@ fn the_job_that_finds_leaked_questions_finds_them() {
     );
     let rejects = table(folder.path().join("out").as_path(), "known_rejects");
     assert_eq!(strings(&rejects, "id"), ["q4"]);
+}
+
+/// Remembers how many rows the batches of each step have.
+#[derive(Default)]
+struct BatchRows(Mutex<BTreeMap<String, usize>>);
+
+#[async_trait]
+impl Hook for BatchRows {
+    async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> resemblance::error::Result<Vec<File>> {
+        self.0.lock().unwrap().insert(call.step.to_owned(), call.config.batch_size());
+        call.run_on(engine).await
+    }
+}
+
+/// A batch of a thousand pairs would hold their texts twice, which follows the texts and not the budget.
+#[test]
+fn long_texts_come_in_batches_of_few() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // Documents of 40 KB and of a few words, in groups of 10 that differ in one of them.
+    let mut documents: Vec<Document> = Vec::new();
+    for (group, length) in [(0, 1), (1, 400), (2, 1), (3, 400)] {
+        let words: Vec<String> = (0..101).map(|at| format!("{:x>length$}", group * 1_000 + at)).collect();
+        for member in 0..10 {
+            let mut words = words.clone();
+            words[51] = format!("w{member}");
+            documents.push((format!("{group}-{member}"), words.join(" ")));
+        }
+    }
+    write_parquet(&path("in.parquet"), &documents, 20);
+    let mut rows = BTreeMap::new();
+    for memory in ["64MiB", "8GiB"] {
+        let sets = ["output.passages=true", "engine.threads=2", &format!("engine.memory={memory}")];
+        let job = job(&path("in.parquet"), &path(memory), &sets);
+        let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
+        let most = engine.bucket_bytes() / 4;
+        let engine = Around { engine, hook: BatchRows::default() };
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail)).unwrap();
+        let found = table(&path(memory), "pairs");
+        assert_eq!(found.num_rows(), 4 * 45);
+        let texts = by_id(&documents);
+        // The first half, which is a word longer than the other one.
+        for (id, passage) in strings(&found, "id_a").iter().zip(strings(&found, "passage_a")) {
+            assert_eq!(passage, texts[id].split(' ').take(51).collect::<Vec<_>>().join(" "), "{id}");
+        }
+        let of_step = engine.hook.0.into_inner().unwrap();
+        let longest = documents.iter().map(|(_, text)| text.len() as u64).max().unwrap();
+        assert!(of_step["pairs"] as u64 * 2 * longest <= most, "{of_step:?}");
+        assert_eq!(of_step["members"], 1_024);
+        rows.insert(memory, of_step["pairs"]);
+    }
+    assert!(rows["64MiB"] < 20 && rows["8GiB"] == 1_024, "{rows:?}");
 }

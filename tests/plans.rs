@@ -37,9 +37,9 @@ type Show = fn(Arc<dyn ExecutionPlan>, &SessionConfig) -> String;
 
 #[async_trait]
 impl Hook for Recording {
-    fn partitions(&self, _: &dyn Engine, bytes: u64) -> usize {
-        // A step that shuffles nothing has a partition for each thread.
-        if bytes > 0 { 4 } else { 2 }
+    fn partitions(&self, engine: &dyn Engine, bytes: u64) -> usize {
+        // A step that shuffles nothing has a partition for each thread, or for each task of a cluster.
+        if bytes > 0 { 4 } else { engine.partitions(0) }
     }
 
     fn runner<'a>(&'a self, _: &'a dyn Engine) -> &'a dyn Engine {

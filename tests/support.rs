@@ -7,6 +7,7 @@ pub mod formats;
 pub mod garage;
 pub mod process;
 pub mod refusing;
+pub mod roads;
 pub mod rows;
 pub mod s3;
 pub mod stopping;

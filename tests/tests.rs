@@ -53,6 +53,7 @@ mod readers;
 mod representative;
 mod reuse;
 mod reuters;
+mod roads;
 mod s3;
 mod schema;
 mod secrets;

@@ -73,6 +73,7 @@ pub(super) async fn table(
         step: wanted.name.to_owned(),
         fingerprint: fingerprint.to_owned(),
         seconds: 0.0,
+        road: None,
         files,
     };
     if !target.create(&step, &finished).await? {

@@ -9,13 +9,13 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
 use datafusion::physical_plan::metrics::SpillMetrics;
 use datafusion::physical_plan::spill::spill_pool::{SpillPoolSink, spsc_channel};
 use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::BoxStream;
-use futures::{Stream, StreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 /// Rows, and bytes, of the batches that are read from a bucket.
 const READ_ROWS: usize = 8_192;
@@ -42,9 +42,19 @@ impl Gathered {
     }
 }
 
+/// How often a bucket is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// Once, and then its rows are gone.
+    Once,
+    /// Any number of times. Then all rows are on disk once they have come: whoever reads them needs the memory.
+    Again,
+}
+
 /// The rows of all buckets.
 #[derive(Debug)]
 pub(super) struct BucketStore {
+    reads: Reads,
     spills: Arc<SpillManager>,
     inner: Mutex<Inner>,
 }
@@ -58,11 +68,17 @@ struct Inner {
 
 impl BucketStore {
     /// `count` empty buckets for rows of `schema`.
-    pub(super) fn new(count: usize, schema: SchemaRef, spills: SpillMetrics, context: &TaskContext) -> Self {
+    pub(super) fn new(
+        count: usize,
+        reads: Reads,
+        schema: SchemaRef,
+        spills: SpillMetrics,
+        context: &TaskContext,
+    ) -> Self {
         let spills = SpillManager::new(context.runtime_env(), spills, schema);
         let held = MemoryConsumer::new("Exchange").with_can_spill(true).register(context.memory_pool());
         let buckets = (0..count).map(|_| Bucket::default()).collect();
-        Self { spills: Arc::new(spills), inner: Mutex::new(Inner { buckets, held }) }
+        Self { reads, spills: Arc::new(spills), inner: Mutex::new(Inner { buckets, held }) }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -71,15 +87,15 @@ impl BucketStore {
 
     /// Adds rows to their buckets. Where the pool has no room for them, all that is in memory goes to disk first.
     pub(super) fn add(&self, parts: impl Iterator<Item = Result<(usize, RecordBatch)>>) -> Result<()> {
-        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let schema = self.spills.schema();
+        let parts = parts
+            .map(|part| part.and_then(|(bucket, part)| Ok((bucket, copied(&part, schema)?))))
+            .collect::<Result<Vec<_>>>()?;
         let bytes = parts.iter().map(|(_, part)| get_record_batch_memory_size(part)).sum();
         let mut inner = self.inner();
         let mut fits = inner.held.try_grow(bytes).is_ok();
         if !fits {
-            for bucket in &mut inner.buckets {
-                bucket.spill(&self.spills)?;
-            }
-            inner.held.free();
+            inner.spill(&self.spills, self.reads)?;
             fits = inner.held.try_grow(bytes).is_ok();
         }
         for (bucket, part) in parts {
@@ -88,23 +104,32 @@ impl BucketStore {
             };
             bucket.memory.push(part);
             if !fits {
-                bucket.spill(&self.spills)?;
+                bucket.spill(&self.spills, self.reads)?;
             }
         }
         Ok(())
     }
 
     /// No more rows come: what is on disk can be read to its end.
-    pub(super) fn close(&self) {
-        self.inner().buckets.iter_mut().for_each(|bucket| bucket.sink = None);
+    pub(super) fn close(&self) -> Result<()> {
+        let mut inner = self.inner();
+        match self.reads {
+            Reads::Once => inner.buckets.iter_mut().for_each(|bucket| bucket.sink = None),
+            Reads::Again => inner.spill(&self.spills, self.reads)?,
+        }
+        Ok(())
     }
 
-    /// The rows of a bucket, which is empty then.
+    /// The rows of a bucket, which is empty then if it is read once.
     pub(super) fn read(&self, bucket: usize, schema: &SchemaRef) -> Result<SendableRecordBatchStream> {
         let mut inner = self.inner();
-        let Some(Bucket { disk, memory, .. }) = inner.buckets.get_mut(bucket).map(std::mem::take) else {
+        let Some(there) = inner.buckets.get_mut(bucket) else {
             return internal_err!("there is no bucket {bucket}");
         };
+        if self.reads == Reads::Again {
+            return self.read_files(&there.files, schema);
+        }
+        let Bucket { disk, memory, .. } = std::mem::take(there);
         let bytes = memory.iter().map(get_record_batch_memory_size).sum();
         let held = inner.held.split(bytes);
         let rest = stream::iter(memory).map(move |batch| {
@@ -116,6 +141,36 @@ impl BucketStore {
         let batches = gather(disk.chain(rest).boxed(), Arc::clone(schema));
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches)))
     }
+
+    /// The rows of some files, one after the other.
+    fn read_files(
+        &self,
+        files: &[Arc<dyn SpillFile>],
+        schema: &SchemaRef,
+    ) -> Result<SendableRecordBatchStream> {
+        let (spills, files) = (Arc::clone(&self.spills), files.to_vec());
+        let opened = stream::iter(files).map(move |file| spills.read_spill_as_stream_unbuffered(file, None));
+        let batches = gather(opened.try_flatten().boxed(), Arc::clone(schema));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches)))
+    }
+}
+
+impl Inner {
+    /// Writes to disk what is in memory.
+    fn spill(&mut self, spills: &Arc<SpillManager>, reads: Reads) -> Result<()> {
+        for bucket in &mut self.buckets {
+            bucket.spill(spills, reads)?;
+        }
+        self.held.free();
+        Ok(())
+    }
+}
+
+/// The rows of a batch in memory of their own. Those that a batch is divided into share the memory of all of them: they would
+/// be counted as often as there are parts, and none of it would be free before the last part is.
+fn copied(part: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    // Two batches are copied into one.
+    Ok(concat_batches(schema, [part, &part.slice(0, 0)])?)
 }
 
 /// The same rows in fewer batches.
@@ -144,13 +199,15 @@ fn gather(
 struct Bucket {
     sink: Option<SpillPoolSink>,
     disk: Option<SendableRecordBatchStream>,
+    /// Those that are on disk to be read more than once.
+    files: Vec<Arc<dyn SpillFile>>,
     memory: Vec<RecordBatch>,
 }
 
 impl fmt::Debug for Bucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Bucket")
-            .field("spilled", &self.disk.is_some())
+            .field("spilled", &(self.disk.is_some() || !self.files.is_empty()))
             .field("batches", &self.memory.len())
             .finish_non_exhaustive()
     }
@@ -158,11 +215,15 @@ impl fmt::Debug for Bucket {
 
 impl Bucket {
     /// Writes what is in memory to disk.
-    fn spill(&mut self, spills: &Arc<SpillManager>) -> Result<()> {
+    fn spill(&mut self, spills: &Arc<SpillManager>, reads: Reads) -> Result<()> {
         if self.memory.is_empty() {
             return Ok(());
         }
         let batch = concat_batches(spills.schema(), &std::mem::take(&mut self.memory))?;
+        if reads == Reads::Again {
+            self.files.extend(spills.spill_record_batch_and_finish(&[batch], "a bucket")?);
+            return Ok(());
+        }
         if self.disk.is_none() {
             // One file: it is read once and then goes as a whole.
             let (sink, disk) = spsc_channel(usize::MAX, Arc::clone(spills));

@@ -16,11 +16,15 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::{SpillMetrics, Time};
 use datafusion::physical_plan::repartition::{BatchPartitioner, RepartitionExec};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+    ReplaceChildrenOptions,
+};
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
 
-use super::buckets::{BucketStore, Gathered};
+use super::buckets::{BucketStore, Gathered, Reads};
+use crate::operator::score::Scoring;
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
 /// Rows, and bytes, that are gathered before they are divided into buckets: many buckets would else get a row or two of
@@ -32,10 +36,16 @@ const GATHERED_BYTES: usize = 4 << 20;
 /// below it run at once.
 pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
+        if let Some(scoring) = OperatorExec::<Scoring>::described(node.as_ref())
+            && scoring.reads_again()
+        {
+            return Ok(Transformed::yes(with_kept_inputs(node, tasks)?));
+        }
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
         match engines.partitioning() {
             Partitioning::Hash(..) => {
-                let exchange = Exchange { properties: Arc::clone(engines.properties()), tasks };
+                let properties = Arc::clone(engines.properties());
+                let exchange = Exchange { properties, tasks, reads: Reads::Once };
                 Ok(Transformed::yes(OperatorExec::plan(exchange, vec![Arc::clone(engines.input())])?))
             }
             _ => Ok(Transformed::no(node)),
@@ -44,12 +54,40 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
     .data()
 }
 
+/// `node` over exchanges whose buckets can be read more than once. They take no memory from it, as all of their rows are on disk
+/// before it begins.
+fn with_kept_inputs(node: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let inputs = node.children().into_iter().map(|input| kept(Arc::clone(input), tasks));
+    let inputs = inputs.collect::<Result<Vec<_>>>()?;
+    node.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+/// The rows of `plan` in the same partitions, which can be read more than once.
+fn kept(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
+    let (properties, input) = match OperatorExec::<Exchange>::described(plan.as_ref()) {
+        Some(exchange) => {
+            let below: Vec<_> = plan.children().into_iter().cloned().collect();
+            (Arc::clone(&exchange.properties), Arc::clone(only_input(Exchange::NAME, &below)?))
+        }
+        // The only partition is read by the only task, once.
+        None if plan.output_partitioning().partition_count() == 1 => return Ok(plan),
+        // Rows that came to their partitions by themselves pass through an exchange to the same ones.
+        None => {
+            let partitioning = plan.output_partitioning().clone();
+            let engines = RepartitionExec::try_new(Arc::clone(&plan), partitioning)?;
+            (Arc::clone(engines.properties()), plan)
+        }
+    };
+    OperatorExec::plan(Exchange { properties, tasks, reads: Reads::Again }, vec![input])
+}
+
 /// Divides the rows of its input into buckets by the hash of expressions. Each partition that comes out is a bucket.
 #[derive(Debug, Clone)]
 struct Exchange {
     /// What the engine's node says of itself: the same rows come out in the same partitions.
     properties: Arc<PlanProperties>,
     tasks: usize,
+    reads: Reads,
 }
 
 impl Exchange {
@@ -68,7 +106,7 @@ impl Exchange {
         let (key, count) = self.key()?;
         let input = Arc::clone(only_input(Self::NAME, task.inputs)?);
         let spills = SpillMetrics::new(task.metrics, 0);
-        let store = BucketStore::new(count, input.schema(), spills, &task.context);
+        let store = BucketStore::new(count, self.reads, input.schema(), spills, &task.context);
         let (key, tasks, context) = (key.to_vec(), self.tasks, Arc::clone(&task.context));
         let fill = Fill { input, key, count, tasks, context };
         let made = Arc::new(Buckets { store: Arc::new(store), filled: OnceLock::new(), fill });
@@ -152,8 +190,7 @@ impl Fill {
                 .buffer_unordered(tasks.max(1))
                 .try_collect::<()>()
                 .await?;
-            closed.close();
-            Ok::<_, DataFusionError>(())
+            closed.close()
         };
         filled.map_err(Arc::new).boxed().shared()
     }
@@ -190,6 +227,7 @@ mod tests {
     use datafusion::execution::memory_pool::FairSpillPool;
     use datafusion::execution::runtime_env::RuntimeEnvBuilder;
     use datafusion::physical_expr::expressions::Column;
+    use datafusion::physical_plan::projection::ProjectionExec;
     use datafusion::prelude::{SessionConfig, SessionContext};
 
     use super::*;
@@ -246,6 +284,61 @@ mod tests {
             assert_eq!(spilled > 0, spills, "{spilled} rows went to disk");
             drop(plan);
             assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
+        }
+    }
+
+    /// Rows that are divided share the memory of their batch, which is not to be counted for each bucket.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn rows_in_memory_are_counted_once_and_free_when_they_are_read() {
+        let session = session(1 << 30);
+        let plan = exchanged(&session, 64).await;
+        let bytes = ROWS as usize * 16;
+        let mut before = 2 * bytes;
+        for bucket in 0..64 {
+            let batches = plan.execute(bucket, session.task_ctx()).unwrap();
+            batches.try_collect::<Vec<_>>().await.unwrap();
+            let reserved = session.runtime_env().memory_pool.reserved();
+            assert!(reserved < before, "{reserved} bytes after bucket {bucket}, {before} before it");
+            before = reserved.max(1);
+        }
+    }
+
+    /// The plan of a step that reads the buckets of its first input again and again, over rows that are exchanged or have their
+    /// partitions already.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn buckets_that_are_kept_are_read_again() {
+        for (pool, exchanged_before) in [(1 << 30, true), (4 << 20, true), (1 << 30, false)] {
+            let session = session(pool);
+            let rows = exchanged(&session, 8).await;
+            let column =
+                |(at, name)| (Arc::new(Column::new(name, at)) as Arc<dyn PhysicalExpr>, name.to_owned());
+            let below: Arc<dyn ExecutionPlan> = match exchanged_before {
+                true => rows,
+                false => {
+                    let columns = ["key", "number"].into_iter().enumerate().map(column);
+                    Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), rows).unwrap())
+                }
+            };
+            let kept = kept(below, 2).unwrap();
+            let read = async |bucket| {
+                let mut batches = kept.execute(bucket, session.task_ctx()).unwrap();
+                let mut numbers = Vec::new();
+                while let Some(batch) = batches.try_next().await.unwrap() {
+                    numbers.extend(batch.column(1).as_primitive::<UInt64Type>().values().to_vec());
+                }
+                numbers.sort_unstable();
+                numbers
+            };
+            let mut all = Vec::new();
+            for bucket in 0..8 {
+                let first = read(bucket).await;
+                // What is read again takes nothing from whoever computes with it.
+                assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
+                assert_eq!(read(bucket).await, first, "bucket {bucket}");
+                all.extend(first);
+            }
+            all.sort_unstable();
+            assert_eq!(all, (0..ROWS).collect::<Vec<_>>());
         }
     }
 

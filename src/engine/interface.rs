@@ -46,6 +46,11 @@ pub trait Engine: Send + Sync {
         false
     }
 
+    /// Whether all tasks run in this process: what one of them holds others can use, and what one has written others can read.
+    fn is_one_process(&self) -> bool {
+        false
+    }
+
     /// Bytes that the operators of a task may reserve together.
     fn task_bytes(&self) -> usize {
         match self.session().runtime_env().memory_pool.memory_limit() {

@@ -18,6 +18,7 @@ use super::control::RunControl;
 
 use super::exchange::exchange;
 use super::interface::{BUCKET_SHARE, Engine};
+use super::session;
 use crate::error::{Error, Kind, Result};
 use crate::output::manifest::File;
 
@@ -48,6 +49,14 @@ impl Engine for Local {
         &self.session
     }
 
+    fn config(&self) -> SessionConfig {
+        session::with_tasks_at_once(self.session.copied_config(), self.tasks)
+    }
+
+    fn is_one_process(&self) -> bool {
+        true
+    }
+
     fn bucket_bytes(&self) -> u64 {
         self.task_bytes() as u64 / self.tasks.max(1) as u64 / BUCKET_SHARE
     }
@@ -76,10 +85,11 @@ impl Local {
         config: &SessionConfig,
         control: &RunControl,
     ) -> Result<Vec<File>> {
-        let plan = exchange(share_batches(plan, self.tasks)?, self.tasks)?;
+        let tasks = session::tasks_at_once(config).unwrap_or(self.tasks);
+        let plan = exchange(share_batches(plan, tasks)?, tasks)?;
         let mut state = self.session.state();
         *state.config_mut() = config.clone();
-        let mut written = run_partitions(&plan, self.tasks, &state.task_ctx());
+        let mut written = run_partitions(&plan, tasks, &state.task_ctx());
         let mut files = Vec::new();
         let mut poll = tokio::time::interval(POLL_INTERVAL);
         loop {

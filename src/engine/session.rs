@@ -133,6 +133,30 @@ pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> Sessio
     config
 }
 
+/// How many partitions of a plan this process runs at once.
+#[derive(Debug, Clone, Copy)]
+struct TasksAtOnce(usize);
+
+/// Tasks that share their memory: of those that ran out of it, one in so many is left.
+const FEWER_TASKS: usize = 4;
+
+/// `config` for plans of which so many partitions run at once.
+pub(crate) fn with_tasks_at_once(config: SessionConfig, tasks: usize) -> SessionConfig {
+    config.with_extension(Arc::new(TasksAtOnce(tasks.max(1))))
+}
+
+/// How many partitions of a plan run at once and share their memory; `None` where each task has its own.
+pub(crate) fn tasks_at_once(config: &SessionConfig) -> Option<usize> {
+    config.get_extension::<TasksAtOnce>().map(|tasks| tasks.0)
+}
+
+/// `config` for running a plan again whose tasks ran out of memory: fewer of them run at once, and each may have more of what
+/// they share. `None` if one runs alone already.
+pub(crate) fn fewer_tasks(config: &SessionConfig) -> Option<SessionConfig> {
+    let tasks = tasks_at_once(config).filter(|tasks| *tasks > 1)?;
+    Some(with_tasks_at_once(config.clone(), tasks / FEWER_TASKS))
+}
+
 /// The state of a session, with our functions and the planner that knows our operators: the same on a driver, a
 /// scheduler and an executor.
 ///

@@ -17,7 +17,7 @@ use crate::pipeline::numbers::one_number;
 use crate::pipeline::tables;
 use crate::schema::SourceTypes;
 use crate::stage;
-use crate::stage::scores::Block;
+use crate::stage::scores::{Block, Road};
 
 /// The stages that look at one document at a time.
 #[derive(Debug, Clone, Copy)]
@@ -164,8 +164,7 @@ async fn scored(
     job: &Job,
 ) -> Result<(Vec<RecordBatch>, u64)> {
     let (candidates, count) = in_memory(session, candidates).await?;
-    let partitions = session.state().config().target_partitions();
-    let scores = stage::scores::scores(sketches, candidates, partitions, &job.score, &job.lsh)?;
+    let scores = stage::scores::scores(sketches, candidates, (Road::Held, 1), &job.score, &job.lsh)?;
     Ok((scores.collect().await?, count))
 }
 

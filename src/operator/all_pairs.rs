@@ -51,7 +51,7 @@ fn by_size(sketches: &Sketches, segment: u64, segments: u64) -> Vec<Entry> {
     let of_segment = sketches.iter().filter(|(doc, _)| doc % segments == segment);
     let mut docs: Vec<Entry> = of_segment
         .map(|(doc, sketch)| {
-            let (size, known) = (sketches.shingles(sketch).len(), sketches.is_known(sketch));
+            let (size, known) = (sketches.document(doc, sketch).shingles.len(), sketches.is_known(sketch));
             Entry { size, doc, sketch, known }
         })
         .collect();
@@ -120,8 +120,8 @@ impl Search {
             if left.known && right.known {
                 continue;
             }
-            let (one, other) = ((left.doc, left.sketch), (right.doc, right.sketch));
-            self.scorer.score(&self.sketches, one, other, found);
+            let of = |entry: &Entry| self.sketches.document(entry.doc, entry.sketch);
+            self.scorer.score(of(&left), of(right), found);
         }
     }
 }

@@ -5,7 +5,8 @@
 //! - `token_counts`, `prefixes`: what a prefix filter needs to know, and the prefixes.
 //! - `touched`: the documents of earlier runs that new ones may be similar to.
 //! - `represent`: which document represents each one of a component, and how well the two are connected.
-//! - `score`: pairs looked up in sketches and scored; `sketches`, `scorer` and `score_home` for candidates, `all_pairs` for all.
+//! - `score`: pairs looked up in sketches and scored; `sketches`, `scorer`, `score_home` and `score_segment` for candidates,
+//!   `all_pairs` for all.
 //!
 //! All are plain stream transformations: one partition in, one partition out, no state between runs. What they are to
 //! the engine is in one place, [`crate::plan`].
@@ -21,6 +22,7 @@ pub(crate) mod prefixes;
 pub(crate) mod represent;
 pub(crate) mod score;
 mod score_home;
+mod score_segment;
 mod scorer;
 mod sketches;
 pub(crate) mod token_counts;

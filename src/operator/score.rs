@@ -1,8 +1,8 @@
 //! Jaccard scoring over stored sketches: pairs looked up, scored, and kept where the score reaches the threshold.
 //!
-//! A pair costs two look-ups and one merge of two sorted sets, and copies nothing. Candidates meet their sketches at homes
-//! (see [`crate::stage::scores`]), and a task holds the sketches of its homes alone. The search of all pairs holds the
-//! sketches that a plan hands over, once for all its tasks.
+//! A pair costs two look-ups and one merge of two sorted sets, and copies nothing. How candidates meet their sketches is said
+//! by [`crate::stage::scores::Road`]. The search of all pairs holds the sketches that a plan hands over, once for all its
+//! tasks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,24 +12,25 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use tokio::sync::OnceCell;
 
 use super::all_pairs::{Segments, all_pairs};
-use super::score_home::score_home;
+use super::score_home::{score_all, score_home};
+use super::score_segment::score_segment;
 use super::scorer::Scorer;
 pub(crate) use super::scorer::schema;
 use super::sketches::Sketches;
 use crate::job::{self, Measure, ScoreBy};
-use crate::plan::{Batches, Description, Requirement, Shape, Task};
+use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task};
 
 /// How pairs are probed and which of them are kept: sketches and probes -> scored pairs.
 ///
-/// Sketches are (home: UInt64, doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`) for candidates, spread over
-/// partitions by home like these. For all pairs they are (doc, shingles, signature) in one partition, which is read whole
-/// before the first probe; the probes keep their partitions. A column `known: Boolean` before these says which documents are
-/// known from earlier runs: two of those are no pair.
+/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`), with (home: UInt64) before these for
+/// candidates at homes. Where they are held whole, they come in one partition, which is read to its end before the first
+/// probe; the probes keep their partitions. Else both are spread over partitions by home or by document. For all pairs, a
+/// column `known: Boolean` before the others says which documents are known from earlier runs: two of those are no pair.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
     /// The threshold and what it is for.
@@ -45,8 +46,13 @@ pub(crate) struct Scoring {
 /// What a row of the probes says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Probe {
+    /// (a, b): score this pair. The tasks of a process hold all sketches together.
+    Held,
+    /// (a, b): score this pair. A task holds the sketches of its partition, which is a segment of the documents, and reads
+    /// those of all partitions past them; so the node below must be one whose partitions can be read again.
+    Segments,
     /// (home, a, b): score this pair with the sketches of its home.
-    Candidates,
+    Homes(Homes),
     /// (slice, slices): score the `slice`-th of `slices` shares of all pairs between documents of key segment
     /// `left` and documents of key segment `right`, of `segments` in all.
     All {
@@ -59,6 +65,15 @@ pub(crate) enum Probe {
     },
 }
 
+/// What decides on the home of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Homes {
+    /// The lesser of the two documents.
+    OfLesser,
+    /// The segments that both are of.
+    OfBlocks,
+}
+
 impl fmt::Display for Scoring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = match (self.score.by, self.score.measure) {
@@ -68,19 +83,44 @@ impl fmt::Display for Scoring {
         };
         write!(f, "{by} >= {}, {} x {}", self.score.threshold, self.bands, self.rows)?;
         match self.probe {
-            Probe::Candidates => write!(f, ", candidates"),
+            Probe::Held => write!(f, ", candidates, held"),
+            Probe::Segments => write!(f, ", candidates, segments"),
+            Probe::Homes(Homes::OfLesser) => write!(f, ", candidates"),
+            Probe::Homes(Homes::OfBlocks) => write!(f, ", candidates, blocks"),
             Probe::All { left, right, segments } => write!(f, ", all of {left}+{right}/{segments}"),
         }
     }
 }
 
-/// For all pairs, the sketches that the tasks of a process share.
+/// The road on which sketches come to pairs in `plan`, in a word; `None` if it scores nothing.
+pub(crate) fn road(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
+    let own = OperatorExec::<Scoring>::described(plan.as_ref()).map(Scoring::road);
+    own.or_else(|| plan.children().into_iter().find_map(road))
+}
+
+/// Where they are held whole, the sketches that the tasks of a process share.
 type Shared = OnceCell<Result<Arc<Sketches>, Arc<DataFusionError>>>;
 
 impl Scoring {
     fn scorer(&self) -> Scorer {
         let Scoring { score, bands, rows, .. } = *self;
         Scorer { score, bands, rows }
+    }
+
+    /// How the sketches come to the pairs, in a word.
+    pub(crate) fn road(&self) -> &'static str {
+        match self.probe {
+            Probe::Held => "held",
+            Probe::Segments => "segments",
+            Probe::Homes(Homes::OfLesser) => "homes",
+            Probe::Homes(Homes::OfBlocks) => "blocks",
+            Probe::All { .. } => "all",
+        }
+    }
+
+    /// Whether a task reads partitions of the sketches that other tasks read too.
+    pub(crate) fn reads_again(&self) -> bool {
+        self.probe == Probe::Segments
     }
 }
 
@@ -93,33 +133,53 @@ impl Description for Scoring {
         let [sketches, probes] = inputs else {
             return internal_err!("scores are made of sketches and probes, not of {} inputs", inputs.len());
         };
-        let by_home = |input: &Arc<dyn ExecutionPlan>| -> Result<Requirement> {
-            Ok(Requirement::keyed(Arc::new(Column::new_with_schema("home", &input.schema())?)))
+        let keyed = |input: &Arc<dyn ExecutionPlan>, key: &str| -> Result<Requirement> {
+            Ok(Requirement::keyed(Arc::new(Column::new_with_schema(key, &input.schema())?)))
         };
-        let requirements = match self.probe {
-            Probe::Candidates => vec![by_home(sketches)?, by_home(probes)?],
-            Probe::All { .. } => vec![Requirement::single_partition(), Requirement::none()],
+        let keys = match self.probe {
+            Probe::Homes(_) => Some(("home", "home")),
+            Probe::Segments => Some(("doc", "a")),
+            Probe::Held | Probe::All { .. } => None,
         };
-        let shape = Shape::over(inputs, schema(), requirements)?;
-        Ok(shape.co_partitioned(self.probe == Probe::Candidates))
+        let requirements = match keys {
+            Some((doc, pair)) => vec![keyed(sketches, doc)?, keyed(probes, pair)?],
+            None => vec![Requirement::single_partition(), Requirement::none()],
+        };
+        Ok(Shape::over(inputs, schema(), requirements)?.co_partitioned(keys.is_some()))
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Shared>) -> Result<Batches> {
         let [sketches, _] = task.inputs else { return internal_err!("scores have two inputs") };
         let probes = task.rows_of(1)?;
-        let Probe::All { left, right, segments } = self.probe else {
-            return Ok(score_home(task.rows_of(0)?, probes, self.scorer(), task.context));
-        };
-        let (sketches, shared, context) = (Arc::clone(sketches), Arc::clone(task.shared), task.context);
-        let batch_size = context.session_config().batch_size();
-        let batches = futures::stream::once(async move {
-            let read = async || read_whole(sketches, context).await.map(Arc::new).map_err(Arc::new);
-            let sketches = shared.get_or_init(read).await.clone().map_err(DataFusionError::Shared)?;
-            let between = Segments { left, right, segments };
-            Ok::<_, DataFusionError>(all_pairs(sketches, probes, between, self.scorer(), batch_size))
-        });
-        Ok(batches.try_flatten().boxed())
+        let (sketches, scorer) = (Arc::clone(sketches), self.scorer());
+        let batch_size = task.context.session_config().batch_size();
+        match self.probe {
+            Probe::Homes(_) => Ok(score_home(task.rows_of(0)?, probes, scorer, task.context)),
+            Probe::Segments => Ok(score_segment(sketches, task.partition, probes, scorer, task.context)),
+            Probe::Held => {
+                let held = held(sketches, Arc::clone(task.shared), task.context);
+                Ok(futures::stream::once(held.map_ok(move |held| score_all(held, probes, scorer)))
+                    .try_flatten()
+                    .boxed())
+            }
+            Probe::All { left, right, segments } => {
+                let between = Segments { left, right, segments };
+                let held = held(sketches, Arc::clone(task.shared), task.context);
+                let pairs = held.map_ok(move |held| all_pairs(held, probes, between, scorer, batch_size));
+                Ok(futures::stream::once(pairs).try_flatten().boxed())
+            }
+        }
     }
+}
+
+/// The sketches of `plan`, which is read by the first task that asks.
+async fn held(
+    plan: Arc<dyn ExecutionPlan>,
+    shared: Arc<Shared>,
+    context: Arc<TaskContext>,
+) -> Result<Arc<Sketches>> {
+    let read = async || read_whole(plan, context).await.map(Arc::new).map_err(Arc::new);
+    shared.get_or_init(read).await.clone().map_err(DataFusionError::Shared)
 }
 
 async fn read_whole(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Sketches> {

@@ -36,10 +36,10 @@ pub(super) fn score_home(
     let batches = stream::once(async move {
         let held = MemoryConsumer::new("Score").register(context.memory_pool());
         Ok::<_, DataFusionError>(match read(sketches, held).await? {
-            Read::Whole(sketches) => score_all(sketches, pairs, scorer),
+            Read::Whole(sketches) => score_all(Arc::new(sketches), pairs, scorer),
             Read::TooLarge { read, rest, held } => {
                 tracing::debug!("the sketches of a home do not fit in memory and are cut into blocks");
-                let blocks = Blocks::new(read, rest, pairs, &context).await?;
+                let blocks = Blocks::new(read, &held, rest, pairs, &context).await?;
                 blocks.score(scorer, held)
             }
         })
@@ -50,7 +50,7 @@ pub(super) fn score_home(
 /// What came of reading sketches.
 enum Read {
     Whole(Sketches),
-    /// What was read, and what was not.
+    /// What was read, for which memory is reserved, and what was not.
     TooLarge {
         read: Vec<RecordBatch>,
         rest: SendableRecordBatchStream,
@@ -59,15 +59,14 @@ enum Read {
 }
 
 async fn read(mut input: SendableRecordBatchStream, held: MemoryReservation) -> Result<Read> {
-    let again = held.new_empty();
     let mut sketches = Sketches::new(held);
     while let Some(batch) = input.next().await.transpose()? {
         match sketches.add(&batch) {
             Ok(()) => {}
             Err(error) if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) => {
-                let mut read = sketches.into_rows();
+                let (mut read, held) = sketches.into_rows();
                 read.push(batch);
-                return Ok(Read::TooLarge { read, rest: input, held: again });
+                return Ok(Read::TooLarge { read, rest: input, held });
             }
             Err(error) => return Err(error),
         }
@@ -75,7 +74,12 @@ async fn read(mut input: SendableRecordBatchStream, held: MemoryReservation) -> 
     Ok(Read::Whole(sketches))
 }
 
-fn score_all(sketches: Sketches, pairs: SendableRecordBatchStream, scorer: Scorer) -> Batches {
+/// Scores each of `pairs` (.., a, b) by the sketches of its documents, which are all among `sketches`.
+pub(super) fn score_all(
+    sketches: Arc<Sketches>,
+    pairs: SendableRecordBatchStream,
+    scorer: Scorer,
+) -> Batches {
     let score = move |batch: Result<RecordBatch>| score_batch(&sketches, &batch?, &scorer);
     pairs.map(score).filter_map(async |batch| batch.transpose()).boxed()
 }
@@ -84,13 +88,13 @@ fn score_batch(sketches: &Sketches, pairs: &RecordBatch, scorer: &Scorer) -> Res
     let (a, b) = ends(pairs)?;
     let mut kept = Scores::default();
     for (&a, &b) in a.iter().zip(b) {
-        scorer.score(sketches, (a, sketches.find(a)?), (b, sketches.find(b)?), &mut kept);
+        scorer.score(sketches.get(a)?, sketches.get(b)?, &mut kept);
     }
     kept.finish()
 }
 
 /// The two documents of each pair.
-fn ends(pairs: &RecordBatch) -> Result<(&[u64], &[u64])> {
+pub(super) fn ends(pairs: &RecordBatch) -> Result<(&[u64], &[u64])> {
     let [.., a, b] = pairs.columns() else { return internal_err!("a pair has two documents") };
     Ok((as_uint64_array(a)?.values(), as_uint64_array(b)?.values()))
 }
@@ -114,16 +118,23 @@ struct Blocks {
 impl Blocks {
     async fn new(
         read: Vec<RecordBatch>,
+        held: &MemoryReservation,
         rest: SendableRecordBatchStream,
         mut pairs: SendableRecordBatchStream,
         context: &TaskContext,
     ) -> Result<Self> {
         let mut of_sketches = Parts::new(SEGMENTS, rest.schema(), context);
-        let mut all = stream::iter(read.into_iter().map(Ok)).chain(rest);
+        // What is divided takes its place.
+        let read = stream::iter(read).map(|batch| {
+            held.shrink(get_record_batch_memory_size(&batch).min(held.size()));
+            Ok(batch)
+        });
+        let mut all = read.chain(rest);
         while let Some(batch) = all.next().await.transpose()? {
             of_sketches.divide(&batch, docs(&batch)?.iter().map(|&doc| segment(doc)))?;
         }
         of_sketches.spill()?;
+        held.free();
         let mut of_pairs = Parts::new(SEGMENTS * SEGMENTS, pairs.schema(), context);
         while let Some(batch) = pairs.next().await.transpose()? {
             let (a, b) = ends(&batch)?;
@@ -149,7 +160,7 @@ impl Blocks {
                 if one != other {
                     this.sketches.read_into(other, &mut sketches).await?;
                 }
-                Ok(score_all(sketches, this.pairs.read(block(one, other))?, scorer))
+                Ok(score_all(Arc::new(sketches), this.pairs.read(block(one, other))?, scorer))
             }
         });
         scored.try_flatten().boxed()
@@ -162,6 +173,8 @@ struct Parts {
     schema: SchemaRef,
     /// What is not yet on disk of each part, and its bytes.
     pending: Vec<(Vec<RecordBatch>, usize)>,
+    /// For what is not yet on disk.
+    held: MemoryReservation,
     files: Vec<Vec<Arc<dyn SpillFile>>>,
 }
 
@@ -172,11 +185,13 @@ impl Parts {
             spills: SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema)),
             schema,
             pending: vec![(Vec::new(), 0); count],
+            held: MemoryConsumer::new("ScoreParts").register(context.memory_pool()),
             files: vec![Vec::new(); count],
         }
     }
 
-    /// Adds each row of a batch to the part that `parts` gives for it.
+    /// Adds each row of a batch to the part that `parts` gives for it. Where the pool has no room for them, all that waits goes
+    /// to disk first; what a batch takes is the least that there must be room for.
     fn divide(&mut self, batch: &RecordBatch, parts: impl Iterator<Item = usize>) -> Result<()> {
         let mut rows = vec![Vec::new(); self.pending.len()];
         for (row, part) in (0u32..).zip(parts) {
@@ -184,8 +199,13 @@ impl Parts {
         }
         for (part, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
             let rows = take_record_batch(batch, &UInt32Array::from(rows))?;
+            let size = get_record_batch_memory_size(&rows);
+            if self.held.try_grow(size).is_err() {
+                self.spill()?;
+                self.held.grow(size);
+            }
             let (pending, bytes) = &mut self.pending[part];
-            *bytes += get_record_batch_memory_size(&rows);
+            *bytes += size;
             pending.push(rows);
             if *bytes >= SPILL_BYTES {
                 self.spill_part(part)?;
@@ -200,7 +220,8 @@ impl Parts {
     }
 
     fn spill_part(&mut self, part: usize) -> Result<()> {
-        let (pending, _) = std::mem::take(&mut self.pending[part]);
+        let (pending, bytes) = std::mem::take(&mut self.pending[part]);
+        self.held.shrink(bytes);
         if !pending.is_empty() {
             let rows = arrow::compute::concat_batches(&self.schema, &pending)?;
             self.files[part].extend(self.spills.spill_record_batch_and_finish(&[rows], "a home")?);

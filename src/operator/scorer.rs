@@ -6,7 +6,7 @@ use arrow::array::{ArrayBuilder, ArrayRef, Float64Builder, RecordBatch, UInt16Bu
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 
-use super::sketches::{SketchRef, Sketches};
+use super::sketches::Document;
 use crate::job::{self, Measure, ScoreBy};
 use crate::kernel::containment;
 use crate::kernel::jaccard::{shared, shared_at_least};
@@ -45,16 +45,10 @@ pub(super) struct Scorer {
 
 impl Scorer {
     /// Scores two documents and keeps them if they reach the threshold.
-    pub(super) fn score(
-        &self,
-        sketches: &Sketches,
-        one: (u64, SketchRef),
-        other: (u64, SketchRef),
-        kept: &mut Scores,
-    ) {
-        let ((a, sketch_a), (b, sketch_b)) = if one.0 < other.0 { (one, other) } else { (other, one) };
-        let (set_a, set_b) = (sketches.shingles(sketch_a), sketches.shingles(sketch_b));
-        let (signature_a, signature_b) = (sketches.signature(sketch_a), sketches.signature(sketch_b));
+    pub(super) fn score(&self, one: Document<'_>, other: Document<'_>, kept: &mut Scores) {
+        let (a, b) = if one.doc < other.doc { (one, other) } else { (other, one) };
+        let (set_a, set_b) = (a.shingles, b.shingles);
+        let (signature_a, signature_b) = (a.signature, b.signature);
         let job::Score { threshold, measure, by, prefilter } = self.score;
         let by_estimate = prefilter || by == ScoreBy::Signature;
         if by_estimate && estimate(signature_a, signature_b) < threshold {
@@ -68,8 +62,8 @@ impl Scorer {
             (ScoreBy::Signature, _) => Some(shared(set_a, set_b)),
         };
         let Some(shared) = shared else { return };
-        kept.a.append_value(a);
-        kept.b.append_value(b);
+        kept.a.append_value(a.doc);
+        kept.b.append_value(b.doc);
         kept.shared.append_value(shared);
         kept.shingles_a.append_value(set_a.len() as u64);
         kept.shingles_b.append_value(set_b.len() as u64);

@@ -47,6 +47,15 @@ pub(super) struct SketchRef {
     row: u32,
 }
 
+/// A document, as pairs are scored by it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Document<'a> {
+    pub(super) doc: u64,
+    /// In ascending order.
+    pub(super) shingles: &'a [u64],
+    pub(super) signature: &'a [u32],
+}
+
 /// The sketches of a batch.
 #[derive(Debug)]
 struct Sketch {
@@ -75,6 +84,28 @@ impl Sketch {
             },
         })
     }
+
+    fn shingles(&self, row: u32) -> &[u64] {
+        slice(&self.shingles, &self.shingle_values, row)
+    }
+
+    fn signature(&self, row: u32) -> &[u32] {
+        slice(&self.signatures, &self.signature_values, row)
+    }
+}
+
+/// Calls `each` with every document of a batch of sketches.
+///
+/// # Errors
+/// When the batch has other columns, or those of `each`.
+pub(super) fn each_document(
+    batch: &RecordBatch,
+    mut each: impl FnMut(Document<'_>) -> Result<()>,
+) -> Result<()> {
+    let sketch = Sketch::try_new(batch)?;
+    (0u32..).zip(docs(batch)?).try_for_each(|(row, &doc)| {
+        each(Document { doc, shingles: sketch.shingles(row), signature: sketch.signature(row) })
+    })
 }
 
 /// The keys of sketches: the last columns are (doc, shingles, signature).
@@ -109,32 +140,44 @@ impl Sketches {
         Ok(())
     }
 
-    /// Gives back the rows, and the memory that they took.
-    pub(super) fn into_rows(self) -> Vec<RecordBatch> {
-        self.rows
+    /// Gives back the rows, and what was reserved for them.
+    pub(super) fn into_rows(self) -> (Vec<RecordBatch>, MemoryReservation) {
+        (self.rows, self.held)
     }
 
     /// The sketch of a document.
     ///
     /// # Errors
     /// Where it is not there, which is a bug.
-    pub(super) fn find(&self, doc: u64) -> Result<SketchRef> {
+    fn find(&self, doc: u64) -> Result<SketchRef> {
         match self.by_doc.get(&doc) {
             Some(&sketch) => Ok(sketch),
             None => internal_err!("document {doc} is a candidate and has no sketch"),
         }
     }
 
-    /// Its shingles, in ascending order.
-    pub(super) fn shingles(&self, of: SketchRef) -> &[u64] {
+    /// A document and its sketch, which is `of`.
+    pub(super) fn document(&self, doc: u64, of: SketchRef) -> Document<'_> {
         let sketch = &self.sketches[of.batch as usize];
-        slice(&sketch.shingles, &sketch.shingle_values, of.row)
+        Document { doc, shingles: sketch.shingles(of.row), signature: sketch.signature(of.row) }
     }
 
-    /// Its signature.
-    pub(super) fn signature(&self, of: SketchRef) -> &[u32] {
-        let sketch = &self.sketches[of.batch as usize];
-        slice(&sketch.signatures, &sketch.signature_values, of.row)
+    /// A document, found by its key.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub(super) fn get(&self, doc: u64) -> Result<Document<'_>> {
+        Ok(self.document(doc, self.find(doc)?))
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sketches.is_empty()
+    }
+
+    /// Bytes that they take.
+    pub(super) fn bytes(&self) -> usize {
+        self.held.size()
     }
 
     /// Whether it is known from an earlier run.

@@ -88,6 +88,9 @@ pub struct FinishedStep {
     pub fingerprint: String,
     /// Wall-clock seconds that it took.
     pub seconds: f64,
+    /// See [`StepTime::road`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub road: Option<String>,
     /// The files that it wrote.
     pub files: Vec<File>,
 }
@@ -279,6 +282,10 @@ pub struct StepTime {
     pub seconds: f64,
     /// Rows that it wrote: of its public tables, or of those between the steps where it has none.
     pub rows: u64,
+    /// Where it compares documents, how their sketches came to the pairs: `held`, `segments`, `homes`, `blocks`, or `all` where
+    /// every two were compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub road: Option<String>,
 }
 
 /// A public table.

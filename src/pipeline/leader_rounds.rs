@@ -42,7 +42,7 @@ pub(super) async fn candidates(sketches: &Sketches<'_>, join: &Join, found: Work
     let Some(limit) = job.output.most_expanded().filter(|_| steps.rows(documents(job)) > 0) else {
         return Ok(());
     };
-    let dense = stage::prefix::only(sketches.of_joined()?, steps.table(documents(job))?)?;
+    let dense = stage::prefix::only(sketches.of_joined()?.frame, steps.table(documents(job))?)?;
     let frame = stage::prefix::prefixes(dense, steps.table(WorkTable::Frequencies)?, join)?;
     run(steps, Step::Prefixes, 0, frame).await?;
     let of_pass = |steps: &Steps<'_>, pairs| {

@@ -23,6 +23,7 @@ mod previous_result;
 mod publish;
 mod read;
 mod results;
+mod road;
 mod search;
 mod sketches;
 mod step;

@@ -18,7 +18,7 @@ use super::steps::Steps;
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
 use crate::job::{ClusterMethod, Compare, FORMAT_VERSION, InputFile, Job, Method};
-use crate::output::manifest::{Input, Origin, Run as Manifest, StepTime, Table};
+use crate::output::manifest::{Input, Origin, Run as Manifest, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
 use crate::output::{Layout, attempt, check, delta, garbage};
@@ -137,10 +137,7 @@ pub(super) async fn publish(
         merged: merged.iter().flat_map(|earlier| earlier.fingerprints()).collect(),
         counts,
         rejects,
-        steps: steps
-            .times()
-            .map(|(name, rows, seconds)| StepTime { name: name.to_owned(), seconds, rows })
-            .collect(),
+        steps: steps.times().collect(),
         tables: tables
             .iter()
             .map(|&table| {

@@ -5,7 +5,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 
 use super::by_group::{self, NAMES, own};
 use super::earlier::Earlier;
-use super::numbers::rows_of;
+use super::numbers::{one_number, rows_of};
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
@@ -20,6 +20,10 @@ const BYTES_OF_KEY: u64 = 24;
 
 /// Bytes of a row (root, two ranks, similarity).
 const BYTES_OF_EDGE: u64 = 32;
+
+/// Of what the rows of a partition may take, the share of a batch of pairs with their texts: on their way to the passages there
+/// are some such batches at once, which no pool counts.
+const BATCHES_OF_TEXTS: u64 = 4;
 
 /// Bytes of a row that has a document's id too, which is short.
 const BYTES_OF_MEMBER: u64 = 64;
@@ -49,10 +53,15 @@ pub(super) async fn pairs(steps: &Steps<'_>, job: &Job) -> Result<()> {
     let mut bytes = steps.rows(WorkTable::Members) * BYTES_OF_MEMBER + steps.bytes(WorkTable::Scores);
     if job.output.passages {
         let is_second = job.known_source().is_some();
-        frame = stage::passages::passages(frame, steps.table(WorkTable::Texts)?, is_second)?;
+        let texts = steps.table(WorkTable::Texts)?;
+        let of_all = one_number(stage::passages::bytes(texts.clone())?).await?;
+        let longest = one_number(stage::passages::longest(texts.clone())?).await?;
+        frame = stage::passages::passages(frame, texts, is_second)?;
         // Every pair asks for two texts.
-        let per_text = steps.bytes(WorkTable::Texts) / steps.rows(WorkTable::Texts).max(1);
-        bytes += 2 * steps.rows(WorkTable::Scores) * per_text;
+        bytes += 2 * steps.rows(WorkTable::Scores) * (of_all / steps.rows(WorkTable::Texts).max(1));
+        let batch = steps.engine().bucket_bytes() / BATCHES_OF_TEXTS;
+        let rows = usize::try_from(batch / (2 * longest).max(1)).unwrap_or(usize::MAX);
+        return steps.run_in_batches(Step::Pairs, bytes, rows, vec![frame]).await;
     }
     steps.run(Step::Pairs, bytes, vec![frame]).await
 }

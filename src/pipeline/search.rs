@@ -15,7 +15,7 @@ use super::sketches::{Sketches, TextsToCut};
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::WorkTable;
-use super::verify::{BYTES_OF_PREFIX, Candidates, every_two, verify};
+use super::verify::{BYTES_OF_PREFIX, Candidates, agree, every_two, signatures_first, verify};
 use crate::error::{Error, Result};
 use crate::job::{Compare, Job, Measure, Method};
 use crate::schema::Table;
@@ -170,10 +170,7 @@ impl<'a> PairSearch<'a> {
         match self.job().candidates.method {
             Method::All => self.scores_of_all().await?,
             Method::Lsh | Method::Prefix => {
-                let documents = match self.sketches.stored()? {
-                    Some(stored) => stored,
-                    None => self.sketches.cut(self.wanted_of_candidates()?).await?,
-                };
+                let documents = self.sketches.of_candidates(self.wanted_of_candidates()?).await?;
                 let (candidates, same) = (self.candidates_to_compare()?, self.scores_of_sides()?);
                 verify(&self.sketches, Step::Scores, documents, candidates, same).await?;
             }
@@ -245,10 +242,28 @@ impl<'a> PairSearch<'a> {
         stage::copies::scores_of_sides(new, known, job.lsh.bands).map(Some)
     }
 
-    /// The table that holds all candidates, once they were found.
+    /// Whether signatures are compared before any shingle is needed.
+    pub(super) async fn signatures_first(&self) -> Result<bool> {
+        signatures_first(&self.sketches, self.found()).await
+    }
+
+    /// Drops candidates by their signatures.
+    pub(super) async fn agreeing(&self) -> Result<()> {
+        match self.sketches.signatures()? {
+            Some(signatures) => {
+                let candidates = Candidates::of(self.steps, self.found())?;
+                agree(&self.sketches, signatures, candidates).await
+            }
+            None => Err(Error::bug("no signatures are kept")),
+        }
+    }
+
+    /// The table that holds all candidates that are left, once they were found.
     fn found(&self) -> WorkTable {
         let steps = self.steps;
-        if steps.is_taken(Step::DenseCandidates) {
+        if steps.is_taken(Step::Agreeing) {
+            WorkTable::Agreeing
+        } else if steps.is_taken(Step::DenseCandidates) {
             WorkTable::DenseCandidates
         } else if steps.is_taken(Step::AllCandidates) {
             WorkTable::AllCandidates
@@ -301,7 +316,7 @@ impl<'a> PairSearch<'a> {
             }
             Method::Lsh | Method::All => {
                 let hot = self.steps.table(WorkTable::Hot)?;
-                stage::prefix::only(self.sketches.of_joined()?, hot)
+                stage::prefix::only(self.sketches.of_joined()?.frame, hot)
             }
         }
     }

@@ -42,6 +42,13 @@ pub(super) struct Sketches<'a> {
     bytes_of_one: OnceCell<u64>,
 }
 
+/// Sketches (doc, shingles, signature, ..) that are there, or are cut when they are read.
+pub(super) struct Sketched {
+    pub(super) frame: DataFrame,
+    /// How many they are, at most.
+    pub(super) count: u64,
+}
+
 /// Documents whose texts are cut again.
 pub(super) struct TextsToCut {
     /// Finds where their texts are, and writes that into the table.
@@ -116,11 +123,44 @@ impl<'a> Sketches<'a> {
     }
 
     /// Sketches of the documents that were joined by their prefixes, and perhaps of others.
-    pub(super) fn of_joined(&self) -> Result<DataFrame> {
+    pub(super) fn of_joined(&self) -> Result<Sketched> {
+        let table = WorkTable::HotSketches;
         match self.stored()? {
-            Some(stored) => Ok(stored),
-            None => self.steps.table(WorkTable::HotSketches),
+            Some(frame) => Ok(Sketched { frame, count: self.count() }),
+            None => Ok(Sketched { frame: self.steps.table(table)?, count: self.steps.rows(table) }),
         }
+    }
+
+    /// Sketches of the documents that candidates name, and perhaps of others.
+    pub(super) async fn of_candidates(&self, named: TextsToCut) -> Result<Sketched> {
+        if let Some(frame) = self.stored()? {
+            return Ok(Sketched { frame, count: self.count() });
+        }
+        let frame = self.cut(named).await?;
+        let count = self.steps.rows(WorkTable::Positions) + self.steps.rows(WorkTable::Known);
+        Ok(Sketched { frame, count })
+    }
+
+    /// Signatures (doc, signature) of all documents, if they are there.
+    pub(super) fn signatures(&self) -> Result<Option<Sketched>> {
+        let signature = || vec![col("doc"), col("signature")];
+        let frame = match self.stored()? {
+            Some(stored) => stored.select(signature())?,
+            None if self.job.output.keep.signatures() => {
+                let new = self.steps.table(Table::Documents)?.select(signature())?;
+                match self.touched()? {
+                    Some(known) => new.union(known.select(signature())?)?,
+                    None => new,
+                }
+            }
+            None => return Ok(None),
+        };
+        Ok(Some(Sketched { frame, count: self.count() }))
+    }
+
+    /// How many documents there are, with known ones.
+    fn count(&self) -> u64 {
+        self.steps.rows(Table::Documents) + self.steps.rows(WorkTable::Known)
     }
 
     /// The documents that `candidates` (a, b) name, of which there are so many at most.
@@ -139,9 +179,13 @@ impl<'a> Sketches<'a> {
     /// Bytes of a sketch, about.
     pub(super) async fn bytes_of_one(&self) -> Result<u64> {
         let known = self.bytes_of_one.get_or_try_init(|| async {
-            let documents = self.steps.table(Table::Documents)?;
+            let size = || vec![col("shingle_count")];
+            let mut documents = self.steps.table(Table::Documents)?.select(size())?;
+            if let Some(known) = self.touched()? {
+                documents = documents.union(known.select(size())?)?;
+            }
             let bytes = stage::scores::held_bytes(documents, self.job.minhash.permutations)?;
-            Ok(one_number(bytes).await? / self.steps.rows(Table::Documents).max(1))
+            Ok(one_number(bytes).await? / self.count().max(1))
         });
         known.await.copied()
     }
@@ -197,10 +241,10 @@ impl<'a> Sketches<'a> {
         stage::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 
-    /// Reads the texts of pairs, once it was found where they are: (doc, text).
+    /// Reads the texts of pairs, once it was found where they are: (doc, text, bytes).
     pub(super) async fn texts(&self) -> Result<Vec<DataFrame>> {
         let texts = self.at(WorkTable::TextPositions, None).await?;
-        texts.into_iter().map(|texts| Ok(texts.select(vec![col("doc"), col("text")])?)).collect()
+        texts.into_iter().map(stage::passages::texts).collect()
     }
 
     /// The documents, as [`stage::documents`] has them, that stand at the positions of a table. Who takes no text from them but its

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::tables::WorkTable::{
-    self, AllCandidates, Candidates, Components, Copies, Cuts, Dense, DenseCandidates, Duplicates, Followers,
-    Frequencies, Hot, HotPositions, HotSketches, Keys, Known, KnownDuplicates, KnownKeys, LargeStar, Leaders,
-    Members, Numbers, Positions, Prefixes, Proposed, Ranks, Represented, Sample, SamplePositions, Scores,
-    SmallStar, TextPositions, Texts,
+    self, Agreeing, AllCandidates, Candidates, Components, Copies, Cuts, Dense, DenseCandidates, Duplicates,
+    Followers, Frequencies, Hot, HotPositions, HotSketches, Keys, Known, KnownDuplicates, KnownKeys,
+    LargeStar, Leaders, Members, Numbers, Positions, Prefixes, Proposed, Ranks, Represented, Sample,
+    SamplePositions, Scores, SmallStar, TextPositions, Texts,
 };
 use super::tables::{AllSketches, AnyTable, target};
 use crate::job::{ClusterMethod, DuplicateIds, Job, Measure, Method, Reuse, SameId, ShingleHash};
@@ -43,6 +43,8 @@ pub enum Step {
     Frequencies,
     /// Adds the candidates of hot buckets to the others.
     AllCandidates,
+    /// Drops candidates whose signatures agree too little.
+    Agreeing,
     /// Finds the texts that are cut again.
     Positions,
     /// Takes the rarest shingles of documents that share one with very many others.
@@ -91,7 +93,8 @@ const CLUSTERS: [Step; 4] = [Step::Components, Step::Ranks, Step::Represented, S
 impl Step {
     /// The steps of `job`, in their order. A run over hot buckets has those of `Step::of_hot_buckets` too, after the
     /// candidates; one over dense buckets has rounds of [`Step::Leaders`] and [`Step::Followers`] between
-    /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; and one that may write too many pairs has a [`Step::Sample`].
+    /// [`Step::Prefixes`] and [`Step::DenseCandidates`]; one with many candidates that signatures decide on has
+    /// [`Step::Agreeing`]; and one that may write too many pairs has a [`Step::Sample`].
     pub fn of(job: &Job) -> Vec<Step> {
         if job.merge.is_some() {
             let mut steps = vec![Step::Sketches, Step::Copies, Step::Scores, Step::Members, Step::Pairs];
@@ -187,6 +190,7 @@ impl Step {
             Step::AllCandidates => "all_candidates",
             Step::HotPositions => "hot_positions",
             Step::HotSketches => "hot_sketches",
+            Step::Agreeing => "agreeing",
             Step::Positions => "positions",
             Step::Prefixes => "prefixes",
             Step::Leaders(round) => return format!("leaders_{round}").into(),
@@ -262,6 +266,9 @@ impl Step {
             }
             Step::HotPositions => "find where the texts of hot buckets are".into(),
             Step::HotSketches => "cut the shingles of those texts again".into(),
+            Step::Agreeing => {
+                format!("drop candidates whose signatures agree in less than {threshold}")
+            }
             Step::Positions => "find where the texts of candidates are".into(),
             Step::Prefixes => {
                 "take the rarest shingles of documents that share one with very many others".into()
@@ -344,6 +351,7 @@ impl Step {
             Step::Frequencies => all(Frequencies),
             Step::HotPositions => all(HotPositions),
             Step::HotSketches => all(HotSketches),
+            Step::Agreeing => all(Agreeing),
             Step::Positions => all(Positions),
             Step::AllCandidates => vec![(AllCandidates.into(), not_null("b")), (Dense.into(), null("b"))],
             Step::Prefixes => all(Prefixes),

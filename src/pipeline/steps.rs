@@ -16,8 +16,9 @@ use super::tables::AnyTable;
 use crate::engine::{Engine, Local, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
+use crate::operator::score;
 use crate::output::claim::Claim;
-use crate::output::manifest::{File, FinishedStep};
+use crate::output::manifest::{File, FinishedStep, StepTime};
 use crate::output::write::Write;
 use crate::output::{Layout, check, read};
 use crate::plan::OperatorExec;
@@ -87,6 +88,11 @@ impl<'a> Steps<'a> {
         self.engine.session()
     }
 
+    /// What runs the steps.
+    pub(super) fn engine(&self) -> &'a dyn Engine {
+        self.engine
+    }
+
     /// Bytes that the operators of a task may reserve together.
     pub(super) fn task_bytes(&self) -> usize {
         self.engine.task_bytes()
@@ -111,13 +117,15 @@ impl<'a> Steps<'a> {
         self.reached().reused
     }
 
-    /// (name, rows, seconds) of every step so far.
-    pub(super) fn times(&self) -> impl Iterator<Item = (String, u64, f64)> {
+    /// What every step so far took.
+    pub(super) fn times(&self) -> impl Iterator<Item = StepTime> {
         let reached = self.reached();
-        let times = reached
-            .done
-            .values()
-            .map(|finished| (finished.step.clone(), rows_of(finished), finished.seconds));
+        let times = reached.done.values().map(|finished| StepTime {
+            name: finished.step.clone(),
+            seconds: finished.seconds,
+            rows: rows_of(finished),
+            road: finished.road.clone(),
+        });
         times.collect::<Vec<_>>().into_iter()
     }
 
@@ -217,13 +225,28 @@ impl<'a> Steps<'a> {
         bytes: u64,
         frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
     ) -> Result<()> {
-        self.run_on(self.engine, step, bytes, frames).await
+        self.run_on(self.engine, step, bytes, |config| config, frames).await
+    }
+
+    /// The same with batches of so many rows at most, where a row may be long.
+    pub(super) async fn run_in_batches(
+        &self,
+        step: Step,
+        bytes: u64,
+        rows: usize,
+        frames: Vec<DataFrame>,
+    ) -> Result<()> {
+        let shorter = |config: SessionConfig| {
+            let rows = rows.clamp(1, config.batch_size().max(1));
+            config.with_batch_size(rows)
+        };
+        self.run_on(self.engine, step, bytes, shorter, |_| Ok(frames.clone())).await
     }
 
     /// The same in this process, for rows that it holds: on their way to a cluster they might be too many.
     pub(super) async fn run_here(&self, step: Step, frames: Vec<DataFrame>) -> Result<()> {
         let here = Local::new(self.session().clone());
-        self.run_on(&here, step, 0, |_| Ok(frames.clone())).await
+        self.run_on(&here, step, 0, |config| config, |_| Ok(frames.clone())).await
     }
 
     async fn run_on(
@@ -231,6 +254,7 @@ impl<'a> Steps<'a> {
         engine: &dyn Engine,
         step: Step,
         bytes: u64,
+        change: impl Fn(SessionConfig) -> SessionConfig,
         frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
     ) -> Result<()> {
         let name = step.name();
@@ -250,12 +274,13 @@ impl<'a> Steps<'a> {
         }
         let began = Instant::now();
         engine.prepare(self.control).await?;
-        let files = self.write(engine, step, bytes, frames).await?;
+        let Written { files, road } = self.write(engine, step, bytes, change, frames).await?;
         let seconds = began.elapsed().as_secs_f64();
         let finished = FinishedStep {
             step: name.clone().into_owned(),
             fingerprint: self.fingerprint.to_owned(),
             seconds,
+            road,
             files,
         };
         let finished = self.publish(step, finished).await?;
@@ -271,20 +296,21 @@ impl<'a> Steps<'a> {
         engine: &dyn Engine,
         step: Step,
         bytes: u64,
+        change: impl Fn(SessionConfig) -> SessionConfig,
         frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
-    ) -> Result<Vec<File>> {
-        let mut config = engine.config();
-        let mut partitions = engine.partitions(bytes);
-        let mut made = frames(partitions)?;
+    ) -> Result<Written> {
+        let (config, partitions) = (change(engine.config()), engine.partitions(bytes));
+        let mut attempt = Attempt { config, partitions, is_divided: false, sorts_alone: false };
+        let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
             // It was done a moment ago, so that nothing was planned for it.
             return Err(self.removed(step));
         }
-        let mut files = Vec::new();
-        let (mut written, mut sorts_alone) = (0, false);
+        let (mut files, mut road, mut written) = (Vec::new(), None, 0);
         while let Some(frame) = made.get(written) {
-            let plan = self.plan(step, frame.clone(), &config, partitions).await?;
-            let error = match engine.run(&step.name(), plan, &config, self.control).await {
+            let plan = self.plan(step, frame.clone(), &attempt).await?;
+            road = score::road(&plan).or(road);
+            let error = match engine.run(&step.name(), plan, &attempt.config, self.control).await {
                 Ok(more) => {
                     files.extend(more);
                     written += 1;
@@ -293,40 +319,57 @@ impl<'a> Steps<'a> {
                 Err(error) if error.kind() == Kind::Memory => error,
                 Err(error) => return Err(error),
             };
-            let held_sides = config.options().optimizer.hash_join_single_partition_threshold > 0;
-            let mut more = match engine.more_partitions(partitions) {
-                Some(more) => more,
-                None if held_sides => partitions,
-                None => {
-                    let said = || format!("{step} runs out of memory even with {partitions} partitions");
-                    return Err(error).context(said);
-                }
+            let before = attempt.partitions;
+            let Some(next) = self.with_more_memory(engine, step, &attempt, written, &frames).await? else {
+                return Err(error)
+                    .context(|| format!("{step} runs out of memory even with {before} partitions"));
             };
-            config = session::hold_no_side(config);
-            made = frames(more)?;
-            let (divides, sorts) = match made.get(written) {
-                Some(frame) => {
-                    let plan = self.plan(step, frame.clone(), &config, more).await?;
-                    (divides(&plan), sorts(&plan))
-                }
-                None => (false, false),
-            };
-            if !divides {
-                // More partitions would leave each task what it has.
-                if !sorts || sorts_alone {
-                    return Err(error);
-                }
-                (sorts_alone, more) = (true, 1);
-                config = session::sort_alone(config, engine.task_bytes());
-                made = frames(more)?;
-            }
-            let why = error.one_line();
+            attempt = next;
+            made = frames(attempt.partitions)?;
+            let (why, partitions) = (error.one_line(), attempt.partitions);
+            let tasks = session::tasks_at_once(&attempt.config);
             let message = "a task ran out of memory, so the step is planned again";
-            tracing::warn!(%step, before = partitions, partitions = more, why, "{message}");
+            tracing::warn!(%step, before, partitions, tasks, why, "{message}");
             self.control.progress.recovering(&why);
-            partitions = more;
         }
-        Ok(files)
+        Ok(Written { files, road: road.map(str::to_owned) })
+    }
+
+    /// How a step is tried again whose tasks ran out of memory while it wrote a frame of these: a task has less to hold, or is one
+    /// of fewer; `None` if one runs alone and has all that there is.
+    async fn with_more_memory(
+        &self,
+        engine: &dyn Engine,
+        step: Step,
+        tried: &Attempt,
+        frame: usize,
+        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
+    ) -> Result<Option<Attempt>> {
+        let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
+        let config = session::hold_no_side(tried.config.clone());
+        // What a task needs may follow its rows or not, so both are tried in turn.
+        let fewer = || Some(Attempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
+        if tried.is_divided
+            && let Some(fewer) = fewer()
+        {
+            return Ok(Some(fewer));
+        }
+        let more = engine.more_partitions(tried.partitions).or(held_sides.then_some(tried.partitions));
+        if let Some(partitions) = more
+            && let Some(frame) = frames(partitions)?.get(frame)
+        {
+            let more = Attempt { config: config.clone(), partitions, is_divided: true, ..*tried };
+            let plan = self.plan(step, frame.clone(), &more).await?;
+            if divides(&plan) {
+                return Ok(Some(more));
+            }
+            // More partitions would leave each task what it has.
+            if sorts(&plan) && !tried.sorts_alone {
+                let config = session::sort_alone(config, engine.task_bytes());
+                return Ok(Some(Attempt { config, partitions: 1, is_divided: true, sorts_alone: true }));
+            }
+        }
+        Ok(fewer())
     }
 
     /// The plan that writes a frame's rows into the tables of `step`.
@@ -334,13 +377,12 @@ impl<'a> Steps<'a> {
         &self,
         step: Step,
         frame: DataFrame,
-        config: &SessionConfig,
-        partitions: usize,
+        Attempt { config, partitions, .. }: &Attempt,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let (mut state, plan) = frame.into_parts();
         *state.config_mut() = config.clone();
         let options = state.config_mut().options_mut();
-        options.execution.target_partitions = options.execution.target_partitions.max(partitions);
+        options.execution.target_partitions = options.execution.target_partitions.max(*partitions);
         let plan = state.create_physical_plan(&plan).await.context(|| format!("cannot plan {step}"))?;
         let write = Write {
             store_url: self.output.store_url().clone(),
@@ -410,6 +452,23 @@ impl<'a> Steps<'a> {
         let table = table.into();
         read::frame(self.session(), self.output, &self.files(table), table.schema(self.job, &self.source))
     }
+}
+
+/// How a step is planned and run.
+struct Attempt {
+    config: SessionConfig,
+    partitions: usize,
+    /// Whether it has more partitions than the one before, and as many tasks at once.
+    is_divided: bool,
+    /// Whether its only sort has the memory alone.
+    sorts_alone: bool,
+}
+
+/// What came of the frames of a step.
+struct Written {
+    files: Vec<File>,
+    /// The road on which sketches came to candidates, where the step compares such.
+    road: Option<String>,
 }
 
 /// Whether a plan divides rows among its partitions by a key.

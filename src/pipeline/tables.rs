@@ -51,6 +51,8 @@ pub(crate) enum WorkTable {
     Dense,
     /// How often shingles occur.
     Frequencies,
+    /// Candidates whose signatures agree in the threshold or more.
+    Agreeing,
     /// Where the texts of documents are that candidates name.
     Positions,
     /// The rarest shingles of the documents in dense buckets.
@@ -106,6 +108,7 @@ impl WorkTable {
             WorkTable::AllCandidates => "all_candidates",
             WorkTable::Dense => "dense",
             WorkTable::Frequencies => "frequencies",
+            WorkTable::Agreeing => "agreeing",
             WorkTable::Positions => "positions",
             WorkTable::Prefixes => "prefixes",
             WorkTable::Proposed(round) => return format!("proposed_{round}").into(),
@@ -206,6 +209,7 @@ impl WorkTable {
             WorkTable::Texts => vec![
                 Field::new("doc", DataType::UInt64, false),
                 Field::new("text", DataType::LargeUtf8, false),
+                Field::new("bytes", DataType::UInt64, false),
             ],
             WorkTable::Copies => {
                 let mut fields = u64s(&["rep", "doc", "size"]);
@@ -214,6 +218,7 @@ impl WorkTable {
             }
             WorkTable::Candidates
             | WorkTable::AllCandidates
+            | WorkTable::Agreeing
             | WorkTable::Proposed(_)
             | WorkTable::DenseCandidates => u64s(&["a", "b"]),
             WorkTable::Hot | WorkTable::Dense | WorkTable::Leaders(_) => u64s(&["a"]),

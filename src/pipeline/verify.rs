@@ -4,17 +4,24 @@ use datafusion::prelude::DataFrame;
 
 use super::by_group;
 use super::numbers::one_number;
-use super::sketches::Sketches;
+use super::road::{Load, Way, ways};
+use super::sketches::{Sketched, Sketches};
 use super::step::Step;
 use super::steps::Steps;
 use super::tables::{self, WorkTable};
-use crate::error::Result;
-use crate::job::{Job, NewPairs};
+use crate::error::{Error, Result};
+use crate::job::{Job, NewPairs, ScoreBy};
 use crate::stage;
-use crate::stage::scores::Block;
+use crate::stage::scores::{Block, Road};
 
 /// Bytes of a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
+
+/// Signatures are compared first where that moves one byte instead of so many.
+const WORTH_A_PASS: f64 = 2.0;
+
+/// Where candidates name one in so many of the documents that are there, only those are taken.
+const FEW_OF: u64 = 2;
 
 /// Pairs of documents that may be similar.
 pub(super) struct Candidates {
@@ -31,26 +38,102 @@ impl Candidates {
     }
 }
 
-/// Scores candidates in `step`, by the sketches (doc, shingles, signature, ..) of their documents, and adds the `scores` that are known
-/// of others.
+/// Scores candidates in `step`, by the sketches of their documents, and adds the `scores` that are known of others.
 pub(super) async fn verify(
     sketches: &Sketches<'_>,
     step: Step,
-    documents: DataFrame,
+    documents: Sketched,
     candidates: Candidates,
     scores: Option<DataFrame>,
 ) -> Result<()> {
-    // A pair asks for two sketches; of those that are there, each goes to as many homes as ask for it.
-    let per_document = sketches.bytes_of_one().await?;
-    let bytes = (2 * candidates.rows).saturating_mul(per_document + BYTES_OF_PREFIX);
     let job = sketches.job;
-    let candidates = with_known(sketches, candidates.pairs)?;
-    let frames = |partitions| {
-        let (documents, candidates) = (documents.clone(), candidates.clone());
-        let compared = stage::scores::scores(documents, candidates, partitions, &job.score, &job.lsh)?;
+    let score = |documents, candidates, road| {
+        let compared = stage::scores::scores(documents, candidates, road, &job.score, &job.lsh)?;
         Ok([Some(compared), scores.clone()].into_iter().flatten().collect())
     };
-    sketches.steps.run_made(step, bytes, frames).await
+    compare(sketches, step, documents, sketches.bytes_of_one().await?, candidates, score).await
+}
+
+/// Drops the pairs of `candidates` whose signatures agree in less than the threshold.
+pub(super) async fn agree(
+    sketches: &Sketches<'_>,
+    signatures: Sketched,
+    candidates: Candidates,
+) -> Result<()> {
+    let job = sketches.job;
+    let agreeing = |documents, candidates, road| {
+        Ok(vec![stage::scores::agreeing(documents, candidates, road, &job.score, &job.lsh)?])
+    };
+    compare(sketches, Step::Agreeing, signatures, bytes_of_signature(job), candidates, agreeing).await
+}
+
+/// Whether it costs less to drop candidates by signatures first, so that the shingles of fewer are needed.
+pub(super) async fn signatures_first(sketches: &Sketches<'_>, candidates: WorkTable) -> Result<bool> {
+    let (steps, job) = (sketches.steps, sketches.job);
+    if !job.score.prefilter && job.score.by != ScoreBy::Signature {
+        return Ok(false);
+    }
+    let Some(signatures) = sketches.signatures()? else { return Ok(false) };
+    if steps.is_done(Step::Agreeing).await? {
+        // The positions of texts may be found for what it left.
+        return Ok(true);
+    }
+    let candidates = steps.rows(candidates);
+    // Of few candidates most may be pairs.
+    if candidates < signatures.count {
+        return Ok(false);
+    }
+    let moved =
+        |load: Load| ways(load, steps.engine(), 1).first().map_or(0.0, |way| way.moved) + load.sketches();
+    let load = |sketch| Load { documents: signatures.count, candidates, sketch };
+    let (first, all) = (moved(load(bytes_of_signature(job))), moved(load(sketches.bytes_of_one().await?)));
+    Ok(first * WORTH_A_PASS <= all)
+}
+
+/// Bytes of a document and its signature.
+fn bytes_of_signature(job: &Job) -> u64 {
+    stage::scores::held_bytes_without_shingles(job.minhash.permutations)
+}
+
+/// Writes in `step` what `made` makes of documents, whose sketches take so many `bytes` each, and of `candidates`.
+async fn compare(
+    sketches: &Sketches<'_>,
+    step: Step,
+    documents: Sketched,
+    bytes: u64,
+    candidates: Candidates,
+    made: impl Fn(DataFrame, DataFrame, (Road, usize)) -> Result<Vec<DataFrame>>,
+) -> Result<()> {
+    let (steps, count) = (sketches.steps, candidates.rows);
+    let load =
+        Load { documents: documents.count.min(count.saturating_mul(2)), candidates: count, sketch: bytes };
+    let candidates = with_known(sketches, candidates.pairs)?;
+    let cheapest = |least, among: fn(&Way) -> bool| {
+        let way = ways(load, steps.engine(), least).into_iter().find(among);
+        way.ok_or_else(|| Error::bug("there is no road to candidates"))
+    };
+    let first = cheapest(1, |_| true)?;
+    let at_first = steps.engine().partitions(first.shuffled);
+    let named = match load.documents.saturating_mul(FEW_OF) <= documents.count {
+        true => stage::sketches::among(documents.frame.clone(), stage::scores::needed(candidates.clone())?)?,
+        false => documents.frame.clone(),
+    };
+    let frames = |partitions| {
+        // Where what was to be held did not fit, it is divided.
+        let Way { road, .. } = match partitions == at_first {
+            true => first,
+            false => cheapest(partitions, |way| way.road != Road::Held)?,
+        };
+        let documents = match road {
+            Road::Held | Road::Segments => named.clone(),
+            Road::Homes | Road::Blocks => documents.frame.clone(),
+        };
+        made(documents, candidates.clone(), (road, partitions))
+    };
+    let (road, megabytes) = (first.road, (first.moved / 1e6) as u64);
+    let Load { documents, candidates, .. } = load;
+    tracing::info!(%step, ?road, documents, candidates, megabytes, "the road of sketches to candidates");
+    steps.run_made(step, first.shuffled, frames).await
 }
 
 /// Of (a, b, ..), the pairs that the job has by the sides of their documents.

@@ -52,7 +52,7 @@ impl<'a> Walk<'a> {
                 return self.pairs_beside(ahead).await;
             }
             self.take(step).await?;
-            for further in self.asked_for_by(step).into_iter().rev() {
+            for further in self.asked_for_by(step).await?.into_iter().rev() {
                 ahead.push_front(further);
             }
         }
@@ -76,14 +76,18 @@ impl<'a> Walk<'a> {
     }
 
     /// The steps that the results of `done` ask for, which come next.
-    fn asked_for_by(&self, done: Step) -> Vec<Step> {
+    async fn asked_for_by(&self, done: Step) -> Result<Vec<Step>> {
         let hot = self.job.candidates.method == Method::Lsh && self.steps.rows(WorkTable::Hot) > 0;
-        if done != Step::Candidates || !hot {
-            return Vec::new();
-        }
-        let further = Step::of_hot_buckets(self.job);
+        let found = matches!(done, Step::Candidates | Step::AllCandidates);
+        let further = if done == Step::Candidates && hot {
+            Step::of_hot_buckets(self.job)
+        } else if found && self.search.signatures_first().await? {
+            vec![Step::Agreeing]
+        } else {
+            Vec::new()
+        };
         self.steps.expect(further.len());
-        further
+        Ok(further)
     }
 
     fn known_outputs(&self) -> Option<&'a KnownOutputs> {
@@ -124,6 +128,7 @@ impl<'a> Walk<'a> {
             Step::Frequencies => search.frequencies().await,
             Step::Candidates => search.candidates().await,
             Step::AllCandidates => search.all_candidates().await,
+            Step::Agreeing => search.agreeing().await,
             Step::Positions => search.positions().await,
             Step::Scores => match self.merged {
                 Some(earlier) => results::merged_scores(steps, job, earlier).await,

@@ -1,13 +1,41 @@
 //! passages: what the texts of a pair have in common.
 
+use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::get_field;
+use datafusion::functions::string::expr_fn::octet_length;
+use datafusion::functions_aggregate::expr_fn::{max, sum};
 use datafusion::logical_expr::Expr;
-use datafusion::prelude::{DataFrame, col, when};
+use datafusion::prelude::{DataFrame, cast, col, when};
 
 use super::known::turned_key;
 use crate::error::Result;
 use crate::udf::expr_fn::{document_key, passages as common};
+
+/// Bytes of all texts: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn bytes(texts: DataFrame) -> Result<DataFrame> {
+    Ok(texts.aggregate(vec![], vec![sum(col("bytes")).alias("bytes")])?)
+}
+
+/// Bytes of the longest text: (bytes, ..) -> one row (bytes: UInt64), null for no texts.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn longest(texts: DataFrame) -> Result<DataFrame> {
+    Ok(texts.aggregate(vec![], vec![max(col("bytes")).alias("bytes")])?)
+}
+
+/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64): what [`passages`] takes.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
+    let bytes = cast(octet_length(col("text")), DataType::UInt64).alias("bytes");
+    Ok(documents.select(vec![col("doc"), col("text"), bytes])?)
+}
 
 /// Pairs (id_a, id_b, known_b, ..), (doc, text) of their documents -> the same pairs with columns `passage_a` and `passage_b`.
 ///

@@ -35,6 +35,14 @@ pub trait Hook: Send + Sync {
         engine.partitions(bytes)
     }
 
+    fn is_one_process(&self, engine: &dyn Engine) -> bool {
+        engine.is_one_process()
+    }
+
+    fn task_bytes(&self, engine: &dyn Engine) -> usize {
+        self.runner(engine).task_bytes()
+    }
+
     /// The engine that runs what the engine inside plans.
     fn runner<'a>(&'a self, engine: &'a dyn Engine) -> &'a dyn Engine {
         engine
@@ -76,8 +84,12 @@ impl<H: Hook> Engine for Around<H> {
         self.runner().runs_steps_together()
     }
 
+    fn is_one_process(&self) -> bool {
+        self.hook.is_one_process(self.engine.as_ref())
+    }
+
     fn task_bytes(&self) -> usize {
-        self.runner().task_bytes()
+        self.hook.task_bytes(self.engine.as_ref())
     }
 
     fn partitions(&self, bytes: u64) -> usize {

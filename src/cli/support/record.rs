@@ -67,7 +67,7 @@ impl Progress for Recorder {
     }
 
     fn step_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
-        let step = StepTime { name: name.to_owned(), seconds, rows };
+        let step = StepTime { name: name.to_owned(), seconds, rows, road: None };
         self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(step);
         self.shown.step_ends(name, rows, seconds, reused);
     }

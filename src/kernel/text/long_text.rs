@@ -70,20 +70,22 @@ impl LongText {
 
     /// Takes what comes next of the text.
     pub(crate) fn take(&mut self, text: &str) {
-        self.waiting.push_str(text);
-        let waiting = std::mem::take(&mut self.waiting);
-        let mut rest = waiting.as_str();
+        let mut waiting = std::mem::take(&mut self.waiting);
+        waiting.push_str(text);
+        let mut taken = 0;
         loop {
+            let rest = &waiting[taken..];
             let end = next_cut(rest.as_bytes(), self.scratch.piece.max(self.looked_at));
             if end >= rest.len() {
+                self.looked_at = rest.len();
                 break;
             }
-            let (piece, tail) = rest.split_at(end);
-            self.piece(piece);
-            (rest, self.looked_at) = (tail, 0);
+            self.piece(&rest[..end]);
+            (taken, self.looked_at) = (taken + end, 0);
         }
-        self.looked_at = rest.len();
-        self.waiting = rest.to_owned();
+        // Where there was no cut nothing moves: a text without one is copied as often as it doubles.
+        waiting.drain(..taken);
+        self.waiting = waiting;
     }
 
     /// What is left of the text, once all of it has come.
@@ -217,6 +219,22 @@ mod tests {
         let normalize = vec![crate::job::Normalize::CollapseWhitespace];
         let cut = by_pieces("\u{b}the", &Shingle { normalize, size: 1, ..three_words() }, 1, &[1]);
         assert_eq!(cut.sample, "\u{b}the");
+    }
+
+    /// A text that has no cut is not copied with each part that comes, which would take the square of its length.
+    #[test]
+    fn a_text_without_a_cut_waits_where_it_is() {
+        let by = three_words();
+        let mut long = LongText::begin(&by).unwrap();
+        let (mut places, mut last) = (0, std::ptr::null());
+        for _ in 0..20_000 {
+            long.take("\u{4eba}\u{4eba}\u{751f}\u{800c}\u{81ea}\u{7531}\u{3002} ");
+            places += usize::from(long.waiting.as_ptr() != last);
+            last = long.waiting.as_ptr();
+        }
+        assert_eq!(long.waiting.len(), 20_000 * 22);
+        assert!(places < 30, "the text was moved {places} times");
+        assert_eq!(long.end().shingles.len(), 6);
     }
 
     #[test]

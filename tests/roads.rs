@@ -1,0 +1,239 @@
+//! The roads on which sketches come to candidates: the rows are the same on each, and a run says which one it took.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::{TempDir, tempdir};
+
+use crate::support::process::{Process, let_pass};
+use crate::support::roads::{Roads, road, run_on};
+use crate::support::rows::{assert_rows, rows};
+use crate::support::*;
+
+/// All pairs of 0.5 or more are candidates, and few others.
+const FEW: [&str; 4] = ["minhash.permutations=128", "lsh.bands=64", "lsh.rows=2", "engine.threads=2"];
+
+/// The same, and many others that share a bucket by chance.
+const MANY: [&str; 5] =
+    ["minhash.permutations=100", "lsh.bands=100", "lsh.rows=1", "engine.threads=2", "lsh.table_size=20000"];
+
+/// The same where there are ten times as many documents.
+const MANY_IN_ALL: [&str; 4] =
+    ["minhash.permutations=100", "lsh.bands=100", "lsh.rows=1", "lsh.table_size=300000"];
+
+const ROOMY: Roads = Roads { task_bytes: usize::MAX, one_process: true, partitions: 5 };
+const NARROW: Roads = Roads { task_bytes: 2_000, ..ROOMY };
+const SPREAD: Roads = Roads { one_process: false, ..NARROW };
+/// Where there are as many partitions, to read all sketches in each costs more than to send some to some.
+const DIVIDED: Roads = Roads { partitions: 40, ..NARROW };
+
+struct Scene {
+    folder: TempDir,
+    documents: Vec<(String, String)>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self::of(40)
+    }
+
+    /// Documents of so many words.
+    fn of(words: usize) -> Self {
+        let folder = tempdir().unwrap();
+        let documents = corpus(71, 300, words);
+        write_parquet(&folder.path().join("in.parquet"), &documents, 50);
+        Self { folder, documents }
+    }
+
+    fn input(&self) -> PathBuf {
+        self.folder.path().join("in.parquet")
+    }
+
+    fn run(&self, name: &str, roads: Roads, sets: &[&str]) -> PathBuf {
+        let output = self.folder.path().join(name);
+        run_on(&job(&self.input(), &output, sets), roads).unwrap();
+        output
+    }
+}
+
+/// The rows that a step wrote.
+fn written(output: &Path, step: &str) -> u64 {
+    manifest(output).steps.iter().find(|taken| taken.name == step).unwrap_or_else(|| panic!("no {step}")).rows
+}
+
+#[test]
+fn every_road_finds_what_a_comparison_of_all_finds() {
+    let scene = Scene::new();
+    let exact = exact_pairs(&scene.documents, 3, 0.5);
+    assert!(exact.len() > 100, "{} pairs", exact.len());
+    let mut first = None;
+    for (name, roads, sets, expected) in [
+        ("held", ROOMY, &MANY[..], "held"),
+        ("segments", NARROW, &MANY, "segments"),
+        ("blocks", SPREAD, &MANY, "blocks"),
+        ("held-by-few", ROOMY, &FEW, "held"),
+        ("homes", DIVIDED, &FEW, "homes"),
+        ("homes-spread", Roads { one_process: false, ..DIVIDED }, &FEW, "homes"),
+    ] {
+        let output = scene.run(name, roads, sets);
+        assert_eq!(road(&output, "scores").as_deref(), Some(expected), "{name}");
+        let candidates = written(&output, "candidates");
+        assert_eq!(candidates > 20 * 300, sets == MANY, "{name}: {candidates} candidates");
+        assert_eq!(pairs(&output), exact, "{name}");
+        if sets == MANY {
+            let first = first.get_or_insert_with(|| rows(&output));
+            assert_rows(&output, first, name);
+        }
+    }
+}
+
+#[test]
+fn stored_shingles_come_on_every_road_too() {
+    let scene = Scene::new();
+    let exact = exact_pairs(&scene.documents, 3, 0.5);
+    let kept = [&MANY[..], &["output.keep=shingles"]].concat();
+    for (name, roads, expected) in
+        [("held", ROOMY, "held"), ("segments", NARROW, "segments"), ("blocks", SPREAD, "blocks")]
+    {
+        let output = scene.run(name, roads, &kept);
+        assert_eq!(road(&output, "scores").as_deref(), Some(expected), "{name}");
+        assert_eq!(pairs(&output), exact, "{name}");
+    }
+}
+
+/// Where signatures decide, they are compared before a shingle is needed, and what they drop needs none.
+#[test]
+fn signatures_drop_candidates_before_shingles_travel() {
+    let scene = Scene::of(300);
+    for (how, by) in [("prefilter", "score.prefilter=true"), ("signature", "score.by=signature")] {
+        let sets = [&MANY[..], &[by]].concat();
+        // Where no signatures are stored, all candidates go to the scores.
+        let without = [&sets[..], &["output.keep=none"]].concat();
+        let at_once = scene.run(&format!("{how}-at-once"), ROOMY, &without);
+        assert!(manifest(&at_once).steps.iter().all(|step| step.name != "agreeing"), "{how}");
+        let expected = pairs(&at_once);
+        assert!(expected.len() > 100, "{how}: {} pairs", expected.len());
+        for (name, roads) in [("held", ROOMY), ("segments", NARROW), ("blocks", SPREAD)] {
+            let output = scene.run(&format!("{how}-{name}"), roads, &sets);
+            assert_eq!(road(&output, "agreeing").as_deref(), Some(name), "{how}");
+            let (before, after) = (written(&output, "candidates"), written(&output, "agreeing"));
+            assert!(
+                before > 20 * 300 && after < before / 10,
+                "{how}, {name}: {before} and {after} candidates"
+            );
+            assert_eq!(pairs(&output), expected, "{how}, {name}");
+        }
+        // Of few candidates most are pairs.
+        let few = scene.run(&format!("{how}-few"), ROOMY, &[&FEW[..], &[by]].concat());
+        assert!(manifest(&few).steps.iter().all(|step| step.name != "agreeing"), "{how}");
+    }
+}
+
+#[test]
+fn a_run_says_which_road_it_takes() {
+    let scene = Scene::new();
+    let (file, record) = (scene.folder.path().join("job.toml"), scene.folder.path().join("record.json"));
+    std::fs::write(&file, job_text(scene.input(), scene.folder.path().join("out"))).unwrap();
+    let mut command = resemblance();
+    let assert = command.arg("run").arg(&file).arg("-v").arg("--record").arg(&record).assert().success();
+    let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+    assert!(said.contains("the road of sketches to candidates") && said.contains("road=Held"), "{said}");
+    let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
+    let steps = record["manifest"]["stages"].as_array().unwrap();
+    let roads: Vec<_> = steps.iter().filter_map(|step| Some((&step["name"], step.get("road")?))).collect();
+    assert_eq!(roads.len(), 1, "{roads:?}");
+    assert_eq!((roads[0].0.as_str(), roads[0].1.as_str()), (Some("scores"), Some("held")));
+}
+
+/// Every pair of 0.5 or more, by counting the shingles that each two documents share.
+fn counted(documents: &[(String, String)]) -> BTreeMap<(String, String), f64> {
+    let sets: Vec<_> = documents.iter().map(|(_, text)| shingles(text, 3)).collect();
+    let mut of_shingle: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut shared: HashMap<(usize, usize), usize> = HashMap::new();
+    for (at, set) in sets.iter().enumerate() {
+        for shingle in set {
+            let others = of_shingle.entry(shingle).or_default();
+            others.iter().for_each(|other| *shared.entry((*other, at)).or_default() += 1);
+            others.push(at);
+        }
+    }
+    let pairs = shared.into_iter().filter_map(|((i, j), shared)| {
+        let jaccard = shared as f64 / (sets[i].len() + sets[j].len() - shared) as f64;
+        (jaccard >= 0.5).then(|| ((documents[i].0.clone(), documents[j].0.clone()), jaccard))
+    });
+    pairs.collect()
+}
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).map_or(otherwise, |value| value.parse().unwrap())
+}
+
+/// A random corpus by a random method in little memory: the rows are those of a count, and the program holds no more than half
+/// as much again as its budget, or what it needs by itself. The roads that steps took.
+fn trial(seed: u64) -> Vec<String> {
+    const LEAST: u64 = 320 << 20;
+    let mut random = Random(seed);
+    let folder = tempdir().unwrap();
+    let (count, words) = (500 + random.below(3_500), 30 + random.below(400));
+    let documents = corpus(seed, count, words);
+    let input = folder.path().join("in.parquet");
+    write_parquet(&input, &documents, 200);
+    let (file, output) = (folder.path().join("job.toml"), folder.path().join("out"));
+    std::fs::write(&file, job_text(&input, &output)).unwrap();
+    let memory = [24, 32, 48, 64, 128, 512][random.below(6)];
+    let threads = 1 + random.below(6);
+    let method: &[&str] = match random.below(5) {
+        0 => &FEW[..3],
+        1 | 2 => &MANY_IN_ALL,
+        3 => &["candidates.method=prefix"],
+        _ => &["candidates.method=all"],
+    };
+    let mut sets = vec![format!("engine.memory={memory}MiB"), format!("engine.threads={threads}")];
+    sets.extend(method.iter().map(|set| (*set).to_owned()));
+    // Copies and dense groups are written whole, so that a count finds the same.
+    sets.push("output.max_expand=0".to_owned());
+    sets.push(format!("output.keep={}", ["none", "signatures", "shingles"][random.below(3)]));
+    let what = format!("seed {seed}: {count} documents of {words} words, {sets:?}");
+    let mut command = Command::new(resemblance().get_program());
+    command.arg("run").arg(&file).args(sets.iter().flat_map(|set| ["--set", set]));
+    let mut run = Process::start("run", &mut command, folder.path());
+    let mut peak = 0;
+    while run.ended().is_none() {
+        peak = peak.max(run.peak_memory().unwrap_or(0));
+        let_pass(Duration::from_millis(2));
+    }
+    assert!(run.wait(Duration::from_secs(1)).success(), "{what}: {}", run.said());
+    let (found, expected) = (pairs(&output), counted(&documents));
+    let different = expected.iter().filter(|(pair, jaccard)| found.get(*pair) != Some(*jaccard)).count();
+    assert_eq!((found.len(), different), (expected.len(), 0), "{what}");
+    let most = (memory << 20) * 3 / 2;
+    assert!(peak <= most.max(LEAST), "{} MiB under {memory} MiB: {what}", peak >> 20);
+    manifest(&output).steps.into_iter().filter_map(|step| step.road).collect()
+}
+
+#[test]
+fn random_corpora_in_little_memory() {
+    for seed in 1..=4 {
+        trial(seed);
+    }
+}
+
+/// The same at length:
+///
+/// ```sh
+/// RESEMBLANCE_CASES=100 cargo test --locked --test tests -- --ignored --nocapture roads::soak
+/// ```
+#[test]
+#[ignore = "takes minutes"]
+fn soak_random_corpora_in_little_memory() {
+    let (first, mut taken) = (number("RESEMBLANCE_SEED", 1_000), BTreeMap::new());
+    for seed in first..first + number("RESEMBLANCE_CASES", 100) {
+        for road in trial(seed) {
+            *taken.entry(road).or_insert(0) += 1;
+        }
+    }
+    eprintln!("roads: {taken:?}");
+    assert!(taken.contains_key("held") && taken.contains_key("segments"), "{taken:?}");
+}

@@ -1,0 +1,49 @@
+//! Runs whose candidates meet their sketches on a road that the test chooses: by what the planner is told of the machine.
+
+use std::path::Path;
+
+use resemblance::engine::{Engine, Local, RunControl, session};
+use resemblance::error::Result;
+use resemblance::job::Job;
+use resemblance::pipeline::{self, OnExisting, Outcome};
+
+use super::around::{Around, Hook};
+use super::manifest;
+
+/// What the planner is told; the plans run in this process all the same.
+#[derive(Debug, Clone, Copy)]
+pub struct Roads {
+    /// Bytes that a task may reserve: with few, no sketches are held whole.
+    pub task_bytes: usize,
+    /// Whether all tasks run in one process: else nothing that is written is read twice.
+    pub one_process: bool,
+    /// Partitions of a step that shuffles anything.
+    pub partitions: usize,
+}
+
+impl Hook for Roads {
+    fn partitions(&self, engine: &dyn Engine, bytes: u64) -> usize {
+        if bytes > 0 { self.partitions } else { engine.partitions(0) }
+    }
+
+    fn is_one_process(&self, _: &dyn Engine) -> bool {
+        self.one_process
+    }
+
+    fn task_bytes(&self, _: &dyn Engine) -> usize {
+        self.task_bytes
+    }
+}
+
+/// Runs a job with a planner that is told this.
+pub fn run_on(job: &Job, roads: Roads) -> Result<Outcome> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let engine = Box::new(Local::new(session::session(&job.engine)?));
+    let engine = Around { engine, hook: roads };
+    runtime.block_on(pipeline::run(job, &engine, &RunControl::detached(), OnExisting::Fail))
+}
+
+/// The road that a step of a finished run took, as its manifest says; `None` if there was no such step, or it has none.
+pub fn road(output: &Path, step: &str) -> Option<String> {
+    manifest(output).steps.into_iter().find(|taken| taken.name == step).and_then(|taken| taken.road)
+}
