@@ -2,6 +2,7 @@
 
 mod bodies;
 mod clean;
+mod cut;
 mod environment;
 mod faults;
 mod listings;

@@ -53,6 +53,27 @@ fn a_whole_object_of_another_length_ends_the_run() {
     }
 }
 
+/// A bit that changed on the way, where the store says what the bytes were: of files that are read whole.
+#[test]
+fn a_bit_that_changed_on_the_way_is_no_row() {
+    let s3 = S3::start();
+    let folder = tempfile::tempdir().unwrap();
+    let impatient = changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "1")]);
+    for (i, format) in formats(&corpus(3, 60, 30)).iter().enumerate().filter(|(_, f)| f.name != "parquet") {
+        format.put(&s3, &format!("in{i}"));
+        let job = job_file(folder.path(), &format.source(&s3.url(&format!("in{i}"))));
+        let objects = format!("GET /data/in{i}/");
+        s3.faults.add(&objects, usize::MAX, Fault::Flip(60));
+        let said = run_to(&impatient, &job, &s3.url(&format!("out{i}")), &[]).failure(3);
+        s3.faults.clear();
+        assert!(said.contains(&s3.url(&format!("in{i}/"))), "{}: {said}", format.files[0].0);
+        // A stream that is compressed may be refused before its end.
+        let compressed = format.files[0].0.ends_with(".gz");
+        assert!(compressed || said.contains("do not have the checksum"), "{}: {said}", format.files[0].0);
+        assert!(!s3.faults.requests(&objects).is_empty());
+    }
+}
+
 #[test]
 fn a_refusal_of_a_parquet_file_is_told_as_it_was() {
     let corpus = Corpus::new(60, 30);

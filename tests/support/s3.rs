@@ -4,7 +4,8 @@
 //! well as the test itself. Objects are files in a folder: a test may put some there, and look at what was written.
 //!
 //! What stands before `s3s-fs` mends where that is less than S3: a put with `If-None-Match` is atomic, a folder is no
-//! object, a listing has e_tags, and a bucket that is not there is told apart from an object that is not there.
+//! object, a listing has e_tags, whole objects have the checksums that are asked for, a bucket that is not there is told
+//! apart from an object that is not there, and an upload that is not there is missing instead of forbidden.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -22,6 +23,8 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use md5::{Digest, Md5};
 use s3s::auth::SimpleAuth;
+use s3s::checksum::ChecksumHasher;
+use s3s::crypto::Crc64Nvme;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -163,10 +166,14 @@ pub enum Fault {
     Cut(u64),
     /// It is done, and the connection ends before the answer's head.
     Silent,
+    /// It is done, and answered so many milliseconds later.
+    Slow(u64),
     /// Nothing more comes after this many bytes of the answer's body, and the connection stays.
     Stall(u64),
     /// The answer's body has this many bytes more, or fewer, and its head says so too, but for the range.
     Resize(i64),
+    /// A bit of this byte of the answer's body is another one.
+    Flip(usize),
     /// Before it is answered, this is put under this key.
     Put(String, Vec<u8>),
     /// Before it is answered, the object that it names is removed.
@@ -267,8 +274,10 @@ impl Front {
             }
         }
         match &fault {
-            Some(Fault::Unavailable) => return Ok(said(503, "SlowDown", "please reduce your request rate")),
-            Some(Fault::Answer(status, body)) => return Ok(plain(*status, body.clone())),
+            Some(Fault::Unavailable) => {
+                return Ok(said(503, "SlowDown", "please reduce your request rate").map(Body::whole));
+            }
+            Some(Fault::Answer(status, body)) => return Ok(plain(*status, body.clone()).map(Body::whole)),
             Some(Fault::Put(key, bytes)) => std::fs::write(self.root.join(BUCKET).join(key), bytes).unwrap(),
             Some(Fault::Vanish) => {
                 let path = object_store::path::Path::from_url_path(request.uri().path()).unwrap();
@@ -276,38 +285,64 @@ impl Front {
             }
             _ => {}
         }
-        if let Some(missing) = self.missing(&request) {
-            return Ok(missing);
-        }
-        let creates = request.headers().contains_key("if-none-match");
-        let alone = match creates {
-            true => Some(self.creating.lock().await),
-            false => None,
+        let answered = match self.missing(&request) {
+            Some(missing) => missing,
+            None => self.served(&asked, request).await?,
         };
-        let lists = asked.contains("list-type=2");
-        let answered = self.service.call(request.map(s3s::Body::from)).await;
-        drop(alone);
-        let mut answered = answered.map_err(|_| Gone)?;
-        if lists && answered.status().is_success() {
-            answered = rewritten(answered, |page| self.with_e_tags(page)).await;
-        }
         match fault {
             Some(Fault::Resize(by)) => {
                 let resized = rewritten(answered, |mut body| {
                     body.resize(body.len().saturating_add_signed(by as isize), b'x');
                     body
                 });
-                Ok(resized.await.map(|inner| Body { inner, left: None, stalls: false }))
+                Ok(resized.await.map(Body::whole))
+            }
+            Some(Fault::Flip(at)) => {
+                let flipped = rewritten(answered, |mut body| {
+                    body[at] ^= 1;
+                    body
+                });
+                Ok(flipped.await.map(Body::whole))
             }
             Some(Fault::Silent) => Err(Gone),
+            Some(Fault::Slow(milliseconds)) => {
+                tokio::time::sleep(std::time::Duration::from_millis(milliseconds)).await;
+                Ok(answered.map(Body::whole))
+            }
             Some(Fault::Cut(left)) => {
                 Ok(answered.map(|inner| Body { inner, left: Some(left), stalls: false }))
             }
             Some(Fault::Stall(left)) => {
                 Ok(answered.map(|inner| Body { inner, left: Some(left), stalls: true }))
             }
-            _ => Ok(answered.map(|inner| Body { inner, left: None, stalls: false })),
+            _ => Ok(answered.map(Body::whole)),
         }
+    }
+
+    /// The server's own answer, mended.
+    async fn served(&self, asked: &str, request: Request<Incoming>) -> Result<Response<s3s::Body>, Gone> {
+        let creates = request.headers().contains_key("if-none-match");
+        let alone = match creates {
+            true => Some(self.creating.lock().await),
+            false => None,
+        };
+        let lists = asked.contains("list-type=2");
+        let whole = request.method() == Method::GET && !request.headers().contains_key("range");
+        let checked =
+            whole && request.headers().get("x-amz-checksum-mode").is_some_and(|mode| mode == "ENABLED");
+        let answered = self.service.call(request.map(s3s::Body::from)).await;
+        drop(alone);
+        let answered = answered.map_err(|_| Gone)?;
+        if lists && answered.status().is_success() {
+            return Ok(rewritten(answered, |page| self.with_e_tags(page)).await);
+        }
+        if checked && answered.status() == StatusCode::OK {
+            return Ok(with_checksum(answered).await);
+        }
+        if asked.contains("uploadId=") && answered.status() == StatusCode::FORBIDDEN {
+            return Ok(said(404, "NoSuchUpload", "the specified upload does not exist"));
+        }
+        Ok(answered)
     }
 
     /// A page of a listing, with the e_tags that `s3s-fs` says only with the objects. What went up in parts has another one.
@@ -330,7 +365,7 @@ impl Front {
     }
 
     /// The answer to who asks for a bucket that is not there, or for a folder as if it were an object.
-    fn missing(&self, request: &Request<Incoming>) -> Option<Response<Body>> {
+    fn missing(&self, request: &Request<Incoming>) -> Option<Response<s3s::Body>> {
         let path = object_store::path::Path::from_url_path(request.uri().path()).ok()?;
         let bucket = path.parts().next()?;
         if !self.root.join(bucket.as_ref()).is_dir() {
@@ -366,15 +401,26 @@ async fn rewritten(
     Response::from_parts(head, s3s::Body::from(Bytes::from(bytes)))
 }
 
-fn said(status: u16, code: &str, message: &str) -> Response<Body> {
+/// An object with its checksum in the head, as S3 keeps one of every object.
+async fn with_checksum(response: Response<s3s::Body>) -> Response<s3s::Body> {
+    let (mut head, mut body) = response.into_parts();
+    let bytes = body.store_all_limited(usize::MAX).await.unwrap();
+    let mut hasher = ChecksumHasher { crc64nvme: Some(Crc64Nvme::default()), ..ChecksumHasher::default() };
+    hasher.update(&bytes);
+    let checksum = hasher.finalize().checksum_crc64nvme.unwrap();
+    head.headers.insert("x-amz-checksum-crc64nvme", checksum.parse().unwrap());
+    Response::from_parts(head, s3s::Body::from(bytes))
+}
+
+fn said(status: u16, code: &str, message: &str) -> Response<s3s::Body> {
     let body = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code><Message>{message}</Message></Error>"
     );
     plain(status, body)
 }
 
-fn plain(status: u16, body: String) -> Response<Body> {
-    let mut response = Response::new(Body { inner: s3s::Body::from(body), left: None, stalls: false });
+fn plain(status: u16, body: String) -> Response<s3s::Body> {
+    let mut response = Response::new(s3s::Body::from(body));
     *response.status_mut() = StatusCode::from_u16(status).unwrap();
     response
 }
@@ -386,6 +432,12 @@ struct Body {
     left: Option<u64>,
     /// Whether it only stops then.
     stalls: bool,
+}
+
+impl Body {
+    fn whole(inner: s3s::Body) -> Self {
+        Self { inner, left: None, stalls: false }
+    }
 }
 
 impl HttpBody for Body {

@@ -61,6 +61,13 @@ impl Executor {
                 ));
             }
         };
+        if roles::is_loopback(self.bind) && !roles::is_on_loopback(&self.scheduler) {
+            tracing::warn!(
+                "the scheduler may be on another machine, and only this one reaches --bind {}: where others fetch what the \
+                 tasks here write, bind an address of the cluster's own network with --allow-unauthenticated",
+                self.bind
+            );
+        }
         let vcores = match self.vcores {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             given => given,

@@ -29,7 +29,7 @@ pub(in crate::cli) fn place(text: &str) -> Result<(String, u16), String> {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), which says what others could do there.
 pub(in crate::cli) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
-    if allowed || bind.ip().to_canonical().is_loopback() {
+    if allowed || is_loopback(bind) {
         return Ok(());
     }
     Err(Error::job(format!(
@@ -37,6 +37,17 @@ pub(in crate::cli) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> 
          here, which read and write every file and every bucket that this process may. Bind it to 127.0.0.1, or, in a \
          network that only the cluster can reach, add --allow-unauthenticated"
     )))
+}
+
+/// Whether this machine alone reaches an address.
+pub(in crate::cli) fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// Whether a place is on this machine's loopback; one whose name is not known yet may be.
+pub(in crate::cli) fn is_on_loopback(place: &(String, u16)) -> bool {
+    let Ok(mut addresses) = place.to_socket_addrs() else { return true };
+    addresses.all(is_loopback)
 }
 
 /// `host:port` of this machine.
@@ -55,6 +66,7 @@ mod tests {
         for loopback in ["127.0.0.1:1", "127.8.9.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
             check_bind(loopback.parse().unwrap(), false).unwrap();
         }
+        assert!(is_on_loopback(&("localhost".into(), 1)) && !is_on_loopback(&("10.0.0.7".into(), 1)));
         for open in ["0.0.0.0:1", "[::]:1", "10.0.0.7:1", "[::ffff:10.0.0.7]:1", "192.168.1.1:1"] {
             let error = check_bind(open.parse().unwrap(), false).unwrap_err();
             assert_eq!(error.kind(), Kind::Job);
