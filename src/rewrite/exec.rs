@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::annotations::Annotations;
 use super::fate::Rejects;
 use super::one_file;
-use super::record::{Counts, Part, begin_part, finished_part, put_part};
+use super::record::{Counts, Part, finished_part, put_part};
 use super::work::Work;
 use crate::error::Error;
 use crate::job;
@@ -97,8 +97,6 @@ impl Rewrite {
         if finished_part(&target, part.number, &self.fingerprint).await?.is_some() {
             return Ok(());
         }
-        let row_group_bytes =
-            begin_part(&target, part.number, &self.fingerprint, row_group_bytes(context)).await?;
         let (removed, rejected) = (
             positions(&session, &target, &self.removed, part).await?,
             positions(&session, &target, &self.rejected, part).await?,

@@ -93,40 +93,6 @@ pub(crate) async fn finished_part(target: &Layout, number: usize, fingerprint: &
     Ok(Some(part))
 }
 
-/// What is put before the first file of a part, and decides its bytes.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct BegunPart {
-    /// See [`Part::fingerprint`].
-    fingerprint: String,
-    row_group_bytes: usize,
-}
-
-/// Records that a part begins: the bytes at which its row groups end at the latest, which are `row_group_bytes` unless somebody
-/// began it before. So an attempt with other memory, or a task that is run again on another machine, writes the same files.
-///
-/// # Errors
-/// When the store refuses.
-pub(super) async fn begin_part(
-    target: &Layout,
-    number: usize,
-    fingerprint: &str,
-    row_group_bytes: usize,
-) -> Result<usize> {
-    let inside = format!("{PARTS}/{number:06}.begun.json");
-    let own = BegunPart { fingerprint: fingerprint.to_owned(), row_group_bytes };
-    if target.create(&inside, &own).await? {
-        return Ok(row_group_bytes);
-    }
-    match target.read::<BegunPart>(&inside).await {
-        Ok(Some(begun)) if begun.fingerprint == fingerprint => return Ok(begun.row_group_bytes),
-        Err(error) if !is_content(&error) => return Err(error),
-        // Cut off, as by a power cut, or gone.
-        _ => target.discard(&inside).await?,
-    }
-    target.create(&inside, &own).await?;
-    Ok(row_group_bytes)
-}
-
 /// Records that a part is done.
 ///
 /// # Errors
