@@ -177,7 +177,7 @@ fn high_water_mark(status: &Path) -> Option<u64> {
 fn by_stage(measured: &[&Measured]) -> String {
     let all = |m: &Measured| {
         let seconds = m.manifest.steps.iter().map(|step| step.seconds).sum();
-        StepTime { name: "all stages".into(), seconds, rows: m.documents }
+        StepTime { name: "all stages".into(), seconds, rows: m.documents, road: None }
     };
     let stages = |m: &&Measured| m.manifest.steps.iter().cloned().chain([all(m)]).collect::<Vec<_>>();
     let stages: Vec<_> = measured.iter().map(stages).collect();
@@ -188,7 +188,7 @@ fn by_stage(measured: &[&Measured]) -> String {
     for stage in 0..stages.iter().map(Vec::len).min().unwrap_or(0) {
         let mut before = None;
         for (m, stages) in measured.iter().zip(&stages) {
-            let StepTime { name, seconds, rows } = &stages[stage];
+            let StepTime { name, seconds, rows, road: _ } = &stages[stage];
             let each = 1e6 * seconds / m.documents as f64;
             let times = before.map_or_else(String::new, |before: f64| format!("{:.2}", each / before));
             let documents = m.documents;
