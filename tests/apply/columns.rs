@@ -262,7 +262,7 @@ fn removed_documents_are_told_of_where_copies_are_written_as_stars() {
 
 /// The 96-bit times of old files become 64-bit ones, for nobody writes them any more; nothing else changes.
 #[test]
-fn old_types_are_written_as_their_successors() {
+fn old_types_stay() {
     use parquet::data_type::{ByteArray, ByteArrayType, Int96, Int96Type};
     let applied = Applied::new();
     let documents = corpus(10, 60, 20);
