@@ -63,7 +63,8 @@ const CASES: [(&str, Wanted); 4] = [
         let place = match d.shop {
             Some("west") => 0,
             Some("south") => 1,
-            _ => 2,
+            Some(_) => 2,
+            None => 3,
         };
         (place, d.year.unwrap_or(i64::MAX), 0, d.id.clone())
     }),

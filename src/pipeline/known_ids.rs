@@ -59,10 +59,13 @@ pub(super) async fn not_replaced(steps: &Steps<'_>, job: &Job, known: DataFrame)
     let same = stage::known::same(rejected, known)?;
     let (count, ids) = (rows_of(same.clone()).await?, first_ids(same, NAMED).await?);
     Ok((count > 0).then(|| {
-        let more = if count > NAMED as u64 { ", .." } else { "" };
+        let more = match count - ids.len() as u64 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
         format!(
-            "{count} documents of the source have the ids of known ones and cannot be compared ({}{more}; rejects/ gives the \
-             reasons), so they take the place of nothing: the known documents of these ids stay as they were",
+            "documents of the source have ids of known ones and cannot be compared, so they replace nothing and the known ones stay as \
+             they were: {}{more}; rejects/ gives the reasons",
             ids.join(", ")
         )
     }))

@@ -35,7 +35,7 @@ pub(crate) fn columns(keep: &[Preference], of_group: Option<&str>) -> Result<Vec
     keep.iter().enumerate().map(column).collect()
 }
 
-/// The place of a value among `values`, counted from 0; null for all others.
+/// The place of a value among `values`, counted from 0, all others behind them; null for no value.
 fn place(value: Expr, values: &[String]) -> Result<Expr> {
     let mut places = values.iter().zip(0_u64..);
     let text = cast(value, DataType::Utf8);
@@ -44,7 +44,7 @@ fn place(value: Expr, values: &[String]) -> Result<Expr> {
     for (value, at) in places {
         place = place.when(text.clone().eq(lit(value.as_str())), lit(at));
     }
-    Ok(place.end()?)
+    Ok(place.when(text.is_not_null(), lit(values.len() as u64)).end()?)
 }
 
 /// The order of documents, by [`columns`], those that are wanted most first.
