@@ -217,6 +217,23 @@ fn outputs_that_have_not_seen_each_other_are_refused_by_name() {
     chains.refused(&["a", "b"], ["a", "b"], "holds another result now");
 }
 
+/// Older manifests do not say what a known output was merged of. A run that names it as it was made is merged all the same.
+#[test]
+fn outputs_of_older_versions_are_merged_or_refused() {
+    let [a, b, c, _] = days(8);
+    let chains = Chains::new(&[]);
+    chains.day("a", &a, &[], &[]).unwrap();
+    chains.day("b", &b, &["a"], &[]).unwrap();
+    chains.merge(&["a", "b"], "ab").unwrap();
+    chains.day("c", &c, &["ab"], REPLACE).unwrap();
+    let path = chains.path("c/manifest.json");
+    let mut written: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert!(written["known"][0].as_object_mut().unwrap().remove("merged").is_some());
+    std::fs::write(&path, written.to_string()).unwrap();
+    chains.merged_is_one_run(&["ab", "c"], "ab-c");
+    chains.refused(&["a", "b", "c"], ["ab", "c"], "does not name before it");
+}
+
 /// What a run reads from is kept free of outputs, also by those that read its output.
 #[test]
 fn an_output_inside_of_any_source_is_refused() {

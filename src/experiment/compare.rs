@@ -7,7 +7,7 @@ use datafusion::common::cast::as_uint64_array;
 use datafusion::prelude::{SessionContext, col};
 use serde::Serialize;
 
-use super::sample::{Documents, Sample};
+use super::sample::{Sample, Sampled};
 use super::timing::{self, Bench, Step};
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
@@ -190,7 +190,7 @@ async fn measure(
     called: &str,
 ) -> Result<Measured> {
     let session = bench.session;
-    let Documents { frame, compared } = sample.first(session, job, documents)?;
+    let Sampled { frame, compared } = sample.first(session, job, documents)?;
     let cut = async {
         let frame = timing::stage(Step::Shingles, frame, job).await?.filter(col("reason").is_null())?;
         timing::in_memory(session, frame).await

@@ -35,7 +35,7 @@ pub(super) struct Sample {
 }
 
 /// The documents of a sample, and which of them are compared.
-pub(super) struct Documents {
+pub(super) struct Sampled {
     pub(super) frame: DataFrame,
     pub(super) compared: Compared,
 }
@@ -113,13 +113,13 @@ impl Sample {
     }
 
     /// The first `count` documents, and where some are known as many of those.
-    pub(super) fn first(&self, session: &SessionContext, job: &Job, count: usize) -> Result<Documents> {
+    pub(super) fn first(&self, session: &SessionContext, job: &Job, count: usize) -> Result<Sampled> {
         let of = |rows: &RecordBatch| rows.slice(0, count.min(rows.num_rows()));
         let (own, known) = (of(&self.own), self.known.as_ref().map(of));
         let sides = std::iter::once(&own).chain(&known);
         let frame = stage::union(sides.map(|rows| partitioned(session, rows)))?;
         let frame = frame.ok_or_else(|| Error::bug("a sample has no documents"))?;
-        Ok(Documents { frame, compared: Compared::new(session, job, own, known)? })
+        Ok(Sampled { frame, compared: Compared::new(session, job, own, known)? })
     }
 
     /// The sizes of the samples that can be taken, of those that are `asked` for, and what is to be known of them, if anything.

@@ -9,7 +9,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use serde::Serialize;
 
 use super::compared::Compared;
-use super::sample::{Documents, Sample};
+use super::sample::{Sample, Sampled};
 use super::timing::{self, Bench, Step};
 use crate::engine::RunControl;
 use crate::error::{Error, Result};
@@ -243,12 +243,12 @@ struct Searched {
 async fn measure(
     bench: &mut Bench<'_>,
     job: &Job,
-    documents: Documents,
+    documents: Sampled,
     searches: &[Search],
     called: &str,
 ) -> Result<Once> {
     let session = bench.session;
-    let Documents { frame, compared } = documents;
+    let Sampled { frame, compared } = documents;
     let sketch = async {
         let shingles = timing::stage(Step::Shingles, frame, job).await?;
         let (shingles, _) = timing::in_memory(session, shingles.filter(col("reason").is_null())?).await?;

@@ -98,7 +98,6 @@ mod tests {
 
     use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt64Array};
     use arrow::datatypes::UInt64Type;
-    use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
     use datafusion::prelude::{SessionContext, lit};
 
     use super::*;
@@ -131,18 +130,12 @@ mod tests {
     /// The nodes of a plan, and those above each other at most.
     fn extent(frame: DataFrame) -> (usize, usize) {
         let plan = frame.into_optimized_plan().unwrap();
-        let (mut nodes, mut depth, mut deepest) = (0, 0, 0);
-        let _ = plan.apply(|_| {
-            nodes += 1;
-            Ok(TreeNodeRecursion::Continue)
-        });
-        let mut level = vec![&plan];
+        let (mut nodes, mut depth, mut level) = (0, 0, vec![&plan]);
         while !level.is_empty() {
-            depth += 1;
-            level = level.into_iter().flat_map(|plan| plan.inputs()).collect();
-            deepest = depth;
+            (nodes, depth) = (nodes + level.len(), depth + 1);
+            level = level.into_iter().flat_map(LogicalPlan::inputs).collect();
         }
-        (nodes, deepest)
+        (nodes, depth)
     }
 
     /// A plan over many outputs has a branch for each, and none above another.
