@@ -90,10 +90,9 @@ fn beginning(inside: &str) -> Option<String> {
     Some(format!("{{\n  \"stage\": \"{step}\",\n  \"fingerprint\": \"{}", key.get(..16)?))
 }
 
-/// Whether a record of `apply` is called so: the number of a part, and what it says of it.
+/// Whether a record of `apply` is called so: by the number of a part.
 fn is_part(name: &str) -> bool {
-    let number = name.strip_suffix(".begun").unwrap_or(name);
-    number.len() >= 6 && number.bytes().all(|b| b.is_ascii_digit())
+    name.len() >= 6 && name.bytes().all(|b| b.is_ascii_digit())
 }
 
 fn is_staged(inside: &str) -> bool {

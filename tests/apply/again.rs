@@ -47,10 +47,7 @@ impl Hook for Rewrites {
             What::Dies(to) => {
                 run().await?;
                 for entry in std::fs::read_dir(to.join("_work/parts")).unwrap() {
-                    let path = entry.unwrap().path();
-                    if !path.to_str().unwrap().contains("begun") {
-                        std::fs::remove_file(path).unwrap();
-                    }
+                    std::fs::remove_file(entry.unwrap().path()).unwrap();
                 }
                 Err(Error::engine("the process dies"))
             }

@@ -91,7 +91,7 @@ fn files_that_were_lost_after_a_kill_are_written_again() {
     let applied = applied();
     kill(&applied, "to");
     let mut parts = files(&applied.path("to/_work/parts"));
-    parts.retain(|path, _| path.ends_with(".json") && !path.ends_with(".begun.json"));
+    parts.retain(|path, _| path.ends_with(".json"));
     let part: serde_json::Value = serde_json::from_slice(parts.values().next().unwrap()).unwrap();
     let files = part["files"].as_array().unwrap();
     let lost = files.iter().find_map(|file| file["written"][0]["path"].as_str()).unwrap();
@@ -151,7 +151,7 @@ fn a_result_that_was_killed_ten_times_has_the_bytes_of_an_undisturbed_one() {
     let applied = applied_of(FILES_OF_MANY_PARTS);
     applied.apply("undisturbed", &["--rejects", "apart"]);
     // A record that a kill cut off ends otherwise.
-    let done = |path: &String| path.ends_with(".json") && !path.ends_with(".begun.json");
+    let done = |path: &String| path.ends_with(".json");
     let parts = || files(&applied.path("to/_work/parts")).into_keys().filter(done).count() as u64;
     let mut moments = vec![0];
     for _ in 0..KILLS {
