@@ -237,7 +237,8 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 async fn watch_scheduler(polls: &ExecutorHealth, settings: &Settings) {
     let first = async {
         while !polls.is_ready() {
-            tokio::time::sleep(WATCH_INTERVAL / 10).await;
+            // More often than requests are sent: one that was taken is seen, whatever becomes of the next one.
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     if tokio::time::timeout(Duration::from_secs(settings.wait.into()), first).await.is_err() {
