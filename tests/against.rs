@@ -269,6 +269,24 @@ fn stars_and_hot_buckets_are_merged_as_one_run_writes_them() {
     }
 }
 
+/// A document that cannot be compared takes nobody's place, and the run says so.
+#[test]
+fn what_is_rejected_replaces_nothing() {
+    let text = "one two three four five six";
+    let document = |id: &str, text: &str| (id.to_owned(), text.to_owned());
+    let days = Days::new(&[
+        vec![document("a", text), document("b", "seven eight nine ten")],
+        vec![document("a", "too short"), document("b", "eleven twelve thirteen"), document("c", text)],
+    ]);
+    run(&days.job(0, &[])).unwrap();
+    run(&days.job(1, &["against.same_id=replace"])).unwrap();
+    let run = manifest(&days.output(1));
+    assert_eq!(run.counts["replaced_documents"], 1);
+    let said: Vec<_> = run.warnings.iter().filter(|warning| warning.contains("replace nothing")).collect();
+    assert!(said.len() == 1 && said[0].contains("as they were: `a`; rejects/"), "{said:?}");
+    assert_eq!(pairs(&days.output(1)).into_keys().collect::<Vec<_>>(), [("c".to_owned(), "a".to_owned())]);
+}
+
 /// Documents whose ids come again take the place of those that had them: merged, the days are a run over what is there.
 #[test]
 fn replaced_documents_leave_with_all_that_they_held_together() {

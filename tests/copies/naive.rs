@@ -144,8 +144,13 @@ fn order<'a>(
         Keep::Longest => names.sort_by_key(|name| (!name.0, Reverse(documents[*name].set.len()), &name.1)),
         Keep::LastId => names.sort_by_key(|name| (!name.0, Reverse(&name.1))),
         Keep::SouthThenNorth => names.sort_by_key(|name| {
-            let place = ["s", "n"].iter().position(|group| documents[*name].group == Some(*group));
-            (!name.0, place.unwrap_or(2), &name.1)
+            // All other groups come behind these, and no group last.
+            let place = documents[*name].group.map_or(3, |group| match group {
+                "s" => 0,
+                "n" => 1,
+                _ => 2,
+            });
+            (!name.0, place, &name.1)
         }),
     }
     names
