@@ -7,6 +7,7 @@ mod environment;
 mod faults;
 mod listings;
 mod pinned;
+mod random;
 mod reading;
 mod secrets;
 mod writing;

@@ -167,3 +167,33 @@ fn a_store_that_refuses_an_executors_connections_is_named_by_the_driver() {
         assert!(ended.said.contains(part), "{part}: {}", ended.said);
     }
 }
+
+/// What is wrong with an executor's own environment is said of that executor: the driver's is another one.
+#[test]
+fn variables_and_credentials_of_an_executor_are_told_as_its_own() {
+    let s3 = S3::start();
+    let mut environment = s3.env();
+    environment.push(("RESEMBLANCE_RETRY_SECONDS".into(), "1".into()));
+    let with = |changes: &[&str]| ExecutorHost {
+        inside: std::iter::once("env").chain(changes.iter().copied()).map(str::to_owned).collect(),
+        ..ExecutorHost::default()
+    };
+    let without_keys =
+        ["AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=", "AWS_METADATA_ENDPOINT=http://127.0.0.1:1"];
+    let executors = vec![with(&["AWS_REGION=no region"])];
+    let mut cluster = Cluster::with(Setup { environment, executors, ..Setup::default() });
+    let source = parquet_files(cluster.folder(), &corpus(58, 50, 20), 1);
+    s3.put("in/0.parquet", std::fs::read(source.join("0.parquet")).unwrap());
+    let job = job_file(cluster.folder(), Path::new(&s3.url("in/")));
+    for (executor, code, named) in [(0, 2, "AWS_REGION"), (1, 3, "there are no credentials")] {
+        let ended = cluster.run(&job, &s3.url("out"), &[]).end(QUIET);
+        assert_eq!(ended.code, Some(code), "{}", ended.said);
+        let whose = "the executor 127.0.0.1:";
+        assert!(ended.said.contains(whose) && ended.said.contains("its environment"), "{}", ended.said);
+        assert!(ended.said.contains(named), "{}", ended.said);
+        cluster.executor(executor).kill();
+        if executor == 0 {
+            cluster.add_executor(with(&without_keys));
+        }
+    }
+}

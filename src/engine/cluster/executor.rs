@@ -26,7 +26,7 @@ use super::listen::listen;
 use super::rest::Rest;
 use super::settings::MESSAGE_BYTES;
 use super::tasks::{State, Tasks};
-use super::{Codec, member, settings as configuration};
+use super::{Codec, member, own_stores, settings as configuration};
 use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::output::ours;
@@ -81,10 +81,11 @@ pub(crate) async fn run(
         Some(host) => format!("{host}:{}", settings.bind.port()),
         None => settings.bind.to_string(),
     };
-    let codec = Codec::of(format!("the executor {place}"));
+    let runtime =
+        own_stores::of(format!("the executor {place}"), session::builder(Some(settings.work_dir.clone()))?);
+    let runtime = runtime.build_arc()?;
     let tasks = Tasks::new(place, settings.work_dir.clone());
     let state = tasks.state();
-    let runtime = session::builder(Some(settings.work_dir.clone()))?.build_arc()?;
     let functions = configuration::state(SessionConfig::new(), Arc::clone(&runtime))?;
     let config = ExecutorProcessConfig {
         executor_id: id,
@@ -106,7 +107,7 @@ pub(crate) async fn run(
         override_function_registry: Some(Arc::new(BallistaFunctionRegistry::from(&functions))),
         override_runtime_producer: Some(Arc::new(move |_: &SessionConfig| Ok(Arc::clone(&runtime)))),
         override_config_producer: Some(Arc::new(SessionConfig::new_with_ballista)),
-        override_physical_codec: Some(Arc::new(codec)),
+        override_physical_codec: Some(Arc::new(Codec::default())),
         override_execution_engine: Some(Arc::new(tasks)),
         health,
         ..Default::default()

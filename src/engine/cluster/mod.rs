@@ -10,7 +10,7 @@
 //! - `settings`: the configuration that plans are made and run with.
 //! - `member`: what an executor tells of itself.
 //! - `finished_jobs`, `executor_registry`: the jobs that a scheduler remembers, and the executors that it knows.
-//! - `listen`: how both roles listen on an address.
+//! - `listen`, `own_stores`: how both roles listen on an address, and the stores that each has.
 //! - `scheduler`: the role that deals tasks.
 //! - `failure`, `causes`: what an error of a job means for the step.
 //! - `connections`, `tasks`: how an executor fetches from others, and what it does around each task.
@@ -27,6 +27,7 @@ mod failure;
 mod finished_jobs;
 mod listen;
 pub(crate) mod member;
+mod own_stores;
 mod rerun_guard;
 mod rest;
 pub(crate) mod scheduler;

@@ -19,7 +19,7 @@ use super::executor_registry::ExecutorRegistry;
 use super::finished_jobs::FinishedJobs;
 use super::listen::listen;
 use super::settings::MESSAGE_BYTES;
-use super::{Codec, settings as configuration};
+use super::{Codec, own_stores, settings as configuration};
 use crate::engine::session;
 use crate::error::{Error, Result};
 
@@ -41,7 +41,7 @@ pub(crate) struct Settings {
 pub(crate) async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
     let listener = listen(settings.bind, "--bind").await?;
     let address = listener.local_addr()?;
-    let runtime = session::builder(None)?.build_arc()?;
+    let runtime = own_stores::of(format!("the scheduler {address}"), session::builder(None)?).build_arc()?;
     let build: SessionBuilder = Arc::new(move |config: SessionConfig| {
         configuration::state(config, Arc::clone(&runtime)).map_err(DataFusionError::from)
     });
@@ -61,7 +61,7 @@ pub(crate) async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr))
         grpc_client_max_message_size: MESSAGE_BYTES,
         override_config_producer: Some(Arc::clone(&configure)),
         override_session_builder: Some(Arc::clone(&build)),
-        override_physical_codec: Some(Arc::new(Codec::of(format!("the scheduler {address}")))),
+        override_physical_codec: Some(Arc::new(Codec::default())),
         ..Default::default()
     });
     let serve = async {

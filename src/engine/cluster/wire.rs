@@ -18,7 +18,7 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
-use super::{failure, rerun_guard};
+use super::rerun_guard;
 use crate::operator::Operator;
 use crate::output::names::Attempt;
 use crate::output::write::{Rows, Target, Write};
@@ -33,15 +33,6 @@ const MAGIC: &[u8] = b"resemblance\x02";
 #[derive(Debug, Default)]
 pub(crate) struct Codec {
     ballista: BallistaPhysicalExtensionCodec,
-    /// Who reads them, for errors. A driver only writes.
-    reader: String,
-}
-
-impl Codec {
-    /// For the process that is called `reader`.
-    pub(super) fn of(reader: String) -> Self {
-        Self { reader, ..Self::default() }
-    }
 }
 
 /// A node without its inputs. As CBOR, in which floats stay what they are to the last bit.
@@ -91,13 +82,7 @@ impl PhysicalExtensionCodec for Codec {
             Some(bytes) => {
                 let node =
                     ciborium::from_reader(bytes).map_err(|e| DataFusionError::External(Box::new(e)))?;
-                // A scan opens its store, with the variables of this process.
-                plan(node, inputs.to_vec(), context).map_err(|error| {
-                    match failure::is_of_environment(&error) {
-                        true => failure::of_environment(&self.reader, &error).into(),
-                        false => error,
-                    }
-                })
+                plan(node, inputs.to_vec(), context)
             }
             None => {
                 let node = self.ballista.try_decode(bytes, inputs, context, converter)?;

@@ -1,0 +1,117 @@
+//! Random faults of a store: the rows are those of an undisturbed run, or the run ends with an error of the storage and the
+//! next one goes on.
+//!
+//! ```sh
+//! RESEMBLANCE_TEST_SCHEDULES=100 RESEMBLANCE_TEST_SEED=1 cargo test --locked --test tests -- --nocapture random_faults
+//! ```
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+
+use super::*;
+use crate::support::s3::Fault;
+
+/// Bytes that each document carries along, in which there is little to compress: so the documents go up in parts.
+const CARRIED: usize = 160 * 1024;
+
+/// What a fault may strike.
+const STRUCK: [&str; 12] = [
+    "GET /data/in/",
+    "list-type=2",
+    "GET /data/out",
+    "GET /data/out/manifest.json",
+    "GET /data/out/_work/",
+    "HEAD /data/",
+    "PUT /data/out",
+    "PUT /data/out/_work/",
+    "?uploads",
+    "partNumber=",
+    "?uploadId=",
+    "POST /data?delete",
+];
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable)
+        .map_or(default, |n| n.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
+}
+
+/// A few of everything that can go wrong.
+fn schedule(random: &mut Random) -> Vec<(&'static str, usize, Fault)> {
+    let fault = |random: &mut Random| {
+        let part = STRUCK[random.below(STRUCK.len())];
+        let most = [1, 64, 4_096][random.below(3)];
+        let bytes = random.below(most) as u64;
+        let fault = match random.below(9) {
+            0..=4 => Fault::Cut(bytes),
+            5 | 6 => Fault::Silent,
+            7 => Fault::Unavailable,
+            _ => Fault::Slow(random.below(300) as u64),
+        };
+        (part, 1 + random.below(3), fault)
+    };
+    (0..3 + random.below(5)).map(|_| fault(random)).collect()
+}
+
+/// Documents with a column that is carried along.
+fn put_documents(s3: &S3) {
+    let (documents, mut random) = (corpus(9, 80, 40), Random(3));
+    let mut noise = || {
+        let letter = |random: u64| {
+            char::from(
+                b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_"[random as usize % 64],
+            )
+        };
+        (0..CARRIED / 8)
+            .flat_map(|_| random.next().to_le_bytes())
+            .map(|byte| letter(byte.into()))
+            .collect::<String>()
+    };
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
+        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
+        ("noise", Arc::new(StringArray::from_iter_values(documents.iter().map(|_| noise())))),
+    ];
+    let file = tempfile::NamedTempFile::new().unwrap();
+    write_batch(file.path(), &RecordBatch::try_from_iter(columns).unwrap(), 20);
+    s3.put("in/in.parquet", std::fs::read(file.path()).unwrap());
+}
+
+#[test]
+fn under_random_faults_of_a_store_the_rows_are_right_or_the_storage_is_named() {
+    let (schedules, seed) = (number("RESEMBLANCE_TEST_SCHEDULES", 2), number("RESEMBLANCE_TEST_SEED", 1));
+    let s3 = S3::start();
+    put_documents(&s3);
+    let folder = tempfile::tempdir().unwrap();
+    let source = format!("format = \"parquet\"\nurl = {:?}\n{COLUMNS}columns = [\"noise\"]\n", s3.url("in"));
+    let job = job_file(folder.path(), &source);
+    let run = || run_to(&s3.env(), &job, &s3.url("out"), &["--set", "engine.threads=1"]);
+    let rows = || ["documents", "pairs", "clusters", "rejects"].map(|name| table(&s3.file("out"), name));
+    let forget = || std::fs::remove_dir_all(s3.file("out")).unwrap();
+    run().success();
+    assert!(!s3.faults.requests("partNumber=2").is_empty(), "no object went up in parts");
+    let expected = rows();
+    forget();
+    let (mut met, mut failed) = (0, 0);
+    for round in seed..seed + schedules {
+        let plan = schedule(&mut Random(round));
+        for (part, count, fault) in &plan {
+            s3.faults.add(part, *count, fault.clone());
+        }
+        let planned = s3.faults.left();
+        let ended = run();
+        met += planned - s3.faults.left();
+        s3.faults.clear();
+        if ended.code != Some(0) {
+            failed += 1;
+            assert_eq!(ended.code, Some(3), "{round} {plan:?}: {}", ended.said);
+            assert!(ended.said.contains("s3://data"), "{round} {plan:?}: {}", ended.said);
+            eprintln!("{round} ended with 3: {plan:?}\n{}", ended.said);
+            run().success();
+        }
+        assert_eq!(rows(), expected, "{round} {plan:?}");
+        forget();
+    }
+    eprintln!("{schedules} schedules from {seed} on: {met} faults were met, {failed} runs ended with 3");
+    assert!(met > 0, "no fault was met");
+}
