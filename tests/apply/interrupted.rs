@@ -130,7 +130,7 @@ fn a_dead_process_of_another_machine_blocks_neither_apply_nor_clean() {
             _ => ("clean", command.arg("clean").arg(applied.path(to)).assert()),
         };
         let said = String::from_utf8(ended.success().get_output().stderr.clone()).unwrap();
-        assert!(said.contains(&format!("(process 1 on far) is writing to")), "{said}");
+        assert!(said.contains("(process 1 on far) is writing to"), "{said}");
         assert!(said.contains(&format!("this {name} waits until it has ended")), "{said}");
         assert!(!claim.exists());
     }
