@@ -1,16 +1,21 @@
 //! How a Parquet file is written that is to be like another one.
 
-use parquet::basic::{ConvertedType, Encoding};
+use parquet::basic::{ConvertedType, Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 
-/// Encodings that a writer was told to use, or chose for the data. All others are what writers do by themselves.
-const CHOSEN: [Encoding; 4] = [
-    Encoding::DELTA_BINARY_PACKED,
-    Encoding::DELTA_LENGTH_BYTE_ARRAY,
-    Encoding::DELTA_BYTE_ARRAY,
-    Encoding::BYTE_STREAM_SPLIT,
-];
+/// An encoding that the writer of a column was told to use, or chose for its data; none where it is what writers do by themselves.
+fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
+    use Type::{BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64};
+    let of = column.column_type();
+    column.encodings().find(|encoding| match encoding {
+        Encoding::DELTA_BINARY_PACKED => matches!(of, INT32 | INT64),
+        Encoding::DELTA_LENGTH_BYTE_ARRAY => of == BYTE_ARRAY,
+        Encoding::DELTA_BYTE_ARRAY => matches!(of, BYTE_ARRAY | FIXED_LEN_BYTE_ARRAY),
+        Encoding::BYTE_STREAM_SPLIT => matches!(of, INT32 | INT64 | FLOAT | DOUBLE | FIXED_LEN_BYTE_ARRAY),
+        _ => false,
+    })
+}
 
 /// The properties by which rows are written like those of `metadata`: its compression, dictionaries, encodings, Bloom filters
 /// and order, as its largest row group has them. `pairs` are the key-value metadata.
@@ -49,7 +54,7 @@ fn of_column(
     let mut properties = properties
         .set_column_compression(path.clone(), column.compression())
         .set_column_dictionary_enabled(path.clone(), has_dictionary);
-    if let Some(encoding) = CHOSEN.into_iter().find(|encoding| is(*encoding)) {
+    if let Some(encoding) = chosen_encoding(column) {
         properties = properties.set_column_encoding(path.clone(), encoding);
     }
     // Intervals of one length have several forms: DuckDB puts each into a filter twice, says so in the metadata, and does not
