@@ -167,16 +167,16 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
         let output = format!("{name}-and-new");
         assert_same(cluster, &job, &output, &sets);
         assert!(manifest(&folder.join(&output)).counts["pairs"] > 50);
-        let merged = |to: &str, second: &str| {
+        let merged = |to: &str, second: &str, options: &[&str]| {
             let to = folder.join(to);
             let mut merge = resemblance();
             merge.arg("merge").args([folder.join(name), folder.join(second)]).arg("--to").arg(&to);
-            merge.assert().success();
+            merge.args(options).assert().success();
             to
         };
-        // The last output says where it runs.
-        let there = merged(&format!("{name}-merged"), &output);
-        let alone = merged(&format!("{name}-merged-alone"), &format!("{output}-alone"));
+        // The command says where it runs, whatever ran the jobs.
+        let there = merged(&format!("{name}-merged"), &output, &["--scheduler", &cluster.url()]);
+        let alone = merged(&format!("{name}-merged-alone"), &output, &[]);
         assert_rows(&there, &crate::support::rows::rows(&alone), "a merge");
         let engine = |output: &Path| manifest(output).job["engine"].get("cluster").is_some();
         assert!(engine(&there) && !engine(&alone));
