@@ -76,7 +76,7 @@ fn mended(scene: &Scene) {
     let record = struck(|round| {
         let name = format!("mended {round}");
         let mut driver = scene.run(&name, &["engine.deadline_seconds=10"]);
-        assert!(scene.cluster.await_step("candidates", &mut driver));
+        assert!(scene.cluster.await_step("sketches", &mut driver));
         connect(false);
         wait_for("a step to be submitted anew, or the end", Duration::from_secs(120), || {
             (driver.0.ended().is_some() || driver.0.said().contains(ANEW)).then_some(())
@@ -115,7 +115,7 @@ const ANEW: &str = "the step is submitted again";
 /// Tries until the cut cost a run something. It costs nothing where one executor happened to do all that was left, which
 /// nobody but the scheduler decides.
 fn struck<T>(mut attempt: impl FnMut(usize) -> Option<T>) -> T {
-    (0..8).find_map(&mut attempt).expect("no cut of the network ever cost a run anything")
+    (0..24).find_map(&mut attempt).expect("no cut of the network ever cost a run anything")
 }
 
 /// The executors' namespaces.

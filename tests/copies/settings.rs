@@ -62,7 +62,7 @@ impl Settings {
         let from = [From::TwoSources, From::Days, From::Replaced, From::OneRun, From::Skipped][seed % 5];
         let methods = [("lsh", false), ("prefix", true), ("all", false), ("prefix", false), ("all", true)];
         let (method, containment) = methods[(seed % 5 * 2 + seed / 5) % 5];
-        let new_old = from != From::OneRun && seed / 3 % 2 == 0;
+        let new_old = from != From::OneRun && (seed / 3).is_multiple_of(2);
         let star = random.below(3) == 0;
         Self {
             from,
