@@ -55,7 +55,6 @@ impl<D: Description> OperatorExec<D> {
     }
 
     /// What the operator does, where `plan` is a node of this one.
-    #[cfg(feature = "cluster")]
     pub(crate) fn described(plan: &dyn ExecutionPlan) -> Option<&D> {
         plan.downcast_ref::<Self>().map(|node| node.description.as_ref())
     }
