@@ -24,7 +24,9 @@ use super::represent::Represent;
 use super::score::Scoring;
 use super::token_counts::TokenCounts;
 use super::touched::Touched;
-use crate::plan::{Description, OperatorExec};
+#[cfg(feature = "cluster")]
+use crate::plan::Description;
+use crate::plan::OperatorExec;
 
 /// Which operator a node stands for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -57,12 +57,16 @@ use reading::LONG_TEXT;
 
 pub(crate) use arrow_schema::decoded as decoded_arrow_schema;
 pub(crate) use file::{ParquetFile, SourceFile};
+#[cfg(feature = "cluster")]
 pub(crate) use number_rows::NumberRows;
 #[cfg(test)]
 pub(crate) use numbering::CHUNK_COLUMN;
+#[cfg(feature = "cluster")]
 pub(crate) use numbering::{Chunk, file_scan};
+#[cfg(feature = "cluster")]
 pub(crate) use parse_files::ParseFiles;
 pub(crate) use pieces::{Piece, Pieces, Row, fields};
+#[cfg(feature = "cluster")]
 pub(crate) use scan::pinned_scan;
 pub(crate) use selection::RowSet;
 pub use selection::Selection;
