@@ -28,7 +28,9 @@ use super::manifest::{FinishedStep, Run};
 use super::names::{Attempt, whole_name};
 use super::paths::WORK;
 use super::{Layout, attempt, claim, delta, local};
-use crate::error::{Context, Error, Result};
+#[cfg(feature = "cluster")]
+use crate::error::Context;
+use crate::error::{Error, Result};
 use crate::guard::guarded;
 
 /// Who wrote a `manifest.json`.
@@ -133,6 +135,7 @@ pub(crate) fn is_generated(file: &Path) -> bool {
 pub(crate) const FOLDER: &str = "this folder is resemblance's, which removes it\n";
 
 /// The name of such a file in a folder that has no lock.
+#[cfg(feature = "cluster")]
 pub(crate) const FOLDER_MARK: &str = "resemblance";
 
 /// Whether the file holds [`FOLDER`].
@@ -325,6 +328,7 @@ impl Layout {
 ///
 /// # Errors
 /// When the folder cannot be read or written.
+#[cfg(feature = "cluster")]
 pub(crate) fn mark_folder(folder: &Path) -> Result<bool> {
     let cannot = || format!("cannot write to {}", folder.display());
     let mark = folder.join(FOLDER_MARK);
