@@ -131,10 +131,10 @@ pub(crate) fn is_generated(file: &Path) -> bool {
     writer.is_some_and(|writer| writer.starts_with("resemblance generate ") && parts(writer) == parts(&ours))
 }
 
-/// What a file holds by which a folder is known as this program's: the lock of one for spills, or [`FOLDER_MARK`].
+/// The content of the file that marks a folder as this program's: the lock of a folder for spills, or [`FOLDER_MARK`].
 pub(crate) const FOLDER: &str = "this folder is resemblance's, which removes it\n";
 
-/// The name of such a file in a folder that has no lock.
+/// The name of the marking file in a folder that has no lock.
 #[cfg(feature = "cluster")]
 pub(crate) const FOLDER_MARK: &str = "resemblance";
 

@@ -17,10 +17,10 @@ use crate::stage::scores::{Block, Road};
 /// Bytes of a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
 
-/// Signatures are compared first where that moves one byte instead of so many.
+/// Signatures are compared first if that moves at most one byte in place of this many.
 const WORTH_A_PASS: f64 = 2.0;
 
-/// Where candidates name one in so many of the documents that are there, only those are taken.
+/// If candidates name at most one in this many documents, only the sketches of those are read.
 const FEW_OF: u64 = 2;
 
 /// Pairs of documents that may be similar.
