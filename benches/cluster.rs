@@ -1,4 +1,4 @@
-//! What a cluster costs: the same job by one process of two threads, and by a scheduler and two executors of one core.
+//! The costs of a cluster: the same job by one process of two threads, and by a scheduler and two executors of one core.
 //!
 //! ```sh
 //! cargo bench --bench cluster -- --documents 1000000 --repeat 3
@@ -23,8 +23,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use resemblance::corpus::{self, Corpus, Settings};
+use resemblance::lab::corpus::{self, Corpus, Settings};
 use resemblance::output::manifest::Run;
+use resemblance::pipeline::OnExisting;
 
 /// Runs one job locally and on a cluster and prints what each stage took.
 #[derive(Parser)]
@@ -32,16 +33,16 @@ struct Arguments {
     /// Documents of the corpus
     #[arg(long, default_value_t = 100_000)]
     documents: u64,
-    /// Run each so many times
+    /// Number of runs of each
     #[arg(long, default_value_t = 3)]
     repeat: usize,
-    /// What each executor may hold, in GiB; the local run may hold twice that
+    /// The memory of each executor, in GiB; the local run has twice that
     #[arg(long, default_value_t = 2)]
     memory: u64,
     /// Set a key of the job: `--set candidates.method=prefix`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// What `cargo bench` says to every bench; without it, as under `cargo test`, next to nothing is run
+    /// The flag that `cargo bench` passes; without it, as under `cargo test`, only a small job is run
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -53,7 +54,9 @@ fn main() {
     }
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let corpus = Corpus::new(Settings { documents: arguments.documents, ..Settings::default() }).unwrap();
-    let files = corpus::write::documents(&corpus, &folder.path().join("corpus"), 4, false, &|_| {}).unwrap();
+    let files =
+        corpus::write::documents(&corpus, &folder.path().join("corpus"), 4, OnExisting::Fail, &|_| {})
+            .unwrap();
     drop(corpus);
     let job = folder.path().join("job.toml");
     let input = files.files[0].with_file_name("*.parquet");

@@ -25,8 +25,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use resemblance::corpus::{self, Corpus, Settings};
+use resemblance::lab::corpus::{self, Corpus, Settings};
 use resemblance::output::manifest::{Run, StepTime};
+use resemblance::pipeline::OnExisting;
 
 /// Runs the whole job over generated corpora and prints what each stage took.
 #[derive(Parser)]
@@ -37,7 +38,7 @@ struct Arguments {
     /// Words in a document, on average
     #[arg(long, default_value_t = 100)]
     words: usize,
-    /// Run each job so many times
+    /// Number of runs of each job
     #[arg(long, default_value_t = 3)]
     repeat: usize,
     /// Which corpora; the even one is compared with, where it is among them
@@ -54,7 +55,7 @@ struct Arguments {
     /// Set a key of the job: `--set engine.memory=512MiB`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// What `cargo bench` says to every bench; without it, as under `cargo test`, next to nothing is run
+    /// The flag that `cargo bench` passes; without it, as under `cargo test`, only a small job is run
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -69,7 +70,7 @@ enum Kind {
     Identical,
 }
 
-/// What was measured of one corpus.
+/// The measurements of one corpus.
 struct Measured {
     kind: Kind,
     documents: u64,
@@ -115,7 +116,8 @@ fn measure(kind: Kind, documents: u64, by: &Arguments) -> Measured {
     eprintln!("{}: {documents} documents", name(kind));
     let corpus = Corpus::new(settings).unwrap();
     let written =
-        corpus::write::documents(&corpus, &folder.path().join("corpus"), 4, false, &|_| {}).unwrap();
+        corpus::write::documents(&corpus, &folder.path().join("corpus"), 4, OnExisting::Fail, &|_| {})
+            .unwrap();
     drop(corpus);
     let job = folder.path().join("job.toml");
     let text = format!(
@@ -152,7 +154,7 @@ fn run(job: &Path, out: &Path, sets: &[String]) -> (Run, f64, Option<u64>) {
     let waiter = std::thread::spawn(move || {
         let status = child.wait();
         let seconds = start.elapsed().as_secs_f64();
-        // Nobody listens any more only where the measurement has failed.
+        // The stream is closed only if the measurement has failed.
         let _ = ended.send(());
         (status, seconds)
     });
@@ -205,8 +207,7 @@ fn wholes(measured: &[Measured]) -> String {
         "| corpus | documents | candidates | pairs written | seconds | µs per document and pair | times the even one's | peak MiB |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
-    let count = |m: &Measured, name: &str| m.manifest.counts.get(name).copied().unwrap_or(0);
-    let each = |m: &Measured| 1e6 * m.seconds / (m.documents + count(m, "pairs")) as f64;
+    let each = |m: &Measured| 1e6 * m.seconds / (m.documents + m.manifest.counts.pairs) as f64;
     for m in measured {
         let even = measured.iter().find(|e| e.kind == Kind::Even && e.documents == m.documents);
         let times = even.map_or_else(String::new, |even| format!("{:.2}", each(m) / each(even)));
@@ -216,8 +217,8 @@ fn wholes(measured: &[Measured]) -> String {
             "| {} | {} | {} | {} | {:.2} | {:.2} | {times} | {peak} |",
             name(m.kind),
             m.documents,
-            count(m, "candidates"),
-            count(m, "pairs"),
+            m.manifest.counts.candidates.unwrap_or(0),
+            m.manifest.counts.pairs,
             m.seconds,
             each(m),
         );

@@ -8,25 +8,25 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`error`] | one error type; its kinds say who must act |
+//! | [`error`] | one error type; its kinds say who must act; what this program reads in errors of libraries |
+//! | `address` | URLs and paths of inputs and outputs, and the secrets in them |
+//! | `environment` | every environment variable, read once |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
 //! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
-//! | [`clusters`] | clusters out of pairs: connected components, strongest paths, representatives |
+//! | [`clusters`] | clusters of pairs: connected components, strongest paths, representatives |
 //! | [`udf`] | the SQL functions around the kernels |
-//! | [`plan`] | what all our operators are as nodes of a plan |
+//! | [`plan`] | the node of every operator, and the store of rows that spill |
+//! | `delta` | the logs of Delta tables: actions, protocol, snapshots |
 //! | [`source`] | files of any format -> documents |
-//! | [`operator`] | physical operators that the engine lacks |
-//! | [`stage`] | one stage per file, frame to frame |
+//! | [`operator`] | physical operators that DataFusion lacks |
 //! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
-//! | [`corpus`] | generated documents, some of them planted near others |
-//! | `rewrite` | the files of a source, written again without some of their rows |
-//! | [`engine`] | the one session, and what runs plans |
-//! | [`pipeline`] | the sentence, as code: run a step or take it over |
+//! | `rewrite` | rewrites the files of a source without some of their rows |
+//! | [`engine`] | sessions, object stores, and the engines that run plans |
+//! | [`pipeline`] | runs a job, stage by stage |
 //! | [`lookup`] | what is asked of finished outputs |
 //! | [`apply`] | the source of a finished output, written without the documents that go |
-//! | [`experiment`] | methods and settings, tried on samples |
-//! | `report` | charts, pages and metrics |
+//! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
 //! | [`cli`] | one file per command |
 //!
 //! # Words
@@ -41,7 +41,7 @@
 //! - **cluster**: documents that are connected by pairs.
 //! - **leader**: a document that the others of a dense group, which is too large for all of its pairs, are compared with.
 //! - **home**: the place where a pair is verified; a sketch goes once to each home that asks for it.
-//! - **stage**: a function from frames to a frame. **step**: what a run publishes and does not do again. **query stage**: a
+//! - **stage**: a part of a run, whose tables are published together; a run that resumes does not repeat it. **query stage**: a
 //!   part of a plan between two shuffles, as Ballista calls it.
 //!
 //! # As a library
@@ -52,24 +52,19 @@ mod address;
 pub mod apply;
 pub mod cli;
 pub mod clusters;
-pub mod corpus;
+mod delta;
 pub mod engine;
+mod environment;
 pub mod error;
-pub mod experiment;
-mod guard;
 pub mod job;
 pub mod kernel;
-mod local_path;
+pub mod lab;
 pub mod lookup;
 pub mod operator;
 pub mod output;
 pub mod pipeline;
 pub mod plan;
-pub(crate) mod report;
 pub(crate) mod rewrite;
 pub mod schema;
-mod secrets;
 pub mod source;
-pub mod stage;
 pub mod udf;
-mod visible;

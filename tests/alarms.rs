@@ -118,7 +118,7 @@ fn where_the_job_fails_nothing_is_applied() {
     assert!(finished(&shops.path("clean")));
 }
 
-/// The run that made the output is not repeated: `apply` is told other bounds.
+/// The run that made the output is not repeated: `apply` gets other bounds.
 #[test]
 fn bounds_are_mended_where_the_output_is_applied() {
     let shops = Shops::new();

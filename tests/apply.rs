@@ -56,7 +56,7 @@ impl Applied {
         write!(text, "[output]\nurl = {:?}\n", self.path("out")).unwrap();
         std::fs::write(self.path("job.toml"), text).unwrap();
         resemblance().arg("run").arg(self.path("job.toml")).assert().success();
-        assert!(manifest(&self.path("out")).counts["clusters"] > 1, "nothing is similar");
+        assert!(manifest(&self.path("out")).counts.clusters > 1, "nothing is similar");
     }
 
     /// Applies the output to the folder `to`: what is printed.

@@ -20,7 +20,7 @@ use resemblance::pipeline::Outcome;
 use self::answer::{Answer, Cluster, Pair, Reject};
 use self::settings::Settings;
 use crate::support::roads::{Roads, run_on};
-use crate::support::{Random, floats, job, manifest, numbers, run, strings, table, write_batch};
+use crate::support::{Random, floats, job, manifest, numbers, run, seeds, strings, table, write_batch};
 
 /// A document as it stands in its file.
 #[derive(Debug, Clone)]
@@ -32,22 +32,19 @@ pub struct Document {
 /// A file of documents, by the name under which it is read.
 type Files = Vec<(String, Vec<Document>)>;
 
-fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).map_or(otherwise, |value| value.parse().unwrap())
-}
-
 /// The share of the cases that one of four tests takes, which run side by side.
 fn cases(quarter: u64) {
-    let first = number("RESEMBLANCE_SEED", 1);
-    let all = number("RESEMBLANCE_CASES", 40);
     let (mut pairs, mut rejects) = (0, 0);
-    for seed in (first..first + all).filter(|seed| seed % 4 == quarter) {
+    for seed in seeds(40).filter(|seed| seed % 4 == quarter) {
         let answer = case(seed, |_, job| run(job));
         pairs += answer.pairs.len();
         rejects += answer.rejects.len();
     }
     // Ten cases without a pair would prove nothing.
-    assert!(all < 40 || pairs > 10 && rejects > 10, "{pairs} pairs and {rejects} rejects in these cases");
+    assert!(
+        seeds(40).count() < 40 || pairs > 10 && rejects > 10,
+        "{pairs} pairs and {rejects} rejects in these cases"
+    );
 }
 
 #[test]
@@ -73,10 +70,8 @@ fn random_cases_last_quarter() {
 /// The same cases, with candidates that meet their sketches on a random road.
 #[test]
 fn random_cases_on_every_road() {
-    let first = number("RESEMBLANCE_SEED", 1) + 1_000_000;
-    let cases = number("RESEMBLANCE_CASES", 40);
     let mut taken = BTreeMap::new();
-    for seed in first..first + cases {
+    for seed in seeds(40).map(|seed| seed + 1_000_000) {
         case(seed, |output, job| {
             let mut random = Random(!seed);
             let task_bytes = if random.below(4) == 0 { usize::MAX } else { 1 << (8 + random.below(10)) };
@@ -92,7 +87,7 @@ fn random_cases_on_every_road() {
     }
     let missing = ["held", "segments", "homes"].into_iter();
     let missing: Vec<_> = missing.filter(|road| !taken.contains_key(&Some((*road).to_owned()))).collect();
-    assert!(cases < 40 || missing.is_empty(), "no case took {missing:?}: {taken:?}");
+    assert!(seeds(40).count() < 40 || missing.is_empty(), "no case took {missing:?}: {taken:?}");
 }
 
 /// Makes a corpus and settings of a seed, runs them, and compares every table with the brute force's.

@@ -131,7 +131,7 @@ impl Chains {
     }
 }
 
-/// Four days, of which the third and the fourth have new texts for some ids.
+/// Four days; the third and the fourth have new texts for some ids.
 fn days(seed: u64) -> [Vec<Document>; 4] {
     let documents = corpus(seed, 120, 25);
     let mut days = [0, 30, 60, 90].map(|from| documents[from..from + 30].to_vec());
@@ -154,7 +154,7 @@ fn every_right_chain_is_merged_as_one_run() {
         chains.day("b", &b, &["a"], &[]).unwrap();
         assert!(chains.merged_is_one_run(&["a", "b"], "ab") > 10);
         chains.day("c", &c, &["a", "b"], REPLACE).unwrap();
-        assert_eq!(manifest(&chains.path("c")).counts["replaced_documents"], 6);
+        assert_eq!(manifest(&chains.path("c")).counts.replaced_documents.unwrap(), 6);
         chains.day("c2", &c, &["ab"], REPLACE).unwrap();
         // The runs one by one, or what was merged of them, whichever the later run named.
         chains.merged_is_one_run(&["a", "b", "c"], "abc");

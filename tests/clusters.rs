@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::Float64Type;
-use datafusion::prelude::{DataFrame, SessionContext};
+use datafusion::prelude::{DataFrame, SessionContext, lit};
 use predicates::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{ClusterMethod, Engine, Job};
-use resemblance::stage;
+use resemblance::pipeline::frames::cluster_id::ClusterId;
+use resemblance::pipeline::stage;
 use tempfile::tempdir;
 
 use crate::support::walk::least_reachable;
@@ -18,7 +19,7 @@ use crate::support::*;
 
 type Pairs = BTreeMap<(String, String), f64>;
 
-/// What `clusters/` says of a document.
+/// The row of a document in `clusters/`.
 #[derive(Debug, Clone, PartialEq)]
 struct Row {
     cluster_id: String,
@@ -38,7 +39,7 @@ fn jaccard(pairs: &Pairs, a: &str, b: &str) -> Option<f64> {
     }
 }
 
-/// What each document's representative makes of it.
+/// Each document as its representative describes it.
 fn rows(of: &BTreeMap<String, String>, jaccard: impl Fn(&str, &str) -> Option<f64>) -> Rows {
     let mut clusters: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     of.iter().for_each(|(id, representative)| clusters.entry(representative).or_default().push(id));
@@ -125,7 +126,7 @@ fn found(batches: &[RecordBatch]) -> Rows {
                 size: sizes[row],
                 representative: representative.value(row),
                 jaccard: share("jaccard_to_representative", row),
-                weakest: share("weakest", row),
+                weakest: share("weakest_link", row),
             };
             assert_eq!(found.insert(ids[row].clone(), told), None, "{} is there twice", ids[row]);
         }
@@ -221,6 +222,8 @@ impl Graph {
             ("id", Arc::new(StringArray::from(ids))),
             ("shingle_count", u64s(members.iter().map(|(_, set)| self.sizes[*set as usize]))),
             ("rep", u64s(members.iter().map(|(_, set)| key(*set)))),
+            ("doc", u64s(0..members.len() as u64)),
+            ("reference", Arc::new(BooleanArray::from(vec![false; members.len()]))),
         ]);
         let roots = least_reachable(self.scores.iter().map(|(a, b, _)| (key(*a), key(*b))));
         let components =
@@ -236,14 +239,15 @@ impl Graph {
         let frame = |batch: RecordBatch| context.read_batch(batch).unwrap();
         let ranks = stage::ranks::ranks(frame(members), frame(components), &[]).unwrap();
         let represented =
-            stage::represented::represented(ranks.clone(), frame(scores), method, true).unwrap();
-        found(&collect(stage::clusters::clusters(ranks, represented, method, true).unwrap()))
+            stage::represented::represented(ranks.clone(), frame(scores), method, lit(true)).unwrap();
+        found(&collect(
+            stage::clusters::clusters(ranks, represented, method, lit(true), ClusterId::Least).unwrap(),
+        ))
     }
 }
 
 fn collect(frame: DataFrame) -> Vec<RecordBatch> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(frame.collect()).unwrap()
+    block_on(frame.collect()).unwrap()
 }
 
 #[test]
@@ -321,7 +325,7 @@ fn a_run_clusters_as_its_pairs_say_also_where_copies_are_written_as_stars() {
             };
             let rows = read(&whole);
             assert_eq!(rows, expected(method, &order, &pairs), "{what}");
-            let chained = manifest(&whole).counts.get("chained_documents").copied();
+            let chained = manifest(&whole).counts.chained_documents;
             let by_components = by_components(&order, &pairs);
             let stay = |rows: &Rows| rows.values().filter(|row| row.representative).count() as u64;
             match method {
@@ -334,7 +338,7 @@ fn a_run_clusters_as_its_pairs_say_also_where_copies_are_written_as_stars() {
             }
             // Stars of copies leave pairs out, and no row here.
             let stars = of("stars", &["output.max_expand=2", "engine.threads=3"]);
-            assert!(manifest(&stars).counts["pairs_left_out"] > 0);
+            assert!(manifest(&stars).counts.pairs_left_out > 0);
             assert_eq!(read(&stars), rows, "{what}");
             let stars = of("all stars", &["output.expand=star", "engine.threads=1"]);
             assert_eq!(read(&stars), rows, "{what}");
@@ -373,23 +377,39 @@ fn copies_that_are_no_pairs_represent_themselves() {
     assert!(rows.values().filter(|row| row.representative).count() > 20);
 }
 
-/// Known clusters cannot be chosen anew, nor can a run go on from clusters that leave connected documents apart.
+/// New documents join the clusters of reference documents only where these were made in the same way.
 #[test]
-fn runs_that_go_on_from_others_take_components_alone() {
+fn representatives_need_reference_outputs_that_have_them_too() {
     let folder = tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    write_parquet(&path("in.parquet"), &documents(7), 40);
-    run(&job(&path("in.parquet"), &path("one"), &["clusters.method=representative"])).unwrap();
-    let against = format!("against.output={:?}", path("one").display().to_string());
-    let going_on = |sets: &[&str]| {
-        let mut command = resemblance();
-        command.arg("run").arg(path("job.toml"));
-        std::fs::write(path("job.toml"), job_text(path("in.parquet"), path("two"))).unwrap();
-        command.args(sets.iter().flat_map(|set| ["--set", set]));
-        command.assert().code(2).stderr(predicate::str::contains("clusters.method"))
+    let all = documents(7);
+    let (first, second) = all.split_at(all.len() / 2);
+    write_parquet(&path("first.parquet"), first, 40);
+    write_parquet(&path("second.parquet"), second, 40);
+    let method = "clusters.method=representative";
+    let made = |name: &str, source: &str, sets: &[&str]| {
+        run(&job(&path(source), &path(name), sets)).unwrap();
+        format!("against.output=[{:?}]", path(name).display().to_string())
     };
-    going_on(&[&against, "clusters.method=representative"]).stderr(predicate::str::contains("in one run"));
-    going_on(&[&against]).stderr(predicate::str::contains("make it again with \"components\""));
+    let components = made("components", "first.parquet", &[]);
+    let representatives = made("representatives", "first.parquet", &[method]);
+    let refused = |sets: &[&str], said: &str| {
+        std::fs::write(path("job.toml"), job_text(path("second.parquet"), path("refused"))).unwrap();
+        let mut command = resemblance();
+        command.arg("run").arg(path("job.toml")).args(sets.iter().flat_map(|set| ["--set", set]));
+        command.assert().code(2).stderr(predicate::str::contains(said));
+        assert!(!path("refused").exists());
+    };
+    refused(&[&components, method], "another clusters.method or clusters.keep");
+    refused(&[&representatives, method, "clusters.keep=['id']"], "another clusters.method or clusters.keep");
+    made("new-old", "second.parquet", &[&representatives, method, "against.pairs=new-old"]);
+    let both = format!("against.output={:?}", [path("representatives"), path("new-old")]);
+    refused(&[&both, method, "against.same_id=skip"], "against.pairs = \"new-old\"");
+    // Connected documents are found from either.
+    made("after-representatives", "second.parquet", &[&representatives]);
+    made("after-components", "second.parquet", &[&components]);
+    assert_eq!(read(&path("after-representatives")).len(), read(&path("after-components")).len());
+    assert!(read(&path("after-representatives")).len() > 10);
 }
 
 /// Real texts: counts of both methods.

@@ -9,7 +9,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use predicates::prelude::*;
 use resemblance::engine::{RunControl, session};
 use resemblance::error::Kind;
-use resemblance::experiment::compare::{Comparison, Method, compare};
+use resemblance::lab::compare::{Comparison, Method, compare};
 use tempfile::tempdir;
 
 use crate::support::*;
@@ -21,8 +21,7 @@ fn compared(
     control: &RunControl,
 ) -> resemblance::error::Result<Comparison> {
     let documents: Vec<_> = documents.iter().map(|n| NonZeroUsize::new(*n).unwrap()).collect();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let session = session::session(&job.engine)?;
         compare(&session, job, &documents, NonZeroUsize::new(repeat).unwrap(), control).await
     })
@@ -91,7 +90,7 @@ fn write_grouped(path: &Path, documents: &[Document]) {
     write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 30);
 }
 
-/// How many of the first `most` documents of either side are pairs by a comparison of every two, two known ones never.
+/// The number of pairs among the first `most` documents of each side, by comparing every two of them but two known ones.
 fn counted(own: &[Document], known: &[Document], most: usize, compare: &str, with_new: bool) -> u64 {
     let of = |documents: &[Document], is_known: bool| -> Vec<_> {
         let first = documents.iter().take(most).enumerate();
@@ -125,14 +124,14 @@ fn two_sets_and_groups_are_compared_as_a_run_compares_them() {
     let same_ids: Vec<Document> =
         known.iter().zip(own).map(|((_, text), (id, _))| (id.clone(), text.clone())).collect();
     write_grouped(&path("own.parquet"), own);
-    write_grouped(&path("known.parquet"), known);
+    write_grouped(&path("reference.parquet"), known);
     write_grouped(&path("same.parquet"), &same_ids);
-    run(&job(&path("known.parquet"), &path("known"), &["source.group=shop"])).unwrap();
+    run(&job(&path("reference.parquet"), &path("reference"), &["source.group=shop"])).unwrap();
     let second = format!(
         "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text', group = 'shop' }}",
         path("same.parquet").display()
     );
-    let output = format!("against.output={:?}", path("known").display());
+    let output = format!("against.output={:?}", path("reference").display());
     let lsh = ["source.group=shop", "lsh.bands=128", "lsh.rows=1"];
     for (against, compare, pairs) in [
         (None, "within", "new-old+new-new"),
@@ -183,9 +182,9 @@ fn ids_that_are_known_are_an_error_or_left_out() {
     let (known, mut own) = (documents[..50].to_vec(), documents[50..].to_vec());
     own.extend((40..50).map(|row| (documents[row].0.clone(), documents[row - 30].1.clone())));
     write_parquet(&path("own.parquet"), &own, 30);
-    write_parquet(&path("known.parquet"), &known, 30);
-    run(&job(&path("known.parquet"), &path("known"), &[])).unwrap();
-    let output = format!("against.output={:?}", path("known").display());
+    write_parquet(&path("reference.parquet"), &known, 30);
+    run(&job(&path("reference.parquet"), &path("reference"), &[])).unwrap();
+    let output = format!("against.output={:?}", path("reference").display());
     let found = |same_id: &str| {
         let same_id = format!("against.same_id={same_id}");
         let sets = [output.as_str(), &same_id, "lsh.bands=128", "lsh.rows=1"];

@@ -15,7 +15,7 @@ use resemblance::clusters::Components;
 use resemblance::engine::{Local, session};
 use resemblance::job::{Engine, Job};
 use resemblance::pipeline::OnExisting;
-use resemblance::stage::components::{components, edges, large_star, low_ends, small_star};
+use resemblance::pipeline::stage::stars::{components, edges, large_star, low_ends, small_star};
 use tempfile::tempdir;
 
 use crate::support::refusing::Refusing;
@@ -43,7 +43,7 @@ fn frame(context: &SessionContext, names: [&str; 2], rows: &[(u64, u64)]) -> Dat
     context.read_table(Arc::new(MemTable::try_new(schema, batches.to_vec()).unwrap())).unwrap()
 }
 
-/// The rows of a frame, each of which comes once.
+/// The rows of a frame, which are distinct.
 async fn rows(frame: DataFrame) -> BTreeSet<(u64, u64)> {
     let mut rows = BTreeSet::new();
     for batch in frame.collect().await.unwrap() {
@@ -103,10 +103,6 @@ fn check(pairs: &[(u64, u64)]) -> usize {
     assert_eq!(roots, least_reachable(pairs.iter().copied()));
     assert_eq!(roots, by_union_find(&pairs));
     rounds
-}
-
-fn block_on<T>(work: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(work)
 }
 
 /// Keys in no order, as those of documents are.
@@ -208,7 +204,7 @@ fn chained(count: usize) -> Vec<Document> {
     let word = |n: usize| format!("w{n}");
     let window = |i: usize| (8 * i..8 * i + 40).map(word).collect::<Vec<_>>().join(" ");
     let mut documents: Vec<_> = (0..count).map(|i| (format!("d{i:04}"), window(i))).collect();
-    // And others beside it, with copies.
+    // And others next to it, with copies.
     documents.extend(corpus(5, 20, 30).into_iter().map(|(id, text)| (format!("x{id}"), text)));
     documents
 }
@@ -249,7 +245,7 @@ impl Scene {
         manifest(&self.output(name)).steps.into_iter().map(|step| step.name).collect()
     }
 
-    /// What is there of rounds.
+    /// The rounds that an output has.
     fn rounds_there(&self, name: &str) -> BTreeSet<String> {
         let entries = std::fs::read_dir(self.output(name).join("_work")).unwrap();
         let names = entries.map(|entry| entry.unwrap().path()).filter(|path| {
@@ -324,7 +320,7 @@ fn rounds_that_are_damaged_or_not_needed_any_more_do_no_harm() {
         ("all", 0, &["large_star_2", "small_star_1"], Some("large_star_1")),
         ("more memory", ALL, &[], None),
     ] {
-        // Before it stopped, the run had two rounds of which the last one is half done.
+        // Before it stopped, the run had two rounds, and the last one is half done.
         scene.run(name, 0, plan);
         assert_eq!(
             scene.rounds_there(name),

@@ -1,4 +1,4 @@
-//! `score.measure = "containment"`: pairs of which one document holds a share of the other.
+//! `score.measure = "containment"`: pairs in which one document holds a share of the other.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -36,7 +36,7 @@ fn passages(seed: u64, count: usize) -> Vec<Document> {
     texts.into_iter().enumerate().map(|(at, text)| (format!("d{at:04}"), text.join(" "))).collect()
 }
 
-/// Every pair of which the larger set holds a share `threshold` of the smaller, by comparing all with all.
+/// Every pair whose larger set holds a share `threshold` of the smaller, by comparing all with all.
 fn contained<T: Ord>(
     sets: &BTreeMap<String, BTreeSet<T>>,
     threshold: f64,

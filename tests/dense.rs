@@ -11,8 +11,9 @@ use resemblance::engine::{Local, session};
 use resemblance::error::Kind;
 use resemblance::job::{Engine, Job};
 use resemblance::operator::dense_pairs::DensePairs;
+use resemblance::output::counts::Counts;
 use resemblance::pipeline::OnExisting;
-use resemblance::stage::leaders;
+use resemblance::pipeline::frames::leaders;
 use tempfile::{TempDir, tempdir};
 
 use crate::support::stopping::{STOPPED, run_until_on};
@@ -28,7 +29,7 @@ const HEADER: usize = 60;
 const LIMIT: usize = 20;
 
 /// Pages of `sites` sites, each a header and 1 to 18 words of its own, so that not every two pages of a site are similar; and
-/// documents without a header, of which some are similar to each other.
+/// documents without a header, some of them similar to each other.
 fn pages(sites: usize, of_each: usize) -> Vec<Document> {
     let mut random = Random(31);
     let mut words = |n: usize| (0..n).map(|_| format!("w{}", random.below(1 << 30))).collect::<Vec<_>>();
@@ -94,7 +95,7 @@ struct Output {
     pairs: BTreeMap<Ids, f64>,
     /// The cluster of each document that is in one.
     clusters: BTreeMap<String, String>,
-    counts: BTreeMap<String, u64>,
+    counts: Counts,
     steps: Vec<String>,
     warnings: Vec<String>,
 }
@@ -121,11 +122,7 @@ impl Output {
     }
 }
 
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Runtime::new().unwrap().block_on(future)
-}
-
-/// The documents that the pairs connect, by the least of each.
+/// The documents that the pairs connect, by the smallest id of each component.
 fn connected(pairs: &BTreeMap<Ids, f64>) -> BTreeMap<String, String> {
     least_reachable(pairs.keys().cloned())
 }
@@ -136,7 +133,7 @@ const METHODS: [&[&str]; 3] = [
     &["candidates.method=prefix", "score.by=signature"],
 ];
 
-/// What is promised of the rows where groups are dense, checked against the run that finds all pairs.
+/// Checks the promises for dense groups against a run that finds all pairs.
 #[test]
 fn what_is_left_out_is_counted_and_lies_between_documents_that_have_pairs() {
     let scene = Scene::new(pages(2, 130));
@@ -151,13 +148,13 @@ fn what_is_left_out_is_counted_and_lies_between_documents_that_have_pairs() {
         // Fewer by far, and true ones.
         assert!(some.pairs.len() * 4 < all.pairs.len(), "{} of {}", some.pairs.len(), all.pairs.len());
         assert!(
-            some.counts["candidates"] * 3 < all.counts["candidates"],
+            some.counts.candidates.unwrap() * 3 < all.counts.candidates.unwrap(),
             "{:?} {:?}",
             some.counts,
             all.counts
         );
         assert!(some.pairs.iter().all(|(pair, jaccard)| all.pairs.get(pair) == Some(jaccard)));
-        // Whoever has a partner has one still, and keeps its cluster here.
+        // A document that has a partner still has one, and keeps its cluster here.
         assert_eq!(some.documents(), all.documents(), "{method:?}");
         assert_eq!(some.clusters, connected(&some.pairs));
         for (a, b) in some.pairs.keys() {
@@ -166,21 +163,21 @@ fn what_is_left_out_is_counted_and_lies_between_documents_that_have_pairs() {
         if !method.contains(&"score.by=signature") {
             assert_eq!(some.clusters, all.clusters, "{method:?}");
         }
-        // What is left out lies within groups that share a shingle, and its number is told.
+        // What is left out lies within groups that share a shingle, and its number is reported.
         let left_out: Vec<&Ids> = all.pairs.keys().filter(|pair| !some.pairs.contains_key(pair)).collect();
         for (a, b) in &left_out {
             assert!(!frequent[a].is_disjoint(&frequent[b]), "{a} and {b} are in no dense group");
         }
-        assert_eq!(some.counts["dense_pairs_left_out"], scene.of_sets(&left_out), "{method:?}");
+        assert_eq!(some.counts.dense_pairs_left_out.unwrap(), scene.of_sets(&left_out), "{method:?}");
         let ends: BTreeSet<&String> = left_out.iter().flat_map(|(a, b)| [a, b]).collect();
-        assert!(ends.len() as u64 <= some.counts["dense_documents"]);
+        assert!(ends.len() as u64 <= some.counts.dense_documents.unwrap());
         assert!(some.warnings.iter().any(|said| said.contains("output.max_expand")), "{:?}", some.warnings);
-        assert!(all.warnings.is_empty() && !all.counts.contains_key("dense_documents"));
+        assert!(all.warnings.is_empty() && all.counts.dense_documents.is_none());
     }
 }
 
-/// A bucket of six groups, of which no two documents of different ones are similar: rounds find leaders for all, with few
-/// comparisons, and where they do not, the rest is compared with everything.
+/// A bucket of six groups; documents of different groups are not similar: rounds find leaders for all, with few comparisons, and
+/// where they do not, the rest is compared with everything.
 #[test]
 fn rounds_find_leaders_for_every_group_in_a_bucket() {
     const DOCUMENTS: u64 = 300;
@@ -234,7 +231,7 @@ fn rounds_find_leaders_for_every_group_in_a_bucket() {
         }
         tried.extend(leaders);
         if round == 2 {
-            // Whoever is not settled is compared with all others in the end, and nobody else is.
+            // In the end, only documents that are not settled are compared with all others.
             let (rest, leaders) = pairs_of(&settled, &tried, DensePairs::OfTheRest);
             let open = |doc: &u64| !settled.contains(doc);
             let every_two = (0..DOCUMENTS).flat_map(|a| (a + 1..DOCUMENTS).map(move |b| (a, b)));
@@ -255,7 +252,7 @@ fn nothing_changes_where_no_group_is_dense() {
         let some = scene.run(&format!("some {number}"), &[method, &["output.max_expand=1000"]].concat());
         assert_eq!((&some.pairs, &some.clusters), (&all.pairs, &all.clusters));
         assert_eq!(some.steps, all.steps, "no step more");
-        assert!(!some.counts.contains_key("dense_documents"), "{:?}", some.counts);
+        assert!(some.counts.dense_documents.is_none(), "{:?}", some.counts);
     }
 }
 
@@ -269,7 +266,7 @@ fn dense_groups_are_the_same_for_any_threads_and_memory() {
         (tables(&output), manifest(&output).counts)
     };
     let first = at("one", "engine.threads=1", "engine.memory=1GiB");
-    assert!(first.1["dense_documents"] > 0);
+    assert!(first.1.dense_documents.unwrap() > 0);
     assert_eq!(at("four", "engine.threads=4", "engine.memory=1GiB"), first);
     assert_eq!(at("small", "engine.threads=2", "engine.memory=64MiB"), first);
 }
@@ -328,7 +325,7 @@ fn too_many_pairs_are_foretold() {
     }
 }
 
-/// The advice of the error is on the screen, and in the record beside the exit code.
+/// The advice of the error is on the screen, and in the record with the exit code.
 #[test]
 fn a_run_that_ends_for_too_many_pairs_says_so_in_its_record() {
     let scene = Scene::new(pages(1, 100));
@@ -372,8 +369,10 @@ fn dense_groups_are_told_in_the_summary_and_the_metrics() {
     assert!(printed.contains("in dense groups: paired with leaders"), "{printed}");
     let counts = manifest(&folder.join("out")).counts;
     let metrics = std::fs::read_to_string(metrics).unwrap();
-    for name in ["dense_documents", "dense_pairs_left_out"] {
+    let counts =
+        [("dense_documents", counts.dense_documents), ("dense_pairs_left_out", counts.dense_pairs_left_out)];
+    for (name, count) in counts {
         let line = metrics.lines().find(|line| line.starts_with(&format!("resemblance_{name}{{"))).unwrap();
-        assert!(line.ends_with(&format!(" {}", counts[name])), "{line}");
+        assert!(line.ends_with(&format!(" {}", count.unwrap())), "{line}");
     }
 }

@@ -1,6 +1,6 @@
 //! The documents: their links lead somewhere, and the page of the job file has the keys and defaults that there are.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use resemblance::job;
@@ -38,7 +38,7 @@ fn prose(path: &Path) -> String {
     text.split("```").step_by(2).collect()
 }
 
-/// What a heading is called in a link.
+/// The name of a heading in links.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
@@ -157,4 +157,37 @@ fn the_jobs_of_the_pages_are_jobs() {
         }
     }
     assert!(jobs >= 2, "{jobs}");
+}
+
+/// The table of stages has those of the program's list, with the tables that they write.
+#[test]
+fn architecture_names_the_stages_of_jobs_and_their_tables() {
+    let page = std::fs::read_to_string(repository("docs/architecture.md")).unwrap();
+    let (_, rows) = page.split_once("| stage | what it does | writes |").unwrap();
+    let words = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<BTreeSet<_>>();
+    let mut written: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for row in rows.lines().skip(2).take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').collect();
+        written.insert(words(cells[1]).pop_first().unwrap(), words(cells[3]));
+    }
+    let job = |sets: &[&str]| crate::support::job(Path::new("in.parquet"), Path::new("out"), sets);
+    let second = "against.source={ format = 'parquet', url = 'known.parquet', id = 'id', text = 'text', duplicate_ids = 'reject' }";
+    let jobs = [
+        job(&["output.passages=true", "source.duplicate_ids=reject"]),
+        job(&[
+            "candidates.method=prefix",
+            "shingle.hash=dictionary",
+            "source.group=shop",
+            "candidates.compare=within",
+        ]),
+        job(&["candidates.method=all", "against.output=earlier"]),
+        job(&["candidates.method=prefix", second]),
+    ];
+    let merge = job::Job::of_merge(vec!["a".into(), "b".into()], &jobs[0], "out");
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for stage in jobs.iter().chain([&merge]).flat_map(resemblance::pipeline::stage::describe) {
+        assert!(!stage.text.is_empty());
+        found.entry(stage.name).or_default().extend(stage.tables);
+    }
+    assert_eq!(found, written);
 }

@@ -199,7 +199,7 @@ fn find_reads_files_by_their_encoding_and_names_those_that_there_are() {
     find(&["--encoding", "latin-7x"]).code(2).stderr(predicate::str::contains("utf-8-lossy"));
 }
 
-/// The 19,997 posts of 20 Newsgroups as files, `20_newsgroups/` beside the other data.
+/// The 19,997 posts of 20 Newsgroups as files, `20_newsgroups/` next to the other data.
 fn newsgroups() -> Option<PathBuf> {
     real_data("20_newsgroups")
 }

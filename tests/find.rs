@@ -13,7 +13,7 @@ fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).unwrap();
 }
 
-/// Three files of which every two are similar, the first two most.
+/// Three files that are all similar, the first two most.
 fn files() -> TempDir {
     let folder = tempdir().unwrap();
     write(folder.path(), "one.txt", TEXT);
@@ -119,6 +119,6 @@ fn a_folder_that_holds_the_temporary_folder_can_be_searched() {
         command.args(["-t", "0.3", "--all"]).assert().success().stdout(predicate::str::contains("one.txt"));
         assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{searched}");
     }
-    // There is no place beside everything.
+    // There is no folder next to the root.
     resemblance().args(["find", "/"]).assert().code(3).stderr(predicate::str::contains("TMPDIR"));
 }

@@ -10,7 +10,7 @@ use targets::TARGETS;
 
 use crate::support::repository;
 
-/// The inputs in a folder of `fuzz/`, for one target; none where it has no such folder.
+/// The inputs in a folder of `fuzz/`, for one target; none if there is no such folder.
 fn inputs(folder: &str, target: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(repository("fuzz").join(folder).join(target)) else {
         return Vec::new();

@@ -10,7 +10,8 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::engine::stores;
 use resemblance::output::manifest::Run;
 
-use crate::support::garage::{BUCKET, Garage, program};
+use crate::support::garage::{BUCKET, Garage};
+use crate::support::needs;
 use crate::support::process::Process;
 use crate::support::*;
 
@@ -49,7 +50,7 @@ async fn check(store: &dyn ObjectStore, output: &str, pairs: u64) {
     assert_eq!(manifest.tables["pairs"].rows, pairs, "{output}");
 }
 
-/// What makes this server another one than the others: who creates what is there already is told that it was created.
+/// Shows the peculiarity of this server: a put if absent succeeds although the object exists.
 async fn puts_without_the_condition(store: &dyn ObjectStore) {
     let once = object_store::path::Path::from("once");
     for _ in 0..2 {
@@ -62,7 +63,7 @@ async fn puts_without_the_condition(store: &dyn ObjectStore) {
 
 #[test]
 fn two_runs_at_once_lose_no_file() {
-    let Some(program) = program() else { return };
+    let Some(program) = needs::garage() else { return };
     let garage = Garage::start(&program);
     let store = store(&garage);
     let runtime = tokio::runtime::Runtime::new().unwrap();

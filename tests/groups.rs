@@ -193,7 +193,7 @@ fn a_group_that_is_not_there_is_refused() {
     };
     let error = resolve(&["candidates.compare=within"]).unwrap_err();
     assert!(
-        error.to_string().contains("`candidates.compare` is set, and no document is of a group"),
+        error.to_string().contains("`candidates.compare` is set, and no document has a group"),
         "{error}"
     );
     let error = resolve(&["source.group=doc"]).unwrap_err();

@@ -1,4 +1,4 @@
-//! Job files: what is refused, and how it is said.
+//! Job files: what is refused, and with which message.
 
 use std::path::PathBuf;
 
@@ -411,7 +411,7 @@ fn every_job_in_the_repository_takes_other_bands_and_rows() {
         let nearest = Job::load(&path, &sets(&["lsh.choose=nearest"])).unwrap().lsh;
         assert_eq!(nearest.choice, Choice::Nearest, "{name}");
     }
-    // A half of a choice is none, and two of them are an error.
+    // Half a choice is an error, and so are two.
     let template = format!("{LEAST}[lsh]\ntarget_recall = 0.5\n");
     assert!(message(load(&template, &["lsh.bands=20"])).contains("without `lsh.rows`"));
     let two = load(&template, &["lsh.choose=recall", "lsh.target_recall=0.9"]);

@@ -1,4 +1,4 @@
-//! What `output.keep` says: the rows are the same, and texts are read twice where shingles are not kept.
+//! The key `output.keep`: the rows are the same, and texts are read twice where shingles are not kept.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ fn whatever_is_kept_the_rows_are_the_same() {
             let again = keep != "shingles";
             assert_eq!(steps.contains(&"positions".into()), again, "{steps:?}");
             assert_eq!(steps.contains(&"hot_sketches".into()), again && hot == 3, "{steps:?}");
-            assert!(manifest(&output).counts["pairs"] > 10);
+            assert!(manifest(&output).counts.pairs > 10);
         }
         assert_eq!(answers.len(), 1, "{} ({i})", format.name);
     }
@@ -138,7 +138,7 @@ async fn only_the_wanted_documents_are_read() {
         let job = job_over(&format, folder.path(), Path::new("unused"), &[]);
         let context = session_of(1);
         let listed = source::list(&context, &job.source).await.unwrap();
-        let all = source::open_listed(&context, &job.source, &listed).await.unwrap();
+        let all = source::read(&context, &job.source, &listed, source::Request::all()).await.unwrap();
         let all = rows(&all.frame.collect().await.unwrap());
         assert_eq!(all.len(), 200);
         for (partitions, one_in) in [(1, 1), (1, 2), (3, 7), (5, 60), (2, 1_000_000)] {
@@ -146,7 +146,8 @@ async fn only_the_wanted_documents_are_read() {
             let mut wanted = Selection::default();
             expected.iter().for_each(|(source, position, ..)| wanted.insert(source, *position));
             let context = session_of(partitions);
-            let read = source::open_wanted(&context, &job.source, &listed, wanted).await.unwrap();
+            let read =
+                source::read(&context, &job.source, &listed, source::Request::only(wanted)).await.unwrap();
             let plan = read.frame.create_physical_plan().await.unwrap();
             let found = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap();
             assert_eq!(rows(&found), expected, "{} {partitions} {one_in}", format.name);
@@ -168,14 +169,15 @@ async fn a_document_that_is_not_there_any_more_is_an_error() {
         let file = folder.path().join(&format.files[0].0).display().to_string();
         let mut wanted = Selection::default();
         [3, 20].iter().for_each(|position| wanted.insert(&file, *position));
-        let read = source::open_wanted(&context, &job.source, &listed, wanted).await.unwrap();
+        let read = source::read(&context, &job.source, &listed, source::Request::only(wanted)).await.unwrap();
         let error = Error::from(read.frame.collect().await.expect_err(format.name));
         assert_eq!(error.kind(), Kind::Input);
         assert!(error.to_string().contains("number 20"), "{error}");
 
         let mut gone = Selection::default();
         gone.insert("elsewhere.csv", 0);
-        let error = source::open_wanted(&context, &job.source, &listed, gone).await.unwrap_err();
+        let error =
+            source::read(&context, &job.source, &listed, source::Request::only(gone)).await.unwrap_err();
         assert!(error.to_string().contains("elsewhere.csv is missing"), "{error}");
     }
 }
@@ -236,15 +238,13 @@ fn a_source_that_changed_between_the_readings_is_an_error() {
 }
 
 fn with_runtime<T>(ask: impl AsyncFnOnce(SessionContext) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let engine = job::Engine { threads: 2, ..job::Engine::local(1 << 30) };
-    runtime.block_on(async { ask(session::session(&engine).unwrap()).await })
+    block_on(async { ask(session::session(&engine).unwrap()).await })
 }
 
 // ---- where there are too many to name -------------------------------------------------------------------------------
 
-/// Where there are too many positions to name them to the readers, all texts are read and met with the positions: the same
-/// sketches.
+/// With too many positions for the readers, all texts are read and joined with the positions: the same sketches.
 #[tokio::test]
 async fn sketches_of_a_join_are_those_of_a_selection() {
     let folder = tempdir().unwrap();
@@ -253,8 +253,8 @@ async fn sketches_of_a_join_are_those_of_a_selection() {
     let job = job(&input, &folder.path().join("out"), &[]);
     let context = session_of(3);
     let listed = source::list(&context, &job.source).await.unwrap();
-    let all = source::open_listed(&context, &job.source, &listed).await.unwrap();
-    let documents = resemblance::stage::documents::documents(all.frame).unwrap();
+    let all = source::read(&context, &job.source, &listed, source::Request::all()).await.unwrap();
+    let documents = resemblance::pipeline::frames::documents::documents(all.frame).unwrap();
     let known = documents.clone().cache().await.unwrap();
     let needed = known
         .clone()
@@ -262,8 +262,8 @@ async fn sketches_of_a_join_are_those_of_a_selection() {
     let needed = needed.unwrap().select(vec![col("doc").alias("needed")]).unwrap().cache().await.unwrap();
     let no_origin = datafusion::prelude::lit(datafusion::scalar::ScalarValue::UInt64(None));
     let known = known.with_column("origin", no_origin).unwrap();
-    let positions = resemblance::stage::sketches::positions(known, needed).unwrap();
-    let joined = resemblance::stage::sketches::at(documents, positions.clone()).unwrap();
+    let positions = resemblance::pipeline::frames::sketches::positions(known, needed).unwrap();
+    let joined = resemblance::pipeline::frames::sketches::at(documents, positions.clone()).unwrap();
     let positions = positions.collect().await.unwrap();
     let mut wanted = Selection::default();
     for batch in &positions {
@@ -273,11 +273,11 @@ async fn sketches_of_a_join_are_those_of_a_selection() {
             wanted.insert(source.unwrap(), *position);
         }
     }
-    let read = source::open_wanted(&context, &job.source, &listed, wanted).await.unwrap();
-    let selected = resemblance::stage::documents::documents(read.frame).unwrap();
+    let read = source::read(&context, &job.source, &listed, source::Request::only(wanted)).await.unwrap();
+    let selected = resemblance::pipeline::frames::documents::documents(read.frame).unwrap();
     let mut found = Vec::new();
     for documents in [joined, selected] {
-        let sketches = resemblance::stage::sketches::sketches(documents, &job).unwrap();
+        let sketches = resemblance::pipeline::frames::sketches::sketches(documents, &job).unwrap();
         let sorted = sketches.sort(vec![col("doc").sort(true, false)]).unwrap().collect().await.unwrap();
         let schema = sorted[0].schema();
         found.push(arrow::compute::concat_batches(&schema, &sorted).unwrap());

@@ -142,7 +142,7 @@ fn every_table_is_a_delta_table_of_the_files_that_the_manifest_names() {
         assert!(uuid::Uuid::parse_str(read.meta_data["id"].as_str().unwrap()).is_ok());
         assert_eq!(names(&read.folder), ["00000000000000000000.json"]);
     }
-    // Nobody takes them for garbage, or for files of somebody else.
+    // They are neither garbage nor foreign files.
     assert_eq!(scene.clean(&[]), format!("0 files, 0 bytes, removed from {}\n", scene.output().display()));
     assert_eq!(scene.record(&[DELTA, "output.keep=shingles"])["already_finished"], true);
     assert_eq!(check(&scene.output()), 0);
@@ -162,7 +162,7 @@ fn carried_columns_are_columns_of_the_delta_table() {
         ("exactly", Arc::new(TimestampNanosecondArray::from_iter_values(0..40))),
     ];
     write_batch(&scene.path("in.parquet"), &RecordBatch::try_from_iter(columns).unwrap(), 10);
-    // What Delta cannot hold is said before anything is computed.
+    // What Delta cannot hold is refused before anything is computed.
     scene.run(&[DELTA, "source.columns=[\"day\", \"exactly\"]"]).code(2).stderr(
         predicate::str::contains("`exactly`")
             .and(predicate::str::contains("microseconds"))
@@ -206,7 +206,7 @@ fn a_result_that_is_replaced_is_the_next_version() {
     for path in &after.removed {
         assert!(!after.folder.join(path).exists(), "{path} was replaced and is there");
     }
-    // The log goes on for whoever reads it, whatever the next job asks for, and never without a new result.
+    // The log continues for its readers, also if the next job has no Delta tables, and never without a new result.
     scene.run(&["--overwrite"]).success();
     assert_eq!(check(&scene.output()), 2);
     assert_eq!(scene.record(&[])["already_finished"], true);
@@ -263,7 +263,10 @@ fn a_merge_is_a_delta_table_as_its_last_output_is() {
     let against = format!("against.output={:?}", outputs[0]);
     run(&job(&days[1], &outputs[1], &[DELTA, &against])).unwrap();
     assert_eq!(check(&outputs[1]), 0);
-    assert_eq!(tables_with_logs(&outputs[1]), ["clusters", "documents", "merges", "pairs", "rejects"]);
+    assert_eq!(
+        tables_with_logs(&outputs[1]),
+        ["cluster_id_changes", "clusters", "documents", "pairs", "rejects"]
+    );
     let last: Job = serde_json::from_value(manifest(&outputs[1]).job).unwrap();
     let urls = outputs.iter().map(|output| output.display().to_string()).collect();
     run(&Job::of_merge(urls, &last, scene.output().to_str().unwrap())).unwrap();
@@ -299,7 +302,7 @@ fn what_another_program_did_to_a_table_stays_until_the_result_is_replaced() {
     commit(&pairs, &actions);
     assert_eq!(scene.record(&[DELTA])["already_finished"], true);
     assert_eq!(names(&pairs).len(), 2, "a finished output is not taken back");
-    // What it put beside its commits is no concern of ours.
+    // Its files next to the commits are not ours.
     std::fs::write(pairs.join("_delta_log/_last_checkpoint"), "{\"version\":1,\"size\":4}").unwrap();
     std::fs::write(pairs.join("_delta_log/00000000000000000001.checkpoint.parquet"), "PAR1").unwrap();
     std::fs::write(pairs.join("_delta_log/00000000000000000001.crc"), "{}").unwrap();
@@ -419,7 +422,7 @@ fn a_delta_table_of_another_program_is_neither_emptied_nor_taken_over() {
             scene.run(more).code(2).stderr(refused);
             assert_eq!((std::fs::read(&log).unwrap(), files(&scene.output())), before);
         }
-        // Without a log of its own, a result may lie beside it.
+        // A result without a log of its own may be put next to it.
         scene.run(&[]).success();
         let is_published =
             predicate::str::contains("is published").and(predicate::str::contains("another program made"));
@@ -448,7 +451,7 @@ fn a_result_whose_log_cannot_be_continued_is_not_replaced() {
         scene.run(more).code(3).stderr(refused);
         assert_eq!(files(&scene.output()), before);
     }
-    // Its begin is gone, so nobody can say what it names: all that it may name stays.
+    // Its beginning is gone, so its files are unknown: all files that it may name stay.
     std::fs::remove_file(pairs.join("_delta_log/00000000000000000000.json")).unwrap();
     let named = manifest(&scene.output()).tables["pairs"].files[0].path.clone();
     scene.run(&["--overwrite"]).success().stderr(predicate::str::contains("not follow the result"));

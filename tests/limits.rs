@@ -1,4 +1,4 @@
-//! Numbers that nobody can have meant are refused at once, with what is allowed.
+//! Numbers that cannot be meant are refused at once, with the allowed range.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -68,7 +68,7 @@ fn absurd_numbers_are_refused_before_anything_is_done() {
     }
 }
 
-/// As under a limit of processes, which does not bind root: there is no room for the stacks of so many threads.
+/// Simulates a limit of processes, which does not bind root, by too little memory for the stacks of so many threads.
 #[cfg(target_os = "linux")]
 #[test]
 fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
@@ -93,7 +93,7 @@ fn threads_that_the_system_does_not_give_are_an_error_and_no_hang() {
     assert_eq!(ended.status.code(), Some(0), "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
-/// Whoever can write a manifest can write anything into it.
+/// A manifest may hold anything, since others can write it.
 #[test]
 fn a_manifest_with_an_absurd_job_is_refused() {
     let folder = tempdir().unwrap();

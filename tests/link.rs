@@ -7,7 +7,7 @@ use arrow::array::{AsArray, RecordBatch, RecordBatchReader};
 use arrow::compute::concat_batches;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use resemblance::error::Kind;
-use resemblance::job::{DuplicateIds, Job};
+use resemblance::job::{DuplicateIds, Job, Reference};
 use resemblance::pipeline::OnExisting;
 use tempfile::{TempDir, tempdir};
 
@@ -40,7 +40,7 @@ impl Two {
         known.push(("short".into(), "two".into()));
         let folder = tempdir().unwrap();
         write_parquet(&folder.path().join("own.parquet"), &own, 30);
-        write_parquet(&folder.path().join("known.parquet"), &known, 30);
+        write_parquet(&folder.path().join("reference.parquet"), &known, 30);
         Self { folder, own, known }
     }
 
@@ -52,7 +52,7 @@ impl Two {
     fn job(&self, output: &str, sets: &[&str]) -> Job {
         let source = format!(
             "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-            self.path("known.parquet").display()
+            self.path("reference.parquet").display()
         );
         let sets: Vec<&str> = sets.iter().copied().chain([source.as_str()]).collect();
         job(&self.path("own.parquet"), &self.path(output), &sets)
@@ -95,7 +95,7 @@ fn expected(two: &Two, threshold: f64, containment: bool) -> BTreeMap<(Name, Nam
 /// The pairs of an output in the same form.
 fn found(output: &Path) -> BTreeMap<(Name, Name), (usize, usize, usize)> {
     let pairs = table(output, "pairs");
-    let known = pairs.column_by_name("known_b").unwrap().as_boolean().clone();
+    let known = pairs.column_by_name("reference_b").unwrap().as_boolean().clone();
     let counts = ["shared", "shingles_a", "shingles_b"].map(|name| numbers(&pairs, name));
     let ids = strings(&pairs, "id_a").into_iter().zip(strings(&pairs, "id_b"));
     let rows: Vec<_> = ids
@@ -111,7 +111,7 @@ fn found(output: &Path) -> BTreeMap<(Name, Name), (usize, usize, usize)> {
     map
 }
 
-/// The clusters that pairs make, of which each has a document of the first dataset: by the least id of such.
+/// The clusters of the pairs that have a document of the first dataset, by the smallest id of such documents.
 fn connected(pairs: impl Iterator<Item = (Name, Name)>) -> BTreeMap<String, BTreeSet<Name>> {
     let mut clusters: BTreeMap<Name, BTreeSet<Name>> = BTreeMap::new();
     for (name, least) in least_reachable(pairs) {
@@ -124,7 +124,7 @@ fn connected(pairs: impl Iterator<Item = (Name, Name)>) -> BTreeMap<String, BTre
 fn clusters(output: &Path) -> BTreeMap<String, BTreeSet<Name>> {
     let table = table(output, "clusters");
     let of = |name: &str| table.column_by_name(name).unwrap().as_boolean().clone();
-    let (known, representative) = (of("known"), of("representative"));
+    let (known, representative) = (of("reference"), of("representative"));
     let mut clusters: BTreeMap<String, BTreeSet<Name>> = BTreeMap::new();
     let mut kept: BTreeMap<String, bool> = BTreeMap::new();
     for (row, (id, cluster)) in
@@ -136,7 +136,7 @@ fn clusters(output: &Path) -> BTreeMap<String, BTreeSet<Name>> {
         clusters.entry(cluster).or_default().insert((known.value(row), id));
     }
     for (cluster, members) in &clusters {
-        // A document of the second dataset stands for it where there is one.
+        // A document of the second dataset represents it, if there is one.
         assert_eq!(kept[cluster], members.iter().any(|name| name.0), "{cluster}");
     }
     clusters
@@ -164,21 +164,21 @@ fn two_datasets_are_linked_as_a_comparison_of_every_two_documents_says() {
         assert!(pairs.keys().any(|(a, b)| b.0 && a.1 == b.1), "no document has the id of its copy");
         assert!(pairs.keys().any(|(_, b)| !b.0) && pairs.len() > 40, "{}", pairs.len());
         assert_eq!(clusters(&output), connected(pairs.into_keys()), "{sets:?}");
-        let rejects = table(&output, "known_rejects");
+        let rejects = table(&output, "reference_rejects");
         assert_eq!(
             (strings(&rejects, "id"), strings(&rejects, "reason")),
             (vec!["short".into()], vec!["too_short".into()])
         );
         assert_eq!(strings(&table(&output, "rejects"), "id"), ["short"]);
-        assert_eq!(outcome.manifest.counts["known_documents"], two.known.len() as u64 - 1);
+        assert_eq!(outcome.manifest.counts.reference_documents.unwrap(), two.known.len() as u64 - 1);
         assert_eq!(strings(&table(&output, "documents"), "id").len(), two.own.len() - 1);
-        assert!(!output.join("merges").exists());
+        assert!(!output.join("cluster_id_changes").exists());
 
         let across = run(&two.job("across", &[&sets[..], &["against.pairs=new-old"]].concat())).unwrap();
         let mut pairs = expected(&two, threshold, containment);
         pairs.retain(|(_, b), _| b.0);
         assert_eq!(found(&two.path("across")), pairs, "{sets:?}");
-        assert_eq!(across.manifest.counts["pairs"], pairs.len() as u64);
+        assert_eq!(across.manifest.counts.pairs, pairs.len() as u64);
         assert_eq!(clusters(&two.path("across")), connected(pairs.into_keys()), "{sets:?}");
     }
 }
@@ -195,18 +195,18 @@ fn the_known_side_is_told_apart_and_refused_where_it_cannot_be_used() {
     assert_eq!(again.manifest.fingerprint, first);
     let mut known = two.known.clone();
     known.push(("more".into(), "a b c d e f g h".into()));
-    write_parquet(&two.path("known.parquet"), &known, 30);
+    write_parquet(&two.path("reference.parquet"), &known, 30);
     run(&two.job("changed", &[])).unwrap();
     assert_ne!(manifest(&two.path("changed")).fingerprint, first);
 
     // Its documents are in no table, so no run goes on from it.
     let against = format!("against.output={:?}", output.display().to_string());
     let error = run(&job(&two.path("own.parquet"), &two.path("next"), &[&against])).unwrap_err();
-    assert!(error.kind() == Kind::Job && error.to_string().contains("links its documents"), "{error}");
+    assert!(error.kind() == Kind::Job && error.to_string().contains("against.source"), "{error}");
 
     // Ids that come twice there.
     known.push(known[0].clone());
-    write_parquet(&two.path("known.parquet"), &known, 30);
+    write_parquet(&two.path("reference.parquet"), &known, 30);
     let error = run(&two.job("twice", &[])).unwrap_err();
     assert_eq!(error.kind(), Kind::Input);
     let said = error.to_string();
@@ -216,14 +216,16 @@ fn the_known_side_is_told_apart_and_refused_where_it_cannot_be_used() {
     );
     assert!(!two.path("twice").join("manifest.json").exists());
     let mut reject = two.job("rejected", &[]);
-    let against = reject.against.as_mut().unwrap();
-    against.source.as_mut().unwrap().duplicate_ids = DuplicateIds::Reject;
+    match &mut reject.against.as_mut().unwrap().reference {
+        Reference::Source(source) => source.duplicate_ids = DuplicateIds::Reject,
+        other => panic!("{other:?}"),
+    }
     run(&reject).unwrap();
-    let rejects = table(&two.path("rejected"), "known_rejects");
+    let rejects = table(&two.path("rejected"), "reference_rejects");
     assert_eq!(strings(&rejects, "reason").iter().filter(|reason| *reason == "duplicate_id").count(), 1);
     assert_eq!(table(&two.path("rejected"), "pairs"), table(&two.path("changed"), "pairs"));
 
-    // An output that would lie beside the known files.
+    // An output in the folder of the reference files.
     let mut inside = two.job("inside", &[]);
     inside.output.url = two.folder.path().display().to_string();
     let error = run(&inside).unwrap_err();
@@ -235,7 +237,7 @@ fn a_linking_run_that_stopped_at_any_step_is_taken_up() {
     let two = Two::new(40);
     let sets: &[&str] = &["candidates.method=prefix"];
     let tables = |name: &str| -> Vec<_> {
-        ["pairs", "clusters", "documents", "rejects", "known_rejects"]
+        ["pairs", "clusters", "documents", "rejects", "reference_rejects"]
             .map(|table_name| table(&two.path(name), table_name))
             .into()
     };
@@ -277,10 +279,10 @@ fn linked_pairs_are_shown_and_applied() {
         write_parquet(&path(name), &rows, 30);
     };
     write("own.parquet", &own);
-    write("known.parquet", &known);
+    write("reference.parquet", &known);
     let source = format!(
         "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-        path("known.parquet").display()
+        path("reference.parquet").display()
     );
     run(&job(&path("own.parquet"), &path("out"), &[&source, "shingle.size=3", "score.threshold=0.5"]))
         .unwrap();
@@ -301,8 +303,8 @@ fn linked_pairs_are_shown_and_applied() {
     assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["1".into()], vec!["2".into()]));
 }
 
-/// Both pairs have the same two ids: what is said of a document that goes is that of its own pair, and what is asked of an id is
-/// asked of the source's document.
+/// Both pairs have the same two ids: a removed document has the values of its own pair, and a query for an id means the source's
+/// document.
 #[test]
 fn pairs_of_the_same_two_ids_are_told_apart() {
     let folder = tempdir().unwrap();
@@ -328,14 +330,14 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
     // Documents that were not compared, with ids of others.
     let rejected = [document("2", "short".into()), document("1", words(700, 20))];
     write_parquet(&path("own.parquet"), &own, 30);
-    write_parquet(&path("known.parquet"), &[&rejected[..1], &known, &rejected[1..]].concat(), 30);
+    write_parquet(&path("reference.parquet"), &[&rejected[..1], &known, &rejected[1..]].concat(), 30);
     let source = format!(
         "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text', duplicate_ids = 'reject' }}",
-        path("known.parquet").display()
+        path("reference.parquet").display()
     );
     run(&job(&path("own.parquet"), &path("out"), &[&source, "shingle.size=3", "score.threshold=0.5"]))
         .unwrap();
-    assert_eq!(table(&path("out"), "known_rejects").num_rows(), 2);
+    assert_eq!(table(&path("out"), "reference_rejects").num_rows(), 2);
     let output = path("out").display().to_string();
     let to = path("clean").display().to_string();
     let applied = resemblance().args(["apply", &output, "--to", &to]).output().unwrap();
@@ -367,7 +369,7 @@ fn pairs_of_the_same_two_ids_are_told_apart() {
             (&line["text_a"], &line["text_b"]),
             (&own_text.as_str().into(), &known_text.as_str().into())
         );
-        assert_eq!((&line["known_a"], &line["known_b"]), (&false.into(), &true.into()));
+        assert_eq!((&line["reference_a"], &line["reference_b"]), (&false.into(), &true.into()));
         let lines = shown(&["--cluster", id]);
         let [line] = &lines[..] else { panic!("{lines:?}") };
         assert_eq!(

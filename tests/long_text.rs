@@ -10,7 +10,7 @@ use tempfile::tempdir;
 use crate::support::process::{Process, let_pass};
 use crate::support::*;
 
-/// A text of about `bytes` bytes in lines of some words, of which there are `vocabulary`.
+/// A text of about `bytes` bytes in lines of some words, with so many different ones: `vocabulary`.
 fn long_text(seed: u64, bytes: usize, vocabulary: usize) -> String {
     let mut random = Random(seed);
     let lines: Vec<String> = (0..vocabulary / 10)
@@ -78,7 +78,7 @@ fn long_files_have_the_pairs_that_sets_of_words_have() {
     }
 }
 
-/// What makes a file of about so many bytes.
+/// A function that makes a file of about so many bytes.
 type Bytes<'a> = &'a dyn Fn(usize) -> Vec<u8>;
 
 #[test]

@@ -1,5 +1,5 @@
-//! A step whose tasks run out of memory is planned anew, with more partitions or with one sort that has the memory alone, and
-//! ends in an error where that does not help.
+//! A step whose tasks run out of memory is planned again, with more partitions or with one sort that has all the memory, and ends
+//! in an error if that does not help.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -7,13 +7,13 @@ use std::sync::Mutex;
 use async_trait::async_trait;
 use datafusion::error::DataFusionError;
 use datafusion::physical_plan::displayable;
-use resemblance::engine::{Engine, Local, RunControl, session};
+use resemblance::engine::Engine;
 use resemblance::error::{Error, Kind, Result};
 use resemblance::output::manifest::File;
-use resemblance::pipeline::{self, OnExisting, Outcome};
+use resemblance::pipeline::{OnExisting, Outcome};
 use tempfile::tempdir;
 
-use crate::support::around::{Around, Call, Hook};
+use crate::support::around::{Call, Hook, run_around};
 use crate::support::rows::{assert_rows, rows, rows_alone};
 use crate::support::*;
 
@@ -45,31 +45,6 @@ fn more_partitions_hold_what_one_cannot() {
     assert_eq!(record["recoveries"], said.lines().filter(again).count(), "{record:#}");
 }
 
-/// A dictionary brings all shingles into one order, which more partitions would not make easier.
-#[test]
-fn one_sort_has_the_memory_alone_where_several_do_not_fit() {
-    let folder = tempdir().unwrap();
-    let (input, job) = (folder.path().join("in.parquet"), folder.path().join("job.toml"));
-    write_parquet(&input, &corpus(11, 4_000, 100), 500);
-    let text = job_text(&input, SET_BY_THE_TEST).replace("[shingle]\n", "[shingle]\nhash = \"dictionary\"\n");
-    std::fs::write(&job, text).unwrap();
-    let expected = rows_alone(&job, &folder.path().join("roomy"), &["engine.memory=1GiB"]);
-
-    // Whether the sorts of several tasks meet in time is the machine's: one of these runs has them at once.
-    let planned_again = (0..6).any(|attempt| {
-        let output = folder.path().join(format!("narrow{attempt}"));
-        let mut command = resemblance();
-        command.arg("run").arg(&job).args(["--set", &format!("output.url={}", output.display())]);
-        command.args(["--set", "engine.memory=32MiB", "--set", "engine.threads=16"]);
-        let assert = command.assert().success();
-        let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
-        assert_rows(&output, &expected, "one sort");
-        let again = said.lines().find(|line| line.contains("the step is planned again step=dictionary"));
-        again.inspect(|line| assert!(line.contains(" partitions=1 "), "{line}")).is_some()
-    });
-    assert!(planned_again, "the sorts never met");
-}
-
 /// Runs out of memory in a step: for some times, when all that the plan writes is written, or always, at
 /// once.
 struct Scarce {
@@ -79,8 +54,14 @@ struct Scarce {
     partitions: Option<usize>,
     /// The plans of that step.
     plans: Mutex<Vec<String>>,
-    /// What those that failed have written.
+    /// The files of the plans that failed.
     lost: Mutex<Vec<File>>,
+}
+
+impl Scarce {
+    fn of(step: &'static str, times: usize) -> Self {
+        Self { step, times, partitions: None, plans: Mutex::default(), lost: Mutex::default() }
+    }
 }
 
 #[async_trait]
@@ -110,28 +91,32 @@ impl Hook for Scarce {
     }
 }
 
-/// Runs a job into `output` on an engine that runs out of memory in `step` so many times.
+/// Runs a job into `output` on an engine that runs out of memory in `step` for the first `times` plans.
 fn scarce(folder: &Path, output: &Path, step: &'static str, times: usize) -> (Result<Outcome>, Scarce) {
-    scarce_from(folder, output, step, times, None)
+    scarce_with(folder, output, &[], Scarce::of(step, times))
 }
 
-/// The same with so many partitions at first.
-fn scarce_from(
-    folder: &Path,
-    output: &Path,
-    step: &'static str,
-    times: usize,
-    partitions: Option<usize>,
-) -> (Result<Outcome>, Scarce) {
+/// The same with settings.
+fn scarce_with(folder: &Path, output: &Path, sets: &[&str], hook: Scarce) -> (Result<Outcome>, Scarce) {
     let input = folder.join("in.parquet");
     write_parquet(&input, &corpus(63, 300, 40), 50);
-    let job = job(&input, output, &["engine.threads=2"]);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let hook = Scarce { step, times, partitions, plans: Mutex::default(), lost: Mutex::default() };
-    let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
-    let engine = Around { engine, hook };
-    let ended = runtime.block_on(pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail));
-    (ended, engine.hook)
+    let job = job(&input, output, &[&["engine.threads=2"], sets].concat());
+    run_around(&job, OnExisting::Fail, hook)
+}
+
+/// A dictionary brings all shingles into one order, which more partitions would not make easier.
+#[test]
+fn a_dictionary_is_sorted_again_by_one_task_that_has_the_memory_alone() {
+    let folder = tempdir().unwrap();
+    let (roomy, narrow) = (folder.path().join("roomy"), folder.path().join("narrow"));
+    let sets = ["shingle.hash=dictionary"];
+    scarce_with(folder.path(), &roomy, &sets, Scarce::of("dictionary", 0)).0.unwrap();
+    let (ended, hook) = scarce_with(folder.path(), &narrow, &sets, Scarce::of("dictionary", 1));
+    ended.unwrap();
+    assert_rows(&narrow, &rows(&roomy), "one sort");
+    let plans = hook.plans.into_inner().unwrap();
+    assert_eq!(plans.len(), 2, "{plans:?}");
+    assert_ne!(plans[0], plans[1]);
 }
 
 #[test]
@@ -169,8 +154,12 @@ fn joins_that_held_a_side_hold_none_in_the_next_plan() {
 #[test]
 fn with_the_most_partitions_a_plan_holds_no_side_and_then_runs_one_task_at_a_time() {
     let folder = tempdir().unwrap();
-    let (ended, engine) =
-        scarce_from(folder.path(), &folder.path().join("out"), "copies", usize::MAX, Some(512));
+    let (ended, engine) = scarce_with(
+        folder.path(),
+        &folder.path().join("out"),
+        &[],
+        Scarce { partitions: Some(512), ..Scarce::of("copies", usize::MAX) },
+    );
     assert_eq!(ended.unwrap_err().kind(), Kind::Memory);
     assert_eq!(engine.plans.into_inner().unwrap().len(), 3);
 }
@@ -185,7 +174,7 @@ fn a_step_for_which_no_number_of_partitions_is_enough_ends_with_what_to_do() {
     for part in ["clusters", "512 partitions", "raise [engine] memory"] {
         assert!(said.contains(part), "{part}: {said}");
     }
-    // 2 and 8, and 8, 32, 128 and 512 of which one runs at a time.
+    // 2 and 8; then 8, 32, 128 and 512, one at a time.
     assert_eq!(engine.plans.into_inner().unwrap().len(), 6);
 }
 

@@ -9,7 +9,7 @@ use arrow::datatypes::{Int32Type, Int64Type};
 use predicates::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{Engine, Job};
-use resemblance::lookup::neighbors::{By, Neighbors, neighbors};
+use resemblance::lookup::neighbors::{By, Neighbors, Query, neighbors};
 use resemblance::lookup::reread::{Need, Reread};
 use resemblance::lookup::sketch::{Sketch, of_document, of_text};
 use resemblance::lookup::{Finished, Id, not_found};
@@ -117,16 +117,15 @@ fn text_id(id: &str) -> Id {
 }
 
 async fn ask(finished: &Finished, sketch: &Sketch, own: Option<&str>, by: By, top: usize) -> Neighbors {
-    let job = finished.job().unwrap();
     let own = own.map(text_id);
     let again = again(finished).await;
     let top = NonZeroUsize::new(top).unwrap();
-    neighbors(finished, again.as_ref(), sketch, own.as_ref(), &job.lsh, by, top).await.unwrap()
+    neighbors(finished, again.as_ref(), Query { sketch, id: own.as_ref(), by, top }).await.unwrap()
 }
 
 /// The source, where the output does not keep the shingles.
 async fn again(finished: &Finished) -> Option<Reread<'_>> {
-    match finished.keeps_shingles().unwrap() {
+    match finished.keeps_shingles() {
         true => None,
         false => Some(Reread::open(finished, Need::Shingles).await.unwrap()),
     }
@@ -198,7 +197,7 @@ fn neighbors_are_those_that_plain_loops_find() {
         // A text is sketched as the run sketched it, and finds itself.
         with_output(&output, async |finished| {
             for (id, text) in documents.iter().step_by(60) {
-                let sketch = of_text(&finished, &job, text).await.unwrap().unwrap();
+                let sketch = of_text(&finished, text).await.unwrap().unwrap();
                 assert_eq!(Some(&sketch), stored(&finished, id).await.as_ref(), "{name} {keep} {id}");
                 let found = ask(&finished, &sketch, None, By::Estimate, 1_000).await;
                 assert_eq!((found.nearest[0].estimate, found.nearest[0].jaccard), (1.0, Some(1.0)));
@@ -243,16 +242,16 @@ fn a_text_with_shingles_that_are_not_in_the_dictionary_is_measured_whole() {
     // More shingles than the dictionary has: modulo the prime above it they are numbers of others.
     let strange: Vec<String> = (0..3_000).map(|i| format!("s{i}")).collect();
     with_output(&output, async |finished| {
-        let sketch = of_text(&finished, &job, &longer).await.unwrap().unwrap();
+        let sketch = of_text(&finished, &longer).await.unwrap().unwrap();
         assert_eq!(sketch.shingles.as_ref().map(Vec::len), Some(a.len()));
         let found = ask(&finished, &sketch, None, By::Jaccard, 1_000).await;
         let own = found.nearest.iter().find(|neighbor| neighbor.id == text_id(id)).unwrap();
         assert_eq!((own.jaccard, own.containment_b), (Some(jaccard), Some(1.0)));
         assert!((own.estimate - jaccard).abs() < 0.15, "{} for {jaccard}", own.estimate);
 
-        let sketch = of_text(&finished, &job, &strange.join(" ")).await.unwrap().unwrap();
+        let sketch = of_text(&finished, &strange.join(" ")).await.unwrap().unwrap();
         assert_eq!(ask(&finished, &sketch, None, By::Estimate, 10).await.candidates, 0);
-        assert_eq!(of_text(&finished, &job, "two words").await.unwrap(), None);
+        assert_eq!(of_text(&finished, "two words").await.unwrap(), None);
     });
 }
 

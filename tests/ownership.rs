@@ -1,4 +1,4 @@
-//! What this program did not write, it never removes; what it replaces is there until the new result is.
+//! Foreign files are never removed; a result that is replaced is there until the new one is.
 
 mod trial;
 
@@ -228,7 +228,7 @@ fn an_overwrite_that_ends_anywhere_leaves_the_old_result_and_is_taken_up() {
     let output = folder.path().join("out");
     let mut ended_early = 0;
     for at in 0.. {
-        if at == 0 || manifest(&output).counts["documents"] != 60 {
+        if at == 0 || manifest(&output).counts.documents != 60 {
             run_until(&job(&first, &output, &[]), OnExisting::Overwrite, usize::MAX).0.unwrap();
         }
         assert_eq!(tables(&output), old, "before plan {at}");
@@ -263,7 +263,7 @@ fn an_unfinished_run_of_another_job_stands_in_nobodys_way() {
     let error = run(&job(&input, &output, &[])).unwrap_err();
     assert!(error.to_string().contains("source.duplicate_ids = \"reject\""), "{error}");
     let outcome = run(&job(&input, &output, &["source.duplicate_ids=reject"])).unwrap();
-    assert_eq!(outcome.manifest.counts["documents"], 40);
+    assert_eq!(outcome.manifest.counts.documents, 40);
     assert_eq!(files(&output).len(), manifest(&output).paths().len() + 1);
 }
 

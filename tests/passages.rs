@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use resemblance::engine::{Engine, Local, RunControl, session};
+use resemblance::engine::{Engine, Local, session};
 use resemblance::output::manifest::File;
-use resemblance::pipeline::{self, OnExisting};
+use resemblance::pipeline::OnExisting;
 use tempfile::tempdir;
 
-use crate::support::around::{Around, Call, Hook};
+use crate::support::around::{Call, Hook, run_around};
 use crate::support::stopping;
 use crate::support::*;
 
@@ -35,11 +35,11 @@ fn longest(a: &str, b: &str) -> usize {
 /// Holds the passages of an output against the texts: how many pairs there are.
 fn check(output: &Path, own: &BTreeMap<String, String>, known: &BTreeMap<String, String>) -> usize {
     let pairs = table(output, "pairs");
-    let [a, b, of_a, of_b, known_b] =
-        ["id_a", "id_b", "passage_a", "passage_b", "known_b"].map(|column| strings(&pairs, column));
+    let [a, b, of_a, of_b, reference_b] =
+        ["id_a", "id_b", "passage_a", "passage_b", "reference_b"].map(|column| strings(&pairs, column));
     for row in 0..pairs.num_rows() {
         let text_a = &own[&a[row]];
-        let text_b = if known_b[row] == "true" { &known[&b[row]] } else { &own[&b[row]] };
+        let text_b = if reference_b[row] == "true" { &known[&b[row]] } else { &own[&b[row]] };
         assert!(text_a.contains(&of_a[row]) && text_b.contains(&of_b[row]), "{} {}", a[row], b[row]);
         assert_eq!(of_a[row].to_lowercase(), of_b[row].to_lowercase());
         let words = of_a[row].split(' ').count();
@@ -68,22 +68,22 @@ fn every_pair_has_the_longest_passage_of_its_texts() {
         }
         let (own, known) = documents.split_at(80);
         write_parquet(&path("own.parquet"), own, 30);
-        write_parquet(&path("known.parquet"), known, 30);
+        write_parquet(&path("reference.parquet"), known, 30);
         let sets = [sets, &["output.passages=true"]].concat();
         run(&job(&path("own.parquet"), &path("own"), &sets)).unwrap();
         let (own, known) = (by_id(own), by_id(known));
         assert!(check(&path("own"), &own, &known) > 20);
 
-        // Beside documents of an earlier output, and of a second source.
-        run(&job(&path("known.parquet"), &path("known"), &sets)).unwrap();
-        let output = format!("against.output={:?}", path("known").display().to_string());
+        // With documents of an earlier output, and of a second source.
+        run(&job(&path("reference.parquet"), &path("reference"), &sets)).unwrap();
+        let output = format!("against.output={:?}", path("reference").display().to_string());
         let against = [&sets[..], &[&output]].concat();
         run(&job(&path("own.parquet"), &path("against"), &against)).unwrap();
         let count = check(&path("against"), &own, &known);
         assert!(count > 40, "{count}");
         let source = format!(
             "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-            path("known.parquet").display()
+            path("reference.parquet").display()
         );
         let linked = [&sets[..], &[&source]].concat();
         run(&job(&path("own.parquet"), &path("linked"), &linked)).unwrap();
@@ -153,7 +153,7 @@ fn the_job_that_finds_leaked_questions_finds_them() {
         strings(&pairs, "passage_a")[1],
         "In which year did the first railway between two large towns carry passengers by steam? 1830"
     );
-    let rejects = table(folder.path().join("out").as_path(), "known_rejects");
+    let rejects = table(folder.path().join("out").as_path(), "reference_rejects");
     assert_eq!(strings(&rejects, "id"), ["q4"]);
 }
 
@@ -189,12 +189,9 @@ fn long_texts_come_in_batches_of_few() {
     for memory in ["64MiB", "8GiB"] {
         let sets = ["output.passages=true", "engine.threads=2", &format!("engine.memory={memory}")];
         let job = job(&path("in.parquet"), &path(memory), &sets);
-        let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
-        let most = engine.bucket_bytes() / 4;
-        let engine = Around { engine, hook: BatchRows::default() };
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        runtime.block_on(pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail)).unwrap();
+        let most = Local::new(session::session(&job.engine).unwrap()).bucket_bytes() / 4;
+        let (ended, hook) = run_around(&job, OnExisting::Fail, BatchRows::default());
+        ended.unwrap();
         let found = table(&path(memory), "pairs");
         assert_eq!(found.num_rows(), 4 * 45);
         let texts = by_id(&documents);
@@ -202,7 +199,7 @@ fn long_texts_come_in_batches_of_few() {
         for (id, passage) in strings(&found, "id_a").iter().zip(strings(&found, "passage_a")) {
             assert_eq!(passage, texts[id].split(' ').take(51).collect::<Vec<_>>().join(" "), "{id}");
         }
-        let of_step = engine.hook.0.into_inner().unwrap();
+        let of_step = hook.0.into_inner().unwrap();
         let longest = documents.iter().map(|(_, text)| text.len() as u64).max().unwrap();
         assert!(of_step["pairs"] as u64 * 2 * longest <= most, "{of_step:?}");
         assert_eq!(of_step["members"], 1_024);

@@ -35,7 +35,7 @@ fn lsh_finds_a_subset_with_exact_scores_and_misses_what_its_curve_says() {
     assert!(found.len() as f64 >= 0.985 * exact.len() as f64, "{} of {}", found.len(), exact.len());
 }
 
-/// A thousand pairs of documents, each pair with words of its own: 40 shingles each, of which 27 are shared.
+/// A thousand pairs of documents, each pair with words of its own: 40 shingles each, 27 of them shared.
 #[test]
 fn one_permutation_finds_as_many_pairs_as_its_curve_says() {
     const PAIRS: usize = 1_000;
@@ -232,9 +232,9 @@ fn a_large_group_of_copies_becomes_a_star_and_says_what_that_leaves_out() {
         run(&job(&source, &output, &sets)).unwrap();
         let found = pairs(&output);
         assert_eq!(found.len(), pairs_written, "{name}");
-        assert_eq!(manifest(&output).counts["pairs_left_out"], left_out, "{name}");
-        assert_eq!(manifest(&output).counts["clusters"], 1, "{name}");
-        assert_eq!(manifest(&output).counts["clustered_documents"], 21, "{name}");
+        assert_eq!(manifest(&output).counts.pairs_left_out, left_out, "{name}");
+        assert_eq!(manifest(&output).counts.clusters, 1, "{name}");
+        assert_eq!(manifest(&output).counts.clustered_documents, 21, "{name}");
         if pairs_written == 20 {
             assert!(found.keys().all(|(a, _)| a == "c000"), "{name}");
         }

@@ -89,7 +89,7 @@ async fn five_statements_find_the_pairs_of_a_run() {
     let all = format!("{};\n{};\n", texts(&input), statements.join(";\n"));
     let assert = command.write_stdin(all).assert().success();
     let printed = String::from_utf8(assert.get_output().stdout.clone()).unwrap();
-    // Read by hand: `serde_json` gives the nearest number or one beside it.
+    // Read by hand: `serde_json` gives the nearest number or one of its neighbours.
     let field = |line: &str, name: &str| {
         let value = line.split(&format!("\"{name}\":")).nth(1).and_then(|rest| rest.split([',', '}']).next());
         value.unwrap_or_default().trim_matches('"').to_owned()

@@ -1,19 +1,23 @@
-//! The plan of every step, as approved text under `tests/plans/`: a join that begins to hold a side shows in review. For a
-//! cluster, `tests/plans/cluster/` has the query stages into which a scheduler cuts it.
+//! The plans of all steps. Properties hold for each: nothing is joined, sorted or aggregated as a whole. Those that show a shape
+//! of their own are approved as text under `tests/plans/`; for a cluster, `tests/plans/cluster/` has the query stages into which
+//! a scheduler cuts them.
 //!
 //! Plans are those of data that no task can hold: nothing is small enough to be held whole, and rows are divided among four
-//! partitions. `RESEMBLANCE_APPROVE_PLANS=1` writes the texts anew.
+//! partitions. `RESEMBLANCE_APPROVE_PLANS=1` writes the texts again.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use ballista_core::JobId;
 use ballista_scheduler::planner::{DefaultDistributedPlanner, DistributedPlanner};
 use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning, displayable};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use resemblance::engine::{Cluster, Engine, Local, RunControl, session};
 use resemblance::error::Result;
@@ -23,13 +27,21 @@ use resemblance::pipeline::{self, OnExisting};
 use tempfile::tempdir;
 
 use crate::support::around::{Around, Call, Hook};
+use crate::support::files::files;
 use crate::support::*;
 
 /// Keeps the plans that another engine has made, and runs them in this process.
 struct Recording {
     local: Local,
     show: Show,
-    plans: Mutex<BTreeMap<String, String>>,
+    plans: Mutex<BTreeMap<String, Planned>>,
+}
+
+/// The plan of a step.
+struct Planned {
+    text: String,
+    /// The nodes that break a rule for all plans.
+    unbounded: Vec<String>,
 }
 
 /// A plan as text.
@@ -47,11 +59,43 @@ impl Hook for Recording {
     }
 
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
+        let mut unbounded = Vec::new();
+        find_unbounded(&call.plan, call.step, &mut unbounded);
         let text = (self.show)(Arc::clone(&call.plan), call.config);
-        self.plans.lock().unwrap().insert(call.step.to_owned(), text);
+        self.plans.lock().unwrap().insert(call.step.to_owned(), Planned { text, unbounded });
         call.run_on(engine).await
     }
 }
+
+/// Finds the nodes for which a task would need a whole table: joins that hold a side, sorts and aggregates of all rows at once.
+/// Rows are exchanged by the hash of a key.
+fn find_unbounded(node: &Arc<dyn ExecutionPlan>, step: &str, found: &mut Vec<String>) {
+    let is_bounded = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        *join.partition_mode() == PartitionMode::Partitioned
+    } else if let Some(sort) = node.downcast_ref::<SortExec>() {
+        sort.preserve_partitioning()
+    } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        matches!(aggregate.mode(), AggregateMode::Partial | AggregateMode::FinalPartitioned)
+    } else if let Some(exchange) = node.downcast_ref::<RepartitionExec>() {
+        // What is read or numbered may go to idle threads first.
+        matches!(exchange.partitioning(), Partitioning::Hash(..))
+            || exchange.input().children().is_empty()
+            || step == ORDERED
+    } else {
+        match node.name() {
+            "CrossJoinExec" | "NestedLoopJoinExec" | "WindowAggExec" => false,
+            "SortPreservingMergeExec" => step == ORDERED,
+            _ => true,
+        }
+    };
+    if !is_bounded {
+        found.push(displayable(node.as_ref()).one_line().to_string());
+    }
+    node.children().into_iter().for_each(|child| find_unbounded(child, step, found));
+}
+
+/// The only step that brings all rows into one order: it numbers the shingles.
+const ORDERED: &str = "dictionary";
 
 fn whole(plan: Arc<dyn ExecutionPlan>, _config: &SessionConfig) -> String {
     displayable(plan.as_ref()).indent(false).to_string()
@@ -68,7 +112,7 @@ fn query_stages(plan: Arc<dyn ExecutionPlan>, config: &SessionConfig) -> String 
     stages.collect::<Vec<_>>().join("\n")
 }
 
-/// What is the same in every run of a plan.
+/// The part of a plan that is the same in every run.
 fn normalized(plan: &str) -> String {
     let files = regex::Regex::new(r"file_groups=\{[^}]*\}").unwrap();
     let sizes = regex::Regex::new(r"partition_sizes=\[[^\]]*\]").unwrap();
@@ -83,8 +127,7 @@ async fn local(job: &Job) -> Box<dyn Engine> {
     Box::new(Local::new(SessionContext::new_with_state(state.with_config(config).build())))
 }
 
-/// The engine of a cluster of one executor, of which only its scheduler tells. Its tasks have so little memory that nothing is
-/// small.
+/// The engine of a cluster whose scheduler reports one executor. Its tasks have so little memory that nothing is small.
 async fn cluster(job: &Job) -> Box<dyn Engine> {
     let executors = r#"[{"id": "executor-0-1x64", "last_seen": 1}]"#;
     let routes =
@@ -97,22 +140,43 @@ async fn cluster(job: &Job) -> Box<dyn Engine> {
     Box::new(Cluster::connect(&job.engine, &cluster, &RunControl::detached()).await.unwrap())
 }
 
-fn plans(name: &str, sets: &[&str]) {
-    let approved = |what: &str| format!("{what}{name}");
+/// Plans the steps of a job in this process and for a cluster. `approved` names those whose text is approved: of a step here, or
+/// with `cluster/` before it, of the query stages of a cluster.
+fn plans(name: &str, sets: &[&str], approved: &[&str]) {
     let sets = [&["engine.threads=2", "engine.memory=1GiB"], sets].concat();
-    compare(&approved(""), &sets, local, whole);
+    let here = planned(&sets, local, whole);
     let sets = [&sets[..], &["engine.mode=cluster", "engine.scheduler=df://127.0.0.1:1"]].concat();
-    compare(&approved("cluster/"), &sets, cluster, query_stages);
+    let cluster = planned(&sets, cluster, query_stages);
+    for (step, plan) in here.iter().chain(&cluster) {
+        assert!(plan.unbounded.is_empty(), "{step}: {:#?}\n{}", plan.unbounded, plan.text);
+    }
+    for path in approved {
+        let (plans, folder, step) = match path.strip_prefix("cluster/") {
+            Some(step) => (&cluster, format!("cluster/{name}"), step),
+            None => (&here, name.to_owned(), *path),
+        };
+        let file = repository("tests/plans").join(folder).join(format!("{step}.txt"));
+        let found = normalized(&plans[step].text);
+        if std::env::var_os("RESEMBLANCE_APPROVE_PLANS").is_some() {
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, &found).unwrap();
+        }
+        let approved = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(found, approved, "the plan of {step} differs from {}", file.display());
+    }
 }
 
-/// Holds the plans of a job against those of a folder.
-fn compare(name: &str, sets: &[&str], engine: impl AsyncFn(&Job) -> Box<dyn Engine>, show: Show) {
+/// The plans of a job, by step.
+fn planned(
+    sets: &[&str],
+    engine: impl AsyncFn(&Job) -> Box<dyn Engine>,
+    show: Show,
+) -> BTreeMap<String, Planned> {
     let folder = tempdir().unwrap();
     let input = folder.path().join("in.parquet");
     write_parquet(&input, &corpus(3, 300, 40), 50);
     let job = job(&input, &folder.path().join("out"), sets);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let plans = runtime.block_on(async {
+    let plans = block_on(async {
         let planner = engine(&job).await;
         let local = Local::new(planner.session().clone());
         let hook = Recording { local, show, plans: Mutex::default() };
@@ -121,40 +185,60 @@ fn compare(name: &str, sets: &[&str], engine: impl AsyncFn(&Job) -> Box<dyn Engi
         engine.hook.plans.into_inner().unwrap()
     });
     // Components are found in this process, from rows that it holds.
-    let steps = pipeline::Step::of(&job).into_iter().filter(|step| *step != pipeline::Step::Components);
-    for step in steps {
-        assert!(plans.contains_key(step.name().as_ref()), "{step} is not among {:?}", plans.keys());
+    let stages = pipeline::stage::describe(&job).into_iter().filter(|stage| stage.name != "components");
+    for stage in stages {
+        assert!(plans.contains_key(&stage.name), "{} is not among {:?}", stage.name, plans.keys());
     }
-    // Rounds after the second have the same plans.
-    let later = regex::Regex::new("_[3-9]$").unwrap();
-    for (step, plan) in plans.into_iter().filter(|(step, _)| !later.is_match(step)) {
-        let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/plans/{name}/{step}.txt"));
-        let found = normalized(&plan);
-        if std::env::var_os("RESEMBLANCE_APPROVE_PLANS").is_some() {
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(&file, &found).unwrap();
-        }
-        let approved = std::fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(found, approved, "the plan of {step} is not that of {}", file.display());
-    }
+    plans
 }
 
 #[test]
 fn of_lsh() {
-    plans("lsh", &["lsh.hot_bucket=3", "source.duplicate_ids=reject"]);
+    let sets = ["lsh.hot_bucket=3", "source.duplicate_ids=reject"];
+    let on_a_cluster = ["sketches", "candidates", "scores", "pairs", "represented", "clusters"];
+    let on_a_cluster = on_a_cluster.map(|step| format!("cluster/{step}"));
+    let approved = ["duplicates", "scores"].into_iter().chain(on_a_cluster.iter().map(String::as_str));
+    plans("lsh", &sets, &approved.collect::<Vec<_>>());
 }
 
 #[test]
 fn of_a_prefix_join_over_a_dictionary() {
-    plans("prefix", &["candidates.method=prefix", "shingle.hash=dictionary"]);
+    let approved = ["dictionary", "cluster/dictionary", "cluster/candidates", "cluster/scores"];
+    plans("prefix", &["candidates.method=prefix", "shingle.hash=dictionary"], &approved);
 }
 
 #[test]
 fn of_dense_groups() {
-    plans("dense", &["lsh.hot_bucket=3", "output.max_expand=3"]);
+    let approved = ["leaders_2", "cluster/leaders_2", "cluster/dense_candidates"];
+    plans("dense", &["lsh.hot_bucket=3", "output.max_expand=3"], &approved);
 }
 
 #[test]
 fn of_all_pairs() {
-    plans("all", &["candidates.method=all"]);
+    plans("all", &["candidates.method=all"], &["scores"]);
+}
+
+#[test]
+fn approved_plans_are_those_that_are_compared() {
+    let texts = files(&repository("tests/plans")).len();
+    assert_eq!(texts, 16, "a text under tests/plans/ belongs to no test");
+}
+
+#[test]
+fn a_plan_that_needs_a_whole_table_is_found() {
+    let [a, b] = ["(VALUES (1), (2)) a(x)", "(VALUES (1), (2)) b(y)"];
+    for query in [
+        format!("SELECT x, y FROM {a} CROSS JOIN {b}"),
+        format!("SELECT x, y FROM {a} JOIN {b} ON x < y"),
+        format!("SELECT x, count(*) FROM {a} CROSS JOIN {b} GROUP BY x"),
+        format!("SELECT x FROM {a} ORDER BY x"),
+        format!("SELECT x, sum(x) OVER () FROM {a}"),
+    ] {
+        let mut found = Vec::new();
+        let plan = block_on(async {
+            SessionContext::new().sql(&query).await.unwrap().create_physical_plan().await.unwrap()
+        });
+        find_unbounded(&plan, "any", &mut found);
+        assert!(!found.is_empty(), "{query}: {}", displayable(plan.as_ref()).indent(false));
+    }
 }

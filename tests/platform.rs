@@ -54,7 +54,7 @@ fn ids_that_no_label_takes_are_refused() {
     assert_eq!(scene.run(&["--run-id", &long[1..]]).status.code(), Some(0));
 }
 
-/// What an Airflow template or a shell variable leaves behind `--set`.
+/// The values that an empty Airflow template or shell variable leaves after `--set`.
 #[test]
 fn dates_and_equals_signs_are_plain_values() {
     let scene = Scene::new(20);
@@ -230,9 +230,10 @@ fn metrics_are_a_file_that_says_what_the_run_did() {
     let written = series(&std::fs::read_to_string(&file).unwrap());
     let manifest = manifest(&scene.path("out"));
     let label = "{name=\"job\"}";
-    for (name, count) in &manifest.counts {
+    let counts = serde_json::to_value(&manifest.counts).unwrap();
+    for (name, count) in counts.as_object().unwrap() {
         if name != "rejects" {
-            assert_eq!(written[&format!("resemblance_{name}{label}")], *count as f64, "{name}");
+            assert_eq!(written[&format!("resemblance_{name}{label}")], count.as_f64().unwrap(), "{name}");
         }
     }
     assert_eq!(written[&format!("resemblance_run_success{label}")], 1.0);
@@ -277,7 +278,7 @@ fn metrics_are_pushed_to_a_gateway() {
     assert_eq!(asked.len(), 1);
     assert_eq!((&asked[0].method, asked[0].uri.path()), (&Method::PUT, "/metrics/job/nightly"));
     assert!(asked[0].headers["content-type"].to_str().unwrap().starts_with("text/plain; version=0.0.4"));
-    // somebody:secret
+    // `somebody:secret`
     assert_eq!(asked[0].headers["authorization"], "Basic c29tZWJvZHk6c2VjcmV0");
     let pairs = pairs(&scene.path("out")).len();
     assert_eq!(series(&asked[0].body)["resemblance_pairs{name=\"job\"}"], pairs as f64);
@@ -346,7 +347,7 @@ fn health_is_an_exit_code() {
     }
 }
 
-/// A folder with a job over JSON lines, one of which is too short to be compared.
+/// A folder with a job over JSON lines, one of them too short to be compared.
 struct Scene {
     folder: TempDir,
 }
@@ -404,7 +405,7 @@ fn json_lines(bytes: &[u8]) -> Vec<Value> {
     text(bytes).lines().map(|text| line(text).unwrap_or_else(|| panic!("no JSON object: {text}"))).collect()
 }
 
-/// Prometheus' text format as series -> value; each metric must be told once, with its help and its type first.
+/// Prometheus' text format as series -> value; each metric must appear once, with its help and its type first.
 fn series(text: &str) -> BTreeMap<String, f64> {
     let mut series = BTreeMap::new();
     let (mut helped, mut typed) = (Vec::new(), Vec::new());
@@ -435,7 +436,7 @@ fn wait_until(there: impl Fn() -> bool) {
     }
 }
 
-/// What somebody asked a [`Server`].
+/// The requests to a [`Server`].
 #[derive(Clone)]
 struct Asked {
     method: Method,

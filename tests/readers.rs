@@ -1,11 +1,11 @@
 //! Other programs read the tables: DuckDB, pyarrow and Polars, where Python has them.
 
-use std::process::Command;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float32Array, Int32Array, RecordBatch, StringArray};
 use tempfile::tempdir;
 
+use crate::support::needs::python;
 use crate::support::*;
 
 const DUCKDB_AND_PYARROW: &str = r#"
@@ -30,6 +30,7 @@ for name, table in manifest["tables"].items():
 types = dict(zip(*[iter(x for c in db.execute(f"DESCRIBE SELECT * FROM '{out}/documents/*.parquet'").fetchall() for x in c[:2])] * 2))
 assert types == {
     "id": "BIGINT", "source": "VARCHAR", "position": "BIGINT", "doc": "BIGINT", "shingle_count": "BIGINT",
+    "set_hash_0": "BIGINT", "set_hash_1": "BIGINT",
     "signature": "INTEGER[]", "shingles": "BIGINT[]", "title": "VARCHAR", "stars": "FLOAT",
 }, types
 assert ds.dataset(os.path.join(out, "pairs")).schema.field("shared_bands").type == pa.int32()
@@ -69,16 +70,6 @@ assert (documents["shingles"].list.len() == documents["shingle_count"]).all()
 print("read")
 "#;
 
-/// Whether Python can import these; says so where it cannot.
-fn python_has(modules: &str) -> bool {
-    let found = Command::new("python3").args(["-c", &format!("import {modules}")]).output();
-    let found = found.is_ok_and(|out| out.status.success());
-    if !found {
-        eprintln!("SKIPPED: python3 with {modules} is not here, so these readers were not tried");
-    }
-    found
-}
-
 /// An output whose ids are numbers and which carries columns.
 fn output(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) {
     let (source, output) = (folder.join("in.parquet"), folder.join("out"));
@@ -95,25 +86,22 @@ fn output(folder: &std::path::Path) -> (std::path::PathBuf, std::path::PathBuf) 
     (source, output)
 }
 
-fn assert_reads(script: &str) {
+fn assert_reads(modules: &str, script: &str) {
+    let Some(mut python) = python(modules) else { return };
     let folder = tempdir().unwrap();
     let (source, output) = output(folder.path());
-    let read = Command::new("python3").args(["-c", script]).arg(&output).arg(&source).output().unwrap();
+    let read = python.args(["-c", script]).arg(&output).arg(&source).output().unwrap();
     assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
 }
 
 #[test]
 fn duckdb_and_pyarrow_read_every_table() {
-    if python_has("duckdb, pyarrow") {
-        assert_reads(DUCKDB_AND_PYARROW);
-    }
+    assert_reads("duckdb, pyarrow", DUCKDB_AND_PYARROW);
 }
 
 #[test]
 fn polars_reads_every_table() {
-    if python_has("polars") {
-        assert_reads(POLARS);
-    }
+    assert_reads("polars", POLARS);
 }
 
 #[test]

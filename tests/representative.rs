@@ -46,7 +46,7 @@ fn write(path: &Path, documents: &[Carried]) {
     write_batch(path, &RecordBatch::try_from_iter(columns).unwrap(), 40);
 }
 
-/// What a list of preferences wants most has the least of these.
+/// The document that a list of preferences wants most has the smallest of these.
 type Wanted = fn(&Carried) -> (u64, i64, i64, String);
 
 fn shingle_count(document: &Carried) -> i64 {
@@ -73,7 +73,7 @@ const CASES: [(&str, Wanted); 4] = [
     }),
 ];
 
-/// Holds the representatives of an output against the documents, of which some may be known.
+/// Holds the representatives of an output against the documents; some may be reference documents.
 fn check(output: &Path, documents: &[Carried], wanted: Wanted, what: &str) -> usize {
     let by_id: BTreeMap<&str, &Carried> = documents.iter().map(|d| (d.id.as_str(), d)).collect();
     let clusters = table(output, "clusters");
@@ -189,10 +189,10 @@ fn of_a_second_source_the_first_document_that_is_wanted_represents_a_cluster() {
         shop: None,
     };
     write(&path("own.parquet"), &[of("a", text, 2005), of("b", text, 1999)]);
-    write(&path("known.parquet"), &[of("y", text, 7), of("x", &format!("{text} eleven"), 8)]);
+    write(&path("reference.parquet"), &[of("y", text, 7), of("x", &format!("{text} eleven"), 8)]);
     let source = format!(
         "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
-        path("known.parquet").display()
+        path("reference.parquet").display()
     );
     for (keep, expected) in [("['year']", "x"), ("['length desc']", "x"), ("['length']", "y")] {
         let output = path(keep);
@@ -211,7 +211,7 @@ fn what_documents_do_not_carry_is_refused() {
     let text = job_text("in", "out");
     for (keep, said) in [
         ("['year desc']", "names `year`, which documents do not carry"),
-        ("['group']", "no document is of a group"),
+        ("['group']", "no document has a group"),
         ("['id in (']", "names `id in (`"),
         ("['id in ()']", "has an empty value"),
     ] {

@@ -1,4 +1,4 @@
-//! S3 over real HTTP: reading, writing, faults, and what must never be said.
+//! S3 over real HTTP: reading, writing, faults, and what no message may hold.
 
 mod bodies;
 mod clean;
@@ -54,7 +54,7 @@ impl Ended {
         self.stdout
     }
 
-    /// What a command said that ended with `code`.
+    /// The standard error of a command that ended with `code`.
     fn failure(self, code: i32) -> String {
         assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.said);
         self.said
@@ -135,7 +135,7 @@ impl Format {
     }
 }
 
-/// What a user takes from an output: pairs and clusters, whatever the files are called.
+/// The tables that a user takes from an output, pairs and clusters, under any file names.
 fn answers(output: &FsPath) -> Vec<arrow::array::RecordBatch> {
     ["pairs", "clusters"].map(|name| table(output, name)).to_vec()
 }

@@ -1,13 +1,14 @@
 """Compares the rows of two builds of the program: every table of many jobs, made by OLD and by NEW, has to be equal.
 
-    python tests/same_rows.py OLD NEW [--only WORD] [--documents 3000] [--reuters ../shared/data/reuters21578]
+    python tests/same_rows.py OLD NEW [--only WORD] [--documents 3000] [--reuters ../shared/data/reuters21578] [--renamed OLD=NEW ...]
 
 OLD and NEW are two `resemblance` commands. The jobs are those of `jobs/` that bring their documents, jobs over generated
 corpora with every method, measure and option that has stages of its own, what `merge` and `apply` make of them, and Reuters if it
 is there. Each job runs with 256MiB and one thread, with 4GiB and four threads, and on a cluster of two executors. The first of
 these is also compared with the other two, so that memory, threads and engine change no row either.
 
-It needs pyarrow. Columns that only one of the builds has are named and not compared. The exit code is 1 if a row differs.
+It needs pyarrow. Columns that only one of the builds has are named and not compared; `--renamed` gives
+tables and columns that NEW calls otherwise. The exit code is 1 if a row differs.
 """
 
 import argparse
@@ -28,7 +29,7 @@ SETTINGS = {
     "small": ["engine.memory=256MiB", "engine.threads=1"],
     "large": ["engine.memory=4GiB", "engine.threads=4"],
 }
-TABLES = ["pairs", "clusters", "documents", "rejects", "known_rejects", "group_pairs", "merges", "dictionary"]
+TABLES = ["pairs", "clusters", "documents", "rejects", "reference_rejects", "group_pairs", "cluster_id_changes", "dictionary"]
 # What differs from one build or output to the next, and says nothing about the rows.
 IGNORED = {"doc", "source"}
 
@@ -46,19 +47,30 @@ def plain(value):
     return (value is not None, value)
 
 
+# What NEW calls tables and columns of OLD.
+RENAMED = {}
+
+
+def table_folder(output, name):
+    """The folder of a table, by its name in NEW."""
+    old = next((old for old, new in RENAMED.items() if new == name), name)
+    return output / old if any((output / old).glob("*.parquet")) else output / name
+
+
 def rows_of(folder, columns):
-    table = dataset.dataset(folder, format="parquet").to_table(columns=columns)
+    table = dataset.dataset(folder, format="parquet").to_table()
+    table = table.rename_columns([RENAMED.get(name, name) for name in table.column_names]).select(columns)
     return sorted(tuple(map(plain, row.values())) for row in table.to_pylist())
 
 
 def columns_of(folder):
-    return set(dataset.dataset(folder, format="parquet").schema.names) - IGNORED
+    return {RENAMED.get(name, name) for name in dataset.dataset(folder, format="parquet").schema.names} - IGNORED
 
 
 def differences(one, other):
     """What differs between the tables of two outputs, one sentence each."""
     for name in TABLES + ["removed"]:
-        folders = [path / name for path in (one, other)]
+        folders = [table_folder(path, name) for path in (one, other)]
         there = [any(folder.glob("*.parquet")) for folder in folders]
         if there == [False, False]:
             continue
@@ -217,7 +229,9 @@ def main():
     parser.add_argument("--only", default="", help="only jobs whose name holds this word")
     parser.add_argument("--documents", type=int, default=3000)
     parser.add_argument("--reuters", type=pathlib.Path, default=REPOSITORY.parent / "shared/data/reuters21578")
+    parser.add_argument("--renamed", nargs="*", default=[], metavar="OLD=NEW", help="tables and columns with other names")
     given = parser.parse_args()
+    RENAMED.update(name.split("=") for name in given.renamed)
     binaries = {"old": given.old.resolve(), "new": given.new.resolve()}
     failed = compared = 0
     with tempfile.TemporaryDirectory() as folder:

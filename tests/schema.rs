@@ -27,12 +27,12 @@ async fn an_empty_table_keeps_the_rules() {
 #[tokio::test]
 async fn rows_that_break_a_rule_are_counted() {
     for (table, column, value, hint) in [
-        (Table::Pairs, "id_b", "id_a", "`known_b OR id_a < id_b` in 2 rows"),
+        (Table::Pairs, "id_b", "id_a", "`reference_b OR id_a < id_b` in 2 rows"),
         (Table::Pairs, "jaccard", "jaccard * 0.999", "abs(jaccard"),
         (Table::Pairs, "jaccard", "'NaN'::double", "jaccard BETWEEN 0 AND 1"),
         (Table::Pairs, "containment_a", "containment_b", "abs(containment_a"),
         (Table::Pairs, "id_a", "NULL::varchar", "`id_a IS NOT NULL` in 3 rows"),
-        (Table::Clusters, "size", "1::bigint", "`size >= 2 OR weakest IS NULL` in 2 rows"),
+        (Table::Clusters, "size", "1::bigint", "`size >= 2 OR weakest_link IS NULL` in 2 rows"),
         (
             Table::Documents,
             "shingle_count",
@@ -63,8 +63,8 @@ fn other_schemas_are_refused_by_column() {
         "size",
         "representative",
         "jaccard_to_representative",
-        "weakest",
-        "known",
+        "weakest_link",
+        "reference",
         "groups",
     ];
     let types = [
@@ -110,7 +110,7 @@ fn other_schemas_are_refused_by_column() {
 
 #[test]
 fn the_reasons_are_those_of_the_rule() {
-    for rejects in [Table::Rejects, Table::KnownRejects].map(contract) {
+    for rejects in [Table::Rejects, Table::ReferenceRejects].map(contract) {
         let listed: Vec<_> = rejects.reasons.iter().map(|r| format!("'{}'", r.name)).collect();
         assert!(rejects.rules.contains(&format!("reason IN ({})", listed.join(", "))));
     }

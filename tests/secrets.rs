@@ -1,4 +1,4 @@
-//! What may be secret is in no message, no log and no record, wherever somebody put it by mistake.
+//! Possible secrets are in no message, no log and no record, wherever a user put them by mistake.
 
 use std::path::{Path, PathBuf};
 
@@ -39,7 +39,7 @@ fn job_file(folder: &Path) -> PathBuf {
     path
 }
 
-/// Runs the command in `folder`; asserts its exit code, and that it told and wrote no secret.
+/// Runs the command in `folder`; asserts its exit code, and that neither its messages nor its files hold a secret.
 fn is_silent(folder: &Path, arguments: &[&str], code: i32) {
     let ended = resemblance().current_dir(folder).args(arguments).output().unwrap();
     let all = format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
@@ -71,7 +71,7 @@ fn an_address_with_a_secret_is_not_repeated() {
     }
 }
 
-/// Where an address was never meant to stand.
+/// Keys that are not meant for addresses.
 #[test]
 fn a_secret_in_the_wrong_place_is_not_repeated_either() {
     let folder = tempdir().unwrap();
@@ -111,7 +111,7 @@ fn a_secret_in_the_wrong_place_is_not_repeated_either() {
     for gateway in ["ftp://user:hush4711@host/x", "http://user:hush4711@:bad/x", "http://user:hush4711 x@"] {
         is_silent(folder.path(), &["run", job, "--metrics", gateway], 2);
     }
-    // Nobody listens on port 1: the run is done, and told that its metrics were not taken.
+    // No server listens on port 1: the run succeeds and reports that its metrics were not taken.
     let gateway = "http://user:hush4711@127.0.0.1:1/metrics/job/x?token=hush4711";
     is_silent(folder.path(), &["run", job, "--metrics", gateway, "--record", "record.json"], 0);
 }
@@ -125,7 +125,7 @@ fn a_secret_in_the_job_file_is_not_repeated() {
     let (_, after) = after.split_once('\n').unwrap();
     for address in ADDRESSES {
         let quoted = serde_json::to_string(address).unwrap();
-        // Whole, unfinished, without quotes, under a key that is none, and escaped letter by letter.
+        // Whole, unfinished, without quotes, under an unknown key, and escaped letter by letter.
         let escaped: String = address.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
         for line in [
             format!("url = {quoted}"),

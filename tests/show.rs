@@ -16,7 +16,7 @@ fn show(output: &Path, arguments: &[&str]) -> assert_cmd::assert::Assert {
     resemblance().arg("show").arg(output).args(arguments).assert()
 }
 
-/// What `show --json` prints.
+/// A row of `show --json`.
 fn lines(output: &Path, arguments: &[&str]) -> Vec<Value> {
     printed(output, arguments).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -90,19 +90,19 @@ fn the_text_of_a_known_output_is_the_one_that_was_compared() {
     let path = |name: &str| folder.path().join(name);
     let documents = corpus(26, 60, 40);
     let (known, own) = documents.split_at(30);
-    write_parquet(&path("known.parquet"), known, 30);
+    write_parquet(&path("reference.parquet"), known, 30);
     write_parquet(&path("own.parquet"), own, 30);
-    let earlier = job(&path("known.parquet"), &path("earlier"), &["output.keep=shingles"]);
+    let earlier = job(&path("reference.parquet"), &path("earlier"), &["output.keep=shingles"]);
     run(&earlier).unwrap();
     let against = format!("against.output={:?}", path("earlier").display());
     run(&job(&path("own.parquet"), &path("out"), &[&against, "score.threshold=0.3"])).unwrap();
     let shown = lines(&path("out"), &["--top", "1000"]);
-    let with_known = shown.iter().filter(|line| line["known_b"] == true);
+    let with_known = shown.iter().filter(|line| line["reference_b"] == true);
     assert!(with_known.count() > 3);
 
     let others: Vec<Document> =
         known.iter().map(|(id, text)| (id.clone(), format!("another {text}"))).collect();
-    write_parquet(&path("known.parquet"), &others, 30);
+    write_parquet(&path("reference.parquet"), &others, 30);
     std::fs::remove_dir_all(path("earlier")).unwrap();
     run(&earlier).unwrap();
     let ended = show(&path("out"), &["--top", "1000"]).failure().code(3);
@@ -111,7 +111,7 @@ fn the_text_of_a_known_output_is_the_one_that_was_compared() {
     assert!(said.contains("was made again") && named.iter().all(|name| said.contains(name)), "{said}");
 }
 
-/// Passages are looked for in the first 5,000 words: of longer texts it is said that there may be more.
+/// Passages are looked for in the first 5,000 words: for longer texts, a note says that there may be more.
 #[test]
 fn passages_that_may_be_missing_are_told() {
     let folder = tempdir().unwrap();

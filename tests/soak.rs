@@ -1,23 +1,28 @@
-//! The long test of a cluster, by a command of its own:
+//! Long tests with random events, by a command of their own:
 //!
 //! ```sh
-//! RESEMBLANCE_SOAK_ROUNDS=20 RESEMBLANCE_SOAK_SEED=1 cargo test --locked --test tests -- --ignored --nocapture soak
+//! RESEMBLANCE_CASES=20 RESEMBLANCE_SEED=1 cargo test --locked --test tests -- --ignored --nocapture soak
 //! ```
 //!
-//! Each round runs a job of some seconds while executors, the scheduler and drivers are killed, stopped and started
+//! Each round of `soak_random_faults` runs a job of some seconds while executors, the scheduler and drivers are killed, stopped and started
 //! again, each from a random step on, and holds its rows against those of one process. An executor is struck only in the
 //! midst of a task, a scheduler only while a task runs, and a driver only while it does: a fault that finds nothing to
 //! strike until the run ends is not counted. It prints a line for each round and the faults that happened in all; the same
 //! seed gives the same faults.
 
+use std::path::Path;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
+
+use tempfile::tempdir;
 
 use crate::cluster::faults::Scene;
 use crate::cluster::rows::generated;
 use crate::support::cluster::{Cluster, Driver};
-use crate::support::process::let_pass;
-use crate::support::rows::assert_rows;
-use crate::support::{Random, manifest};
+use crate::support::process::{Process, let_pass};
+use crate::support::rows::{assert_rows, rows_alone};
+use crate::support::*;
+use crate::together::{self, DEADLINE, MEETINGS, What};
 
 /// Drivers that one round may need: those that are killed, and those that give up while too much is away.
 const DRIVERS: usize = 6;
@@ -54,36 +59,28 @@ fn faults(random: &mut Random, steps: usize) -> Vec<Planned> {
     (0..1 + random.below(4)).map(|_| fault(random)).collect()
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .map_or(default, |n| n.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
-}
-
 #[test]
 #[ignore = "takes minutes"]
 fn soak_random_faults() {
-    let rounds = number("RESEMBLANCE_SOAK_ROUNDS", 20);
-    let seed = number("RESEMBLANCE_SOAK_SEED", 1);
     let mut scene = Scene::new(Cluster::start(), 6_000, &["lsh.hot_bucket=16"]);
     let driver = scene.run("undisturbed", &[]);
     scene.survives(driver, "undisturbed");
     let steps = manifest(&scene.output("undisturbed")).steps.len();
     let mut all = Happened::default();
-    for round in 0..rounds {
-        let mut random = Random(seed.wrapping_mul(1_000_003).wrapping_add(round));
-        let faults = faults(&mut random, steps);
-        eprintln!("round {round} of seed {seed}: {faults:?}");
+    for round in seeds(20) {
+        let faults = faults(&mut Random(round), steps);
+        eprintln!("round {round}: {faults:?}");
         let began = Instant::now();
         let happened = disturbed(&mut scene, &format!("round{round}"), &faults);
         let seconds = began.elapsed().as_secs_f64();
         eprintln!("round {round}: right rows after {seconds:.1} s, {happened}");
         all.add(&happened);
     }
-    eprintln!("{rounds} rounds of seed {seed}: {all}");
+    eprintln!("in all: {all}");
     assert!(all.struck() > 0 && all.recoveries > 0, "no fault happened");
 }
 
-/// What really happened.
+/// The faults that happened.
 #[derive(Default)]
 struct Happened {
     executors_killed: usize,
@@ -270,6 +267,65 @@ fn mend(scene: &mut Scene, fault: Fault, id: u32) -> bool {
         Fault::KillDriver => {}
     }
     true
+}
+
+/// Random moments of two commands at one output.
+#[test]
+#[ignore = "takes minutes"]
+fn soak_two_commands_at_one_output() {
+    let scene = together::Scene::new(60);
+    let folder = scene.folder.path();
+    let start = |name: &str, what: What, output: &Path| scene.start(name, what, output);
+    let began = Instant::now();
+    assert!(start("length", What::Run, &folder.join("length")).wait(DEADLINE).success());
+    let length = began.elapsed();
+    let (mut waited, mut overlapped) = (0, 0);
+    for round in seeds(100) {
+        let (one, two) = MEETINGS[(round % 4) as usize];
+        let offset = length.mul_f64(Random(round).below(1_000) as f64 / 1_000.0);
+        let what = format!("round {round}: {two:?} {offset:?} after {one:?}");
+        let output = folder.join(format!("out{round}"));
+        if one == What::Overwrite {
+            assert!(start(&format!("before{round}"), What::Run, &output).wait(DEADLINE).success(), "{what}");
+        }
+        let mut first = start(&format!("first{round}"), one, &output);
+        let_pass(offset);
+        overlapped += usize::from(first.ended().is_none());
+        let mut second = start(&format!("second{round}"), two, &output);
+        let ended = [first.wait(DEADLINE), second.wait(DEADLINE)];
+        assert!(ended.iter().all(ExitStatus::success), "{what}: {}{}", first.said(), second.said());
+        let waits = |process: &Process| usize::from(process.said().contains("waits until it has ended"));
+        waited += waits(&first) + waits(&second);
+        scene.check(&output, &what);
+        std::fs::remove_dir_all(&output).unwrap();
+    }
+    eprintln!("{overlapped} rounds overlapped, and {waited} commands waited");
+    assert!(waited > 0, "no two commands met");
+}
+
+/// Sorts of several tasks that need memory at the same time.
+#[test]
+#[ignore = "takes minutes"]
+fn soak_sorts_of_a_dictionary_meet() {
+    let folder = tempdir().unwrap();
+    let (input, job) = (folder.path().join("in.parquet"), folder.path().join("job.toml"));
+    write_parquet(&input, &corpus(11, 4_000, 100), 500);
+    let text = job_text(&input, SET_BY_THE_TEST).replace("[shingle]\n", "[shingle]\nhash = \"dictionary\"\n");
+    std::fs::write(&job, text).unwrap();
+    let expected = rows_alone(&job, &folder.path().join("roomy"), &["engine.memory=1GiB"]);
+    let mut planned_again = 0;
+    for round in seeds(20) {
+        let output = folder.path().join(format!("narrow{round}"));
+        let mut command = resemblance();
+        command.arg("run").arg(&job).args(["--set", &format!("output.url={}", output.display())]);
+        command.args(["--set", "engine.memory=32MiB", "--set", "engine.threads=16"]);
+        let assert = command.assert().success();
+        let log = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
+        assert_rows(&output, &expected, "one sort");
+        planned_again += usize::from(log.contains("the step is planned again step=dictionary"));
+    }
+    eprintln!("the sorts met in {planned_again} runs");
+    assert!(planned_again > 0, "the sorts never met");
 }
 
 #[test]

@@ -368,7 +368,7 @@ async fn large_files_are_read_by_several_partitions_and_others_are_not_split() {
     dir.parquet("a.parquet", &[("id", texts.clone()), ("text", texts)], 500);
     assert_eq!(scanned_partitions(&dir.source(Format::Parquet)).await, 4);
 
-    // JSON lines are what the engine would cut by bytes, and then nobody could number them.
+    // The engine would cut JSON lines by bytes, and then they could not be numbered.
     let lines: String = (0..5000).map(|i| format!("{{\"id\":{i},\"text\":\"t\"}}\n")).collect();
     let dir = Folder::new();
     dir.write("a.jsonl", &lines);

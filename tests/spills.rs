@@ -1,4 +1,4 @@
-//! What a command that is stopped or killed leaves behind: no spills and no uploads.
+//! Leftovers of commands that are stopped or killed: no spills and no uploads.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use predicates::prelude::*;
 use tempfile::tempdir;
 
+use crate::support::files::files;
 use crate::support::*;
 
 /// A finished output of 30 documents in `folder`.
@@ -19,20 +20,6 @@ fn sql(out: &Path) -> assert_cmd::Command {
     let mut command = resemblance();
     command.arg("sql").arg(out);
     command
-}
-
-/// Every file below `folder`.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files.extend(self::files(&path)),
-            false => files.push(path),
-        }
-    }
-    files.sort();
-    files
 }
 
 #[test]

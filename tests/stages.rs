@@ -12,22 +12,16 @@ use proptest::prelude::*;
 use resemblance::engine::session;
 use resemblance::job::{BucketHash, Engine, Measure, Score, ScoreBy, curve};
 use resemblance::kernel::{lsh_bands, minhash};
-use resemblance::stage;
+use resemblance::pipeline::{frames, stage};
 
-use crate::support::{Random, job};
+use crate::support::{Random, block_on, job};
 
 fn context() -> SessionContext {
     session::session(&Engine { threads: 2, ..Engine::local(1 << 30) }).unwrap()
 }
 
 fn collect(frame: DataFrame) -> Vec<RecordBatch> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(frame.collect())
-        .unwrap()
+    block_on(frame.collect()).unwrap()
 }
 
 /// Rows of a frame whose columns are all UInt64.
@@ -180,9 +174,9 @@ proptest! {
         let context = context();
         let docs = sketches(&context, &sets, partitions);
         let elements = sets.iter().map(|set| set.len() as u64).sum();
-        let join = stage::prefix::Join::new(&score, 2, elements, false);
-        let frequencies = stage::prefix::frequencies(docs.clone(), &join).unwrap();
-        let found = rows(stage::prefix::candidates(docs, frequencies, &join, None, None).unwrap());
+        let join = frames::prefix::Join::new(&score, 2, elements, false);
+        let frequencies = frames::prefix::frequencies(docs.clone(), &join).unwrap();
+        let found = rows(frames::prefix::candidates(docs, frequencies, &join, None, None).unwrap());
         let distinct: BTreeSet<_> = found.iter().cloned().collect();
         prop_assert_eq!(found.len(), distinct.len(), "a pair comes twice");
         prop_assert!(expected.is_subset(&distinct), "missed {:?}", expected.difference(&distinct));
@@ -210,13 +204,13 @@ proptest! {
             let (rep, known) = (docs.iter().min().unwrap(), key.get(3).copied().unwrap_or(0));
             expected.extend(docs.iter().map(|&doc| vec![*rep, doc, docs.len() as u64, known]));
         }
-        let names = ["doc", "set_hash_0", "set_hash_1", "group_key", "known"];
+        let names = ["doc", "set_hash_0", "set_hash_1", "group_key", "reference"];
         let mut keys = frame(&context, &names[..columns], &keys, partitions);
         if columns == names.len() {
-            keys = keys.with_column("known", col("known").eq(lit(1_u64))).unwrap();
+            keys = keys.with_column("reference", col("reference").eq(lit(1_u64))).unwrap();
         }
-        let copies = stage::copies::copies(keys).unwrap();
-        let copies = copies.with_column("known", cast(col("known"), DataType::UInt64)).unwrap();
+        let copies = frames::copies::copies(keys).unwrap();
+        let copies = copies.with_column("reference", cast(col("reference"), DataType::UInt64)).unwrap();
         let found = rows(copies);
         prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
     }
@@ -240,7 +234,7 @@ fn two_ids_with_one_key_are_told_from_one_id_that_comes_twice() {
     ])
     .unwrap();
     let shingle = job(Path::new("in"), Path::new("out"), &[]).shingle;
-    let found = stage::duplicates::duplicates(context.read_batch(batch).unwrap(), &shingle).unwrap();
+    let found = frames::duplicates::duplicates(context.read_batch(batch).unwrap(), &shingle).unwrap();
     let mut rows = BTreeSet::new();
     for batch in collect(found) {
         let text = |i: usize| batch.column(i).as_string::<i32>();

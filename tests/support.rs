@@ -1,10 +1,11 @@
-//! What the tests share: corpora, runs in this process and as commands, tables read back.
+//! Shared by the tests: corpora, runs in this process and as commands, tables read back.
 
 pub mod around;
 pub mod cluster;
 pub mod files;
 pub mod formats;
 pub mod garage;
+pub mod needs;
 pub mod process;
 pub mod refusing;
 pub mod roads;
@@ -16,6 +17,7 @@ pub mod walk;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +32,8 @@ use resemblance::job::{self, Job};
 use resemblance::output::manifest::Run;
 use resemblance::pipeline::{self, OnExisting, Outcome};
 
+pub use needs::real_data;
+
 /// A document of a test corpus.
 pub type Document = (String, String);
 
@@ -43,16 +47,6 @@ pub fn resemblance() -> Command {
 /// A path inside the repository.
 pub fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
-/// A file or folder of real data that is not part of the repository; none, said loudly, where it is missing.
-pub fn real_data(name: &str) -> Option<PathBuf> {
-    let path = repository("../shared/data").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    eprintln!("SKIPPED: {} is not there, so nothing was tested on real data", path.display());
-    None
 }
 
 /// Random numbers from a seed: splitmix64.
@@ -70,6 +64,16 @@ impl Random {
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
+}
+
+/// The seeds of random cases: `RESEMBLANCE_CASES` of them, or `cases`, from `RESEMBLANCE_SEED` on, or from 1.
+pub fn seeds(cases: u64) -> Range<u64> {
+    let number = |variable: &str, default: u64| {
+        let value = std::env::var(variable).map(|value| value.parse());
+        value.unwrap_or(Ok(default)).unwrap_or_else(|_| panic!("{variable} is not a number"))
+    };
+    let first = number("RESEMBLANCE_SEED", 1);
+    first..first + number("RESEMBLANCE_CASES", cases)
 }
 
 /// `count` documents of `words` words: a third are copies of an earlier one, a third have some words replaced.
@@ -141,7 +145,7 @@ pub fn job_text_of(format: &str, source: impl Debug, output: impl Debug) -> Stri
     )
 }
 
-/// What stands for an output that every run of the job file sets.
+/// The placeholder of an output that every run of the job file sets.
 pub const SET_BY_THE_TEST: &str = "set by the test";
 
 /// A job over Parquet files with columns `id` and `text`: 3-word shingles, threshold 0.5, and what `sets` says.
@@ -161,8 +165,7 @@ pub fn run_with(
     job: &Job,
     change: impl Fn(datafusion::prelude::SessionConfig) -> datafusion::prelude::SessionConfig,
 ) -> resemblance::error::Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let context = session::session(&job.engine)?;
         let state = context.state();
         let config = change(state.config().clone());
@@ -171,6 +174,12 @@ pub fn run_with(
         let engine = Local::new(datafusion::prelude::SessionContext::new_with_state(state));
         pipeline::run(job, &engine, &RunControl::detached(), OnExisting::Fail).await
     })
+}
+
+/// Waits for a future, on threads of its own.
+pub fn block_on<F: Future>(future: F) -> F::Output {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.worker_threads(2).enable_all().build().unwrap().block_on(future)
 }
 
 /// The manifest of an output.

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 
 use predicates::prelude::*;
 use resemblance::engine::{RunControl, session};
-use resemblance::experiment::sweep::{Found, Grid, Sweep, sweep};
 use resemblance::job::Job;
+use resemblance::lab::sweep::{Found, Grid, Sweep, sweep};
 use tempfile::tempdir;
 
 use crate::compare::stand_alone;
@@ -20,8 +20,7 @@ pub fn swept(job: &Job, thresholds: &[f64], sizes: &[usize], documents: &[usize]
         documents: numbers(documents),
         repeat: NonZeroUsize::new(2).unwrap(),
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let session = session::session(&job.engine).unwrap();
         sweep(&session, job, &grid, &RunControl::detached()).await.unwrap()
     })
@@ -101,7 +100,7 @@ fn higher_thresholds_are_as_if_run_by_themselves() {
             let threshold = format!("score.threshold={}", found.threshold);
             let counts =
                 run(&job_of(&format!("{i}-{}", found.threshold), &[&threshold])).unwrap().manifest.counts;
-            assert_eq!((found.pairs, found.documents), (counts["pairs"], counts["clustered_documents"]));
+            assert_eq!((found.pairs, found.documents), (counts.pairs, counts.clustered_documents));
         }
     }
 }
@@ -141,7 +140,7 @@ fn each_threshold_finds_what_a_run_at_it_finds() {
                 let counts = run(&at).unwrap().manifest.counts;
                 assert_eq!(
                     (found.pairs, found.documents),
-                    (counts["pairs"], counts["clustered_documents"]),
+                    (counts.pairs, counts.clustered_documents),
                     "{rule:?} {sets:?}"
                 );
             }

@@ -1,4 +1,4 @@
-//! What the command writes to: streams that are full or closed, and text on which a terminal would act.
+//! The command's streams: full or closed ones, and text that a terminal would act on.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -31,7 +31,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The write end of a pipe that nobody reads.
+/// The write end of a pipe that has no reader.
 fn closed_pipe() -> std::io::PipeWriter {
     std::io::pipe().unwrap().1
 }
@@ -81,7 +81,7 @@ fn a_run_goes_on_when_its_log_cannot_be_written() {
             let out = folder.path().join(format!("out-{n}-{format}"));
             let set = format!("output.url={:?}", out.to_str().unwrap());
             assert_eq!(run(&set), Some(0), "{what}, {format}");
-            assert_eq!(manifest(&out).counts["documents"], 40, "{what}, {format}");
+            assert_eq!(manifest(&out).counts.documents, 40, "{what}, {format}");
             // What fails has its own exit code.
             assert_eq!(run("score.threshold=2"), Some(2), "{what}, {format}");
             assert_eq!(run("source.url=nowhere.parquet"), Some(3), "{what}, {format}");

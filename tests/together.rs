@@ -1,50 +1,48 @@
 //! Several processes at one output: one of them has it, the others wait or say so, and no moment gives a wrong row.
 
-#![allow(clippy::disallowed_methods, reason = "the second process starts at a random moment of the first")]
+#![allow(clippy::disallowed_methods, reason = "a claim must be silent for a time")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use async_trait::async_trait;
-use resemblance::engine::{Engine, Local, RunControl, session};
-use resemblance::error::Result as OurResult;
-use resemblance::output::manifest::File;
-use resemblance::pipeline::{self, OnExisting};
+use resemblance::job::Job;
+use resemblance::pipeline::OnExisting;
 use tempfile::tempdir;
 
-use crate::support::around::{Around, Call, Hook};
+use crate::support::around::{Before, run_around};
 use crate::support::files::files;
 use crate::support::process::{Process, wait_for};
 use crate::support::*;
 
 /// Within this time everything here ends.
-const DEADLINE: Duration = Duration::from_secs(120);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum What {
+pub(crate) enum What {
     Run,
     Overwrite,
     Clean,
 }
 
-/// Both commands of a round; the second begins at a random moment of the first.
-const ROUNDS: [(What, What); 4] = [
+/// A command, and the one that comes while it works.
+pub(crate) const MEETINGS: [(What, What); 4] = [
     (What::Run, What::Run),
     (What::Overwrite, What::Overwrite),
     (What::Overwrite, What::Clean),
     (What::Run, What::Clean),
 ];
 
-struct Scene {
-    folder: tempfile::TempDir,
+pub(crate) struct Scene {
+    pub(crate) folder: tempfile::TempDir,
     job: PathBuf,
     expected: Vec<RecordBatch>,
 }
 
 impl Scene {
-    fn new(documents: usize) -> Self {
+    pub(crate) fn new(documents: usize) -> Self {
         let folder = tempdir().unwrap();
         let input = folder.path().join("in.parquet");
         write_parquet(&input, &corpus(9, documents, 30), 20);
@@ -56,7 +54,7 @@ impl Scene {
         Self { expected: tables(&undisturbed), job: job_file, folder }
     }
 
-    fn start(&self, name: &str, what: What, output: &Path) -> Process {
+    pub(crate) fn start(&self, name: &str, what: What, output: &Path) -> Process {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
         command.env("NO_COLOR", "1").env_remove("RESEMBLANCE_LOG");
         match what {
@@ -71,8 +69,8 @@ impl Scene {
         Process::start(name, command.stdin(Stdio::null()), self.folder.path())
     }
 
-    /// Holds an output against the undisturbed one, byte for byte against its manifest, and for what lies beside it.
-    fn check(&self, output: &Path, what: &str) {
+    /// Holds an output against the undisturbed one, byte for byte against its manifest, and for leftovers.
+    pub(crate) fn check(&self, output: &Path, what: &str) {
         assert_eq!(tables(output), self.expected, "{what}");
         resemblance().arg("verify").arg(output).assert().success();
         let named = manifest(output).paths().len();
@@ -84,49 +82,37 @@ impl Scene {
     }
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .map_or(default, |n| n.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
-}
-
-/// Random moments by a seed (RESEMBLANCE_OFFSETS says how many, RESEMBLANCE_OFFSETS_SEED which), a quarter of them for each
-/// two commands.
+/// While a run stands still at the beginning, in the middle and at the end, another command comes.
 #[test]
-fn no_moment_of_two_commands_at_one_output_gives_a_wrong_row() {
+fn commands_that_meet_at_one_output_wait_for_each_other() {
     let scene = Scene::new(60);
-    let began = Instant::now();
-    let mut first = scene.start("length", What::Run, &scene.folder.path().join("length"));
-    assert!(first.wait(DEADLINE).success());
-    let length = began.elapsed();
-    let mut random = Random(number("RESEMBLANCE_OFFSETS_SEED", 2026));
-    let (mut waited, mut cleaned_late, mut overlapped) = (0, 0, 0);
-    for round in 0..number("RESEMBLANCE_OFFSETS", 100) {
-        let (one, two) = ROUNDS[(round % 4) as usize];
-        let offset = length.mul_f64(random.below(1_000) as f64 / 1_000.0);
-        let what = format!("round {round}: {two:?} {offset:?} after {one:?}");
-        let output = scene.folder.path().join(format!("out{round}"));
-        if one == What::Overwrite {
-            let mut before = scene.start(&format!("before{round}"), What::Run, &output);
-            assert!(before.wait(DEADLINE).success(), "{what}");
+    for (one, two) in MEETINGS {
+        for step in ["sketches", "scores", "clusters"] {
+            let what = format!("{two:?} before {step} of {one:?}");
+            let output = scene.folder.path().join(&what);
+            let job = Job::load(&scene.job, &[format!("output.url={}", output.display())]).unwrap();
+            if one == What::Overwrite {
+                run(&job).unwrap();
+            }
+            let other = Mutex::new(None);
+            let action = || {
+                let mut process = scene.start(&what, two, &output);
+                wait_for("the other command to wait", DEADLINE, || {
+                    assert!(process.ended().is_none(), "{what}: {}", process.said());
+                    process.said().contains("waits until it has ended").then_some(())
+                });
+                assert!(other.lock().unwrap().replace(process).is_none(), "{what}: they met twice");
+            };
+            let existing = if one == What::Overwrite { OnExisting::Overwrite } else { OnExisting::Fail };
+            run_around(&job, existing, Before { step, action }).0.unwrap();
+            let mut other = other.into_inner().unwrap().expect("the commands met");
+            assert!(other.wait(DEADLINE).success(), "{what}: {}", other.said());
+            scene.check(&output, &what);
         }
-        let mut a = scene.start(&format!("a{round}"), one, &output);
-        std::thread::sleep(offset);
-        overlapped += usize::from(a.ended().is_none());
-        let mut b = scene.start(&format!("b{round}"), two, &output);
-        let (a_ended, b_ended) = (a.wait(DEADLINE), b.wait(DEADLINE));
-        assert!(a_ended.success() && b_ended.success(), "{what}: {}{}", a.said(), b.said());
-        for process in [&a, &b] {
-            waited += usize::from(process.said().contains("this run waits until it has ended"));
-            cleaned_late += usize::from(process.said().contains("this clean waits until it has ended"));
-        }
-        scene.check(&output, &what);
-        std::fs::remove_dir_all(&output).unwrap();
     }
-    eprintln!("{overlapped} rounds overlapped: {waited} runs and {cleaned_late} cleans waited");
-    assert!(waited > 0 && cleaned_late > 0, "no two commands met");
 }
 
-/// Five at once, of which each would win if nobody looked.
+/// Five at once; without the claim, each would win.
 #[test]
 fn of_many_runs_at_once_one_works_and_the_others_find_its_result() {
     let scene = Scene::new(40);
@@ -167,8 +153,8 @@ fn first_claim(output: &Path) -> Option<PathBuf> {
     entries.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "json"))
 }
 
-/// A claim of another machine, of which nobody knows whether its process lives: it is waited for as long as it changes, and
-/// taken for dead when it did not change for the seconds that it names.
+/// A claim of another machine, where a process cannot be looked up: others wait as long as the claim changes, and take it for dead
+/// once it has not changed for the seconds that it names.
 #[test]
 fn a_claim_of_another_machine_holds_until_it_is_silent() {
     let scene = Scene::new(40);
@@ -199,7 +185,7 @@ fn a_claim_of_another_machine_holds_until_it_is_silent() {
     scene.check(&output, "after a silent claim");
 }
 
-/// A run whose claim somebody took away does not publish.
+/// A run that lost its claim does not publish.
 #[test]
 fn a_run_that_lost_its_output_publishes_nothing() {
     let scene = Scene::new(3_000);
@@ -218,41 +204,18 @@ fn a_run_that_lost_its_output_publishes_nothing() {
     assert!(again.wait(DEADLINE).success(), "{}", again.said());
 }
 
-/// Before a plan, another process takes the output over and removes what the run wrote.
-struct TakenOver {
-    output: PathBuf,
-    before: &'static str,
-}
-
-#[async_trait]
-impl Hook for TakenOver {
-    async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> OurResult<Vec<File>> {
-        if call.step == self.before {
-            for path in files(&self.output).into_keys() {
-                std::fs::remove_file(path).unwrap();
-            }
-        }
-        call.run_on(engine).await
-    }
-}
-
-/// What is missing then is not called damaged: it is where the other process wants it.
+/// A file that went with the output is not called damaged: it is where the other process wants it.
 #[test]
 fn a_run_whose_files_went_with_its_output_says_that_it_lost_the_output() {
     let folder = tempdir().unwrap();
     let input = folder.path().join("in.parquet");
     write_parquet(&input, &corpus(19, 200, 30), 50);
-    for before in ["candidates", "scores", "pairs", "clusters"] {
-        let output = folder.path().join(before);
-        let job = job(&input, &output, &[]);
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let error = runtime.block_on(async {
-            let inside = Box::new(Local::new(session::session(&job.engine).unwrap()));
-            let engine = Around { engine: inside, hook: TakenOver { output: output.clone(), before } };
-            pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail).await.unwrap_err()
-        });
-        assert!(error.to_string().contains("another process took over"), "{before}: {}", error.one_line());
+    for step in ["candidates", "scores", "pairs", "clusters"] {
+        let output = folder.path().join(step);
+        let action = || files(&output).into_keys().for_each(|path| std::fs::remove_file(path).unwrap());
+        let taken_over = Before { step, action };
+        let error = run_around(&job(&input, &output, &[]), OnExisting::Fail, taken_over).0.unwrap_err();
+        assert!(error.to_string().contains("another process took over"), "{step}: {}", error.one_line());
         assert!(!output.join("manifest.json").exists());
     }
 }

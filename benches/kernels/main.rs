@@ -1,4 +1,4 @@
-//! The loops over text, hashes and signatures, each with the hand-written limit beside it.
+//! The loops over text, hashes and signatures, each with a hand-written limit to compare with.
 //!
 //! In every group `kernel` is the library's function, and the others are loops over the same input that do only what
 //! cannot be left out, or do the same by the plainest means; [`limits`] has them. What a kernel takes above its limit is

@@ -28,7 +28,7 @@ pub fn signatures(c: &mut Criterion) {
     estimate(c);
 }
 
-/// Shingles times permutations: the terms of which minima are taken.
+/// Shingles times permutations: the terms that a minimum is taken of.
 fn terms(shingles: usize) -> Throughput {
     Throughput::Elements((shingles * VALUES) as u64)
 }
@@ -80,7 +80,7 @@ fn linear(c: &mut Criterion, count: usize) {
     });
 }
 
-/// Beside the family that hashes each shingle once for each permutation, in the terms of that one.
+/// Next to the family that hashes each shingle once for each permutation, in the same terms.
 fn one_permutation(c: &mut Criterion, count: usize) {
     let shingles = hashes(1, count);
     let mut group = group(c, &format!("minima/one-permutation {count} shingles"), terms(count));

@@ -4,11 +4,11 @@ use std::hint::black_box;
 use std::ops::Range;
 
 use criterion::{Criterion, Throughput};
-use resemblance::corpus::{Corpus, Settings};
 use resemblance::job::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use resemblance::kernel::text::normalize::Normalizer;
 use resemblance::kernel::text::shingles::{Scratch, shingles};
 use resemblance::kernel::text::words::each_word;
+use resemblance::lab::corpus::{Corpus, Settings};
 
 use super::{group, limits};
 

@@ -15,7 +15,7 @@ import measure
 HERE = pathlib.Path(__file__).resolve().parent
 OURS = "resemblance"
 SQL = "resemblance-sql"
-# The prompt tells of a query that fails, and goes on.
+# The prompt reports a query that fails, and continues.
 QUERIES = """CREATE EXTERNAL TABLE given STORED AS PARQUET LOCATION '{source}/';
 SELECT sum(CAST(minhash(shingles(text, 'word', {shingle}, 'xxh3', 'lowercase,collapse-whitespace'), {permutations}, 42)[1]
     AS BIGINT)) FROM given;
@@ -68,7 +68,7 @@ class Bench:
         command = [self.python, "-m", f"peers.{name}", *map(str, args)]
         done = subprocess.run(command, cwd=HERE, env=self.env, stdout=subprocess.PIPE, text=True)
         if done.returncode != 0:
-            sys.exit(1)  # it has said why
+            sys.exit(1)  # it has reported why
         return json.loads(done.stdout)
 
     def prepare(self) -> dict:

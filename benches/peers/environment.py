@@ -1,4 +1,4 @@
-"""The Python environment of the peers: made once from requirements.txt, made anew when that file changes."""
+"""The Python environment of the peers: made from requirements.txt, and again when that file changes."""
 
 import hashlib
 import pathlib

@@ -11,7 +11,7 @@ own, in turn, several times. The exact answer, for recall and precision, is SetS
 installed into an environment in the user's cache, at the versions of requirements.txt. Linux alone; some Gigabytes of
 packages; Python 3.11 or later; Spark needs Java 17.
 
-`--exact` compares the exact methods in place of that: SetSimilaritySearch and `resemblance` with a method of its own.
+`--exact` compares the exact methods instead: SetSimilaritySearch and `resemblance` with a method of its own.
 """
 
 import argparse

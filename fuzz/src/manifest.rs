@@ -29,9 +29,6 @@ pub fn check(bytes: &[u8]) {
             Ok(finished) => finished,
             Err(error) => return answered(&error),
         };
-        if let Err(error) = finished.job() {
-            answered(&error);
-        }
         for table in Table::ALL {
             // The dictionary is seldom there.
             if table == Table::Dictionary && !finished.manifest().tables.contains_key(table.name()) {

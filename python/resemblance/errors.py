@@ -7,7 +7,7 @@ from typing import Optional
 
 
 class ResemblanceError(Exception):
-    """The command failed. Its subclasses say who must act; this class itself stands for all other ends.
+    """The command failed. Its subclasses say who must act; this class itself means any other end.
 
     `str(error)` is the whole message, with the causes on lines of their own.
     """
@@ -38,7 +38,7 @@ class JobError(ResemblanceError):
 
 
 class InputError(ResemblanceError):
-    """The input or the storage is wrong or out of reach: mend it, then run again."""
+    """The input or the storage is wrong or cannot be reached: correct it, then run again."""
 
     exit_code = 3
 
@@ -56,13 +56,13 @@ class BugError(ResemblanceError):
 
 
 class AlarmError(ResemblanceError):
-    """The result is complete, and a bound in [alarms] says that somebody should look at it."""
+    """The result is complete, and a bound in [alarms] says that a person should look at it."""
 
     exit_code = 6
 
 
 class Interrupted(ResemblanceError):
-    """Somebody else stopped the command. The same job goes on from the last finished step when it is run again.
+    """Another process stopped the command. The same job continues from the last finished step when it is run again.
 
     Ctrl-C in Python is a `KeyboardInterrupt`, whose `__cause__` is this error.
     """

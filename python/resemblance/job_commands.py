@@ -31,12 +31,12 @@ def run(
             folder.
         overwrite: whether a result of another job that the output holds is replaced, once the new one is whole.
         run_id: what the run is called in logs and records; a new UUID unless given. It changes no row.
-        progress: whether each finished step is told on `sys.stderr`. Warnings always are.
+        progress: whether each finished step is reported on `sys.stderr`. Warnings always are.
         settings: keys that are set over the job, with two underscores for the dot: `score__threshold=0.9`.
 
     Raises:
         JobError, InputError, EngineError, BugError, AlarmError, Interrupted: by who must act.
-        KeyboardInterrupt: somebody pressed Ctrl-C; the run has ended in order.
+        KeyboardInterrupt: Ctrl-C was pressed; the run has ended in order.
     """
     options = ["--overwrite"] if overwrite else []
     if run_id is not None:

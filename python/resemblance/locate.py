@@ -1,4 +1,4 @@
-"""Where the command is: as the environment says, beside this package, or on the path."""
+"""Where the command is: named by the environment, next to this package, or on the path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def command() -> str:
     package, or else the first of that name on the path.
 
     Raises:
-        CommandNotFound: there is none.
+        CommandNotFound: no command was found.
     """
     named = os.environ.get(VARIABLE)
     if named:

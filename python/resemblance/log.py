@@ -27,7 +27,7 @@ class Log:
     """
 
     def __init__(self, progress: bool) -> None:
-        #: Whether progress is passed on, beside warnings.
+        #: Whether progress is passed on, besides warnings.
         self._progress = progress
         self._failure: Optional[dict[str, Any]] = None
         self._last: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -75,7 +75,7 @@ def _write(line: str) -> None:
     try:
         print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        # Nobody listens any more: no reason to end a run, which has its own result.
+        # The stream is closed. This is no reason to end a run, which has its own result.
         pass
 
 

@@ -29,7 +29,7 @@ def find(
         unit: what shingles are made of.
         encoding: how the files are encoded, such as `latin-1`; UTF-8 unless given.
         all: whether every two files are compared, which is exact and quadratic.
-        progress: whether each finished step is told on `sys.stderr`. Warnings always are.
+        progress: whether each finished step is reported on `sys.stderr`. Warnings always are.
     """
     if not paths:
         raise TypeError("find needs at least one file or folder")
@@ -93,7 +93,7 @@ def show(
         output: the finished output: a path, a URL, or what `run` returned.
         pairs: which pairs come first; the most similar ones unless given.
         id: only pairs of this document.
-        cluster: in place of pairs the cluster of this document: what represents it, beside each of the others.
+        cluster: instead of pairs, the cluster of this document: its representative with each of the others.
         top: most pairs to return.
         seed: another seed gives other random pairs.
         memory: how much may be held at once, such as `"1GiB"`.

@@ -17,7 +17,7 @@ from .storage import absolute, filesystem
 class Table(Frame):
     """A table of a finished output.
 
-    It consists of exactly the files that the manifest names: what other runs left beside them is no part of it.
+    It consists of exactly the files that the manifest names: what other runs left in the folder is no part of it.
     """
 
     def __init__(self, name: str, rows: int, location: str, files: list[str]) -> None:
@@ -40,7 +40,7 @@ class Table(Frame):
         return f"<table {self.name} of {self._location}: {self.rows} rows in {len(self.files)} files>"
 
     def dataset(self) -> pyarrow.dataset.Dataset:
-        """The table as a dataset, of which only those columns and rows are read that are asked for."""
+        """The table as a dataset, which reads only the columns and rows that a query needs."""
         found, folder = filesystem(self._location)
         paths = [f"{folder}/{file}" for file in self.files]
         return pyarrow.dataset.dataset(paths, format="parquet", filesystem=found)

@@ -1,4 +1,4 @@
-"""The command as a child process: its results, its progress, its errors, and its end when somebody presses Ctrl-C."""
+"""The command as a child process: its results, its progress, its errors, and its end after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def call(arguments: Sequence[str], *, stdin: Optional[str] = None, progress: boo
 
     Raises:
         ResemblanceError: the command failed; the class says who must act.
-        KeyboardInterrupt: somebody pressed Ctrl-C. The command has ended in order before it is raised.
+        KeyboardInterrupt: Ctrl-C was pressed. The command has ended in order before this is raised.
     """
     log = Log(progress)
     with ExitStack() as stack:
-        # Files in place of pipes: with one pipe alone, that of standard error, one thread reads all there is.
+        # Files instead of pipes: with a single pipe, that of standard error, one thread can read everything.
         results = stack.enter_context(tempfile.TemporaryFile())
         source: Union[int, IO[bytes]] = subprocess.DEVNULL
         if stdin is not None:
@@ -42,9 +42,9 @@ def call(arguments: Sequence[str], *, stdin: Optional[str] = None, progress: boo
                 stdin=source,
                 stdout=results,
                 stderr=subprocess.PIPE,
-                # A terminal and a notebook send SIGINT to the whole group, and a second one ends the command at once
-                # and not in order. In a session of its own the command gets the one that `_stop` sends. Threads but
-                # the main one are told nothing of Ctrl-C, and leave the command where SIGINT finds it.
+                # A terminal and a notebook send SIGINT to the whole group, and a second one ends the command at once and not in
+                # order. In a session of its own the command gets only the one that `_stop` sends. Other threads than the main one
+                # get no KeyboardInterrupt, so they leave the command in the group that gets SIGINT.
                 start_new_session=threading.current_thread() is threading.main_thread(),
             )
         )

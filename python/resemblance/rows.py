@@ -39,7 +39,7 @@ class Neighbor:
     id: Id
     #: The share of equal values in the two signatures.
     estimate: float
-    #: The exact similarity; None where the source cannot be read any more, as in the four that follow.
+    #: The exact similarity; None if the source can no longer be read, as in the next four.
     jaccard: Optional[float]
     containment_a: Optional[float]
     containment_b: Optional[float]
@@ -69,12 +69,12 @@ class ShownPair(Pair):
     text_b: str
     #: What both texts have in common, as long as a shingle or longer.
     passages: tuple[Passage, ...]
-    #: The cluster that was asked for; None where pairs were.
+    #: The cluster of the query; None if it asked for pairs.
     cluster_id: Optional[Id] = None
     #: Whether a is a document of an earlier output, or of a second source, where the same id may be another document.
-    known_a: bool = False
+    reference_a: bool = False
     #: The same of b.
-    known_b: bool = False
+    reference_b: bool = False
     #: Whether passages were looked for in all of both texts, and not only in the first 5,000 words of each.
     passages_complete: bool = True
 
@@ -176,8 +176,8 @@ _SHOWN: dict[str, Optional[pyarrow.DataType]] = {
     "text_b": pyarrow.string(),
     "passages": pyarrow.list_(_PASSAGE),
     "cluster_id": None,
-    "known_a": pyarrow.bool_(),
-    "known_b": pyarrow.bool_(),
+    "reference_a": pyarrow.bool_(),
+    "reference_b": pyarrow.bool_(),
     "passages_complete": pyarrow.bool_(),
 }
 

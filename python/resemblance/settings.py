@@ -21,7 +21,7 @@ Job = Union[Mapping[str, Any], str, "os.PathLike[str]"]
 
 @contextmanager
 def job_arguments(job: Job, settings: Mapping[str, Any]) -> Iterator[list[str]]:
-    """The arguments of a command that stand for a job and the settings over it.
+    """The arguments of a command that give a job and the settings over it.
 
     A dict is written to a file that is there as long as the context. Errors within it call that file "the job".
     """
@@ -37,7 +37,7 @@ def job_arguments(job: Job, settings: Mapping[str, Any]) -> Iterator[list[str]]:
         try:
             yield [*sets, "--", path]
         except ResemblanceError as error:
-            # The file is about to go, and nobody has seen its lines.
+            # The file is about to be removed, and no user has seen its lines.
             place = re.compile(re.escape(path) + r"(:\d+)?")
             named = [place.sub("the job", said) for said in (error.message, *error.causes)]
             raise type(error)(named[0], named[1:], error.exit_code) from None

@@ -41,20 +41,20 @@ def apply(
     memory: Optional[str] = None,
     progress: bool = True,
 ) -> Applied:
-    """Writes the source of a finished output without the documents that another one stands for.
+    """Writes the source of a finished output without its duplicates.
 
     Args:
         output: a finished output, whose source has not changed.
-        to: the folder or URL to write to, which must be empty. A dry run needs none.
-        rejects: where documents go that the job rejected: "keep", "drop" or "apart".
+        to: the folder or URL to write to, which must be empty. A dry run needs no folder.
+        rejects: where documents go that the job rejected: "keep", "drop" or "separate".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
         tables: what kept/ and removed/ are: "parquet", or "delta" for Delta tables.
         removed_share: the share of the documents that may go, instead of alarms.removed_share of the job.
         largest_cluster: the number of documents that a cluster may have, instead of alarms.largest_cluster of the job.
-        scheduler: the cluster whose executors write the files, such as "df://host:50050"; this machine does where there is none.
+        scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
         dry_run: whether documents are only counted.
         memory: the most memory to use, such as "4GiB".
-        progress: whether files that are done are told on `sys.stderr`. Warnings always are.
+        progress: whether finished files are reported on `sys.stderr`. Warnings always are.
 
     Raises:
         JobError: `to` holds something else, or overlaps with what is read.
@@ -135,7 +135,7 @@ def merge(
         outputs: the outputs of runs that went on from each other with `against`, in the order in which they were made.
         to: the folder or URL of the new output.
         overwrite: whether a result that is there is replaced, once the new one is whole.
-        progress: whether each finished step is told on `sys.stderr`. Warnings always are.
+        progress: whether each finished step is reported on `sys.stderr`. Warnings always are.
 
     Raises:
         JobError: an output is missing that another one was made against, or they were made by other settings.
@@ -161,7 +161,7 @@ class Generated:
     """A corpus that was made up."""
 
     documents: Written
-    #: The planted pairs; None where no file for them was named.
+    #: The planted pairs; None if no file for them was named.
     truth: Optional[Written]
 
 
@@ -206,7 +206,7 @@ def generate(
         files: how many files are written into the folder.
         truth: a Parquet file for the planted pairs: id_a, id_b, kind, jaccard, size.
         overwrite: whether what the command wrote there before is replaced.
-        progress: whether each finished step is told on `sys.stderr`. Warnings always are.
+        progress: whether each finished step is reported on `sys.stderr`. Warnings always are.
     """
     given: dict[str, Any] = {
         "documents": documents,

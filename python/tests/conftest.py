@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import stat
 import sys
 import textwrap
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable, NoReturn
 
 import pytest
 
@@ -22,6 +23,24 @@ def pytest_report_header() -> str:
         return f"command under test: {resemblance.command()}"
     except resemblance.CommandNotFound as error:
         return f"command under test: none: {error}"
+
+
+def needs(module: str) -> Any:
+    """The module `module`, which `.ci/python` installs; without it the test is skipped, or fails if it is strict."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        missing(f"{module} cannot be imported ({error})", expected=True)
+
+
+def missing(what: str, *, expected: bool = False) -> NoReturn:
+    """
+    Reports what the test lacks and skips it. With `RESEMBLANCE_STRICT=1` the test fails if `.ci/python` installs what is
+    missing (`expected`).
+    """
+    if expected and os.environ.get("RESEMBLANCE_STRICT") == "1":
+        pytest.fail(f"missing, and RESEMBLANCE_STRICT=1: {what}", pytrace=False)
+    pytest.skip(f"missing: {what}", allow_module_level=True)
 
 
 @pytest.fixture(autouse=True)

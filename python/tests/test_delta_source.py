@@ -11,11 +11,13 @@ import pytest
 
 import resemblance
 
-deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: no table is written for a source")
+from .conftest import needs
+
+deltalake = needs("deltalake")
 
 
 def documents(first: int, count: int, day: str = "a") -> pyarrow.Table:
-    """Documents of which every three are alike."""
+    """Documents in groups of three similar ones."""
     numbers = range(first, first + count)
     texts = [" ".join(f"w{(i // 3) * 7 + k}" for k in range(12)) + f" v{i % 3 // 2}" for i in numbers]
     ids = [f"d{i:03}" for i in numbers]

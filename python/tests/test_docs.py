@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from .conftest import DOCUMENTS, REPOSITORY
+from .conftest import DOCUMENTS, REPOSITORY, needs
 
 PAGE = REPOSITORY / "docs" / "python.md"
 #: A block of Python, and behind it the block of text that it prints, where there is one.
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL)
-#: What an example may need beside the package.
+#: What an example may need besides the package.
 LIBRARIES = ("pandas", "polars", "duckdb")
 
 
@@ -25,7 +25,7 @@ def test_the_examples_run_and_print_what_the_page_says(tmp_path: Path, monkeypat
     shutil.copy(REPOSITORY / "jobs" / "quickstart.toml", tmp_path / "jobs")
     monkeypatch.chdir(tmp_path)
     for library in LIBRARIES:
-        pytest.importorskip(library, reason=f"{library} is not installed: the examples of docs/python.md are not tried")
+        needs(library)
     page = PAGE.read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     blocks = list(BLOCK.finditer(page))

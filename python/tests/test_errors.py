@@ -82,7 +82,7 @@ def test_an_output_that_is_not_finished_is_an_input_error(tmp_path: Path) -> Non
         with pytest.raises(resemblance.InputError) as raised:
             attempt(tmp_path)
         said.add(str(raised.value))
-    # Whoever opens an output in Python reads what the command would have said.
+    # An output that is opened in Python reports what the command would have reported.
     assert len(said) == 1 and "holds no finished output" in said.pop()
 
 

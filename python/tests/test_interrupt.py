@@ -184,7 +184,7 @@ def test_ctrl_c_twice_ends_the_command_at_once(
 def test_a_call_in_a_thread_stays_in_the_group_of_its_process(
     stand_in: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody tells a thread of Ctrl-C: there the terminal's signal must reach the command itself."""
+    """A thread gets no KeyboardInterrupt: there the terminal's signal must reach the command itself."""
     stand_in("import json, os; print(json.dumps({'id_a': os.getpgid(0), 'id_b': 0}))")
     groups: list[Any] = []
     thread = threading.Thread(target=lambda: groups.append(resemblance.sql("out", "q")[0]["id_a"]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,8 @@ import pyarrow.parquet
 import pytest
 
 import resemblance
+
+from .conftest import missing, needs
 
 TABLES = ("pairs", "clusters", "documents", "rejects")
 
@@ -39,7 +40,7 @@ def plain(value: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Documents of which some are near-duplicates and one is too short, with a column of every type in `CARRIED`."""
+    """Documents, some of them near-duplicates and one too short, with a column of every type in `CARRIED`."""
     texts = [" ".join(f"w{(i // 3) * 7 + k}" for k in range(12)) + f" v{i % 3 // 2}" for i in range(60)] + ["short"]
     count = len(texts)
     columns: dict[str, Any] = {"id": [f"d{i:02}" for i in range(count)], "text": texts}
@@ -83,7 +84,7 @@ def with_microseconds(table: pyarrow.Table) -> pyarrow.Table:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_deltalake(run: resemblance.Run, name: str) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: Delta tables are not read by it")
+    deltalake = needs("deltalake")
     table = deltalake.DeltaTable(folder(run, name))
     assert table.version() == 0
     expected = with_microseconds(run.tables[name].to_arrow())
@@ -98,8 +99,8 @@ def test_deltalake(run: resemblance.Run, name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_polars(run: resemblance.Run, name: str) -> None:
-    polars = pytest.importorskip("polars", reason="Polars is not installed: Delta tables are not read by it")
-    pytest.importorskip("deltalake", reason="deltalake is not installed: Polars cannot read Delta tables")
+    polars = needs("polars")
+    needs("deltalake")
     found = polars.scan_delta(folder(run, name)).collect()
     expected = run.tables[name].to_polars()
     # Polars has no dates with a unit other than that of the table: the numbers are the same.
@@ -110,9 +111,9 @@ def test_polars(run: resemblance.Run, name: str) -> None:
 
 
 def test_duckdb(run: resemblance.Run) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: nothing is read by it")
+    duckdb = needs("duckdb")
     con = duckdb.connect()
-    # The log is none of the files that the pattern finds.
+    # The pattern does not match the log.
     files = f"read_parquet('{run.output}/pairs/*.parquet')"
     expected = rows_of(run.pairs.to_arrow())
     assert rows_of(pyarrow.table(con.sql(f"FROM {files}").arrow())) == expected
@@ -120,14 +121,12 @@ def test_duckdb(run: resemblance.Run) -> None:
         con.execute("INSTALL delta")
         con.execute("LOAD delta")
     except duckdb.Error as error:
-        first = str(error).splitlines()[0]
-        print(f"SKIPPED: DuckDB cannot have its extension for Delta ({first})", file=sys.stderr)
-        pytest.skip(f"read_parquet was tried, delta_scan was not: DuckDB cannot have its extension ({first})")
+        missing(f"the extension of DuckDB for Delta, after read_parquet was tried ({str(error).splitlines()[0]})")
     assert rows_of(pyarrow.table(con.sql(f"FROM delta_scan('{run.output}/pairs')").arrow())) == expected
 
 
 def test_a_result_that_is_replaced_is_version_1(source: Path, tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: Delta tables are not read by it")
+    deltalake = needs("deltalake")
     first = resemblance.run(job(source, tmp_path / "out"))
     pairs = deltalake.DeltaTable(folder(first, "pairs"))
     assert pairs.version() == 0
@@ -136,9 +135,9 @@ def test_a_result_that_is_replaced_is_version_1(source: Path, tmp_path: Path) ->
     assert pairs.version() == 1
     assert rows_of(pairs.to_pyarrow_table()) == rows_of(second.pairs.to_arrow())
     assert [entry["version"] for entry in pairs.history()] == [1, 0]
-    polars = pytest.importorskip("polars", reason="Polars is not installed: the second version is not read by it")
+    polars = needs("polars")
     assert polars.scan_delta(folder(second, "pairs")).collect().height == len(second.pairs)
-    # A checkpoint, as other writers put it beside the log, is not in the way of the next version.
+    # A checkpoint, which other writers put into the log's folder, does not prevent the next version.
     pairs.create_checkpoint()
     third = resemblance.run(job(source, tmp_path / "out"), overwrite=True)
     again = deltalake.DeltaTable(folder(third, "pairs"))
@@ -147,14 +146,14 @@ def test_a_result_that_is_replaced_is_version_1(source: Path, tmp_path: Path) ->
 
 
 def test_vacuum_finds_nothing_and_what_deltalake_deletes_is_deleted(source: Path, tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: it writes to no table")
+    deltalake = needs("deltalake")
     run = resemblance.run(job(source, tmp_path / "out"))
     clusters = deltalake.DeltaTable(folder(run, "clusters"))
     assert clusters.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=True) == []
     clusters.delete("representative")
     assert clusters.version() == 1
     assert not any(clusters.to_pyarrow_table()["representative"].to_pylist())
-    # The output is finished, and the log tells of it: what was done to the table since then stays.
+    # The output is finished, and the log has it: later changes to the table stay.
     assert resemblance.run(job(source, tmp_path / "out")).already_finished
     assert deltalake.DeltaTable(folder(run, "clusters")).version() == 1
     resemblance.verify(run)
@@ -165,7 +164,7 @@ def test_vacuum_finds_nothing_and_what_deltalake_deletes_is_deleted(source: Path
 
 
 def test_iceberg_adds_the_files(run: resemblance.Run, tmp_path: Path) -> None:
-    catalogs = pytest.importorskip("pyiceberg.catalog.sql", reason="pyiceberg is not installed: Iceberg is not tried")
+    catalogs = needs("pyiceberg.catalog.sql")
     catalog = catalogs.SqlCatalog(
         "local", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse"
     )

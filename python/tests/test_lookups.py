@@ -102,7 +102,7 @@ def test_show_gives_the_passages_that_both_texts_have(quickstart: resemblance.Ru
             assert words(in_a) == words(in_b) and len(words(in_a)) >= 3
     of_one = resemblance.show(quickstart, id="garden.txt", pairs="least-similar", top=1)
     assert [(pair.id_a, pair.id_b, pair.cluster_id) for pair in of_one] == [("garden-edited.txt", "garden.txt", None)]
-    assert all(pair.passages_complete and not (pair.known_a or pair.known_b) for pair in shown)
+    assert all(pair.passages_complete and not (pair.reference_a or pair.reference_b) for pair in shown)
     cluster = resemblance.show(quickstart, cluster="bread.txt")
     assert {pair.cluster_id for pair in cluster} == {"bread-copy.txt"} and len(cluster) == 2
     assert cluster.to_arrow().schema.field("passages").type.value_type.num_fields == 4

@@ -1,4 +1,4 @@
-"""What `apply` makes of Parquet files of other programs: every column of every type as it was, also beside new columns.
+"""What `apply` makes of Parquet files of other programs: every column of every type as it was, also with new columns.
 
 Each file is written by one library and compared by another one, and its schema and metadata by the first."""
 
@@ -17,6 +17,8 @@ import pyarrow.parquet
 import pytest
 
 import resemblance
+
+from .conftest import needs
 
 COUNT = 60
 
@@ -130,7 +132,7 @@ def by_pyarrow_of_before(path: Path) -> None:
 
 
 def by_duckdb(path: Path) -> None:
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = needs("duckdb")
     frame = pyarrow.table(documents() | {"n": list(range(COUNT))})
     duckdb.from_arrow(frame).query(
         "documents",
@@ -148,7 +150,7 @@ def by_duckdb(path: Path) -> None:
 
 
 def by_polars(path: Path) -> None:
-    polars = pytest.importorskip("polars")
+    polars = needs("polars")
     frame = polars.DataFrame(documents() | {"n": list(range(COUNT))})
     n = polars.col("n")
     frame = frame.with_columns(
@@ -172,7 +174,7 @@ WRITERS = [by_pyarrow, by_pyarrow_of_before, by_duckdb, by_polars]
 
 
 def read_by_duckdb(path: Path) -> list[dict[str, Any]]:
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = needs("duckdb")
     # As text: DuckDB has values that are no objects of Python.
     query = f"SELECT CAST(COLUMNS(*) AS VARCHAR) FROM read_parquet('{path}')"
     found = duckdb.connect().execute("SET TimeZone = 'UTC'").execute(query)
@@ -195,7 +197,7 @@ READERS = {
 
 def footer(path: Path) -> tuple[list[Any], dict[bytes, bytes]]:
     """Each node of the schema, and the key-value metadata."""
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = needs("duckdb")
     # What a type was called before it had a logical type is written also where the file did not say it.
     nodes = duckdb.sql(
         f"""SELECT * EXCLUDE (file_name, num_children, converted_type),
@@ -232,7 +234,7 @@ def applied(
 
 def intervals_are_found(source: Path, kept: Path, gone: set[str]) -> None:
     """DuckDB looks intervals up in the Bloom filters of its files in a way of its own."""
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = needs("duckdb")
     query = "SELECT id FROM read_parquet('{}') WHERE months = INTERVAL '60 days' ORDER BY id"
     expected = [row[0] for row in duckdb.sql(query.format(source)).fetchall()]
     assert len(expected) > 5
@@ -243,7 +245,7 @@ def intervals_are_found(source: Path, kept: Path, gone: set[str]) -> None:
 
 def frames_are_equal(source: Path, kept: Path, gone: set[str]) -> None:
     """Only Polars knows that 16 bytes are an integer."""
-    polars = pytest.importorskip("polars")
+    polars = needs("polars")
     frame = polars.read_parquet(source)
     assert frame.schema["int128"] == polars.Int128
     assert polars.read_parquet(kept).equals(frame.filter(~polars.col("id").is_in(list(gone))))

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import resemblance
+
+from .conftest import needs
 from resemblance.settings import set_arguments, to_toml, toml_value
 
 tomllib: Any = importlib.import_module("tomllib") if sys.version_info >= (3, 11) else None
@@ -62,7 +64,7 @@ def test_values_come_back_from_toml(value: Any) -> None:
 def test_what_stands_for_a_value_of_toml_is_written_as_one() -> None:
     job = {"source": {"url": (Path("a") / "b", "c")}, "name": "n"}
     assert tomllib.loads(to_toml(job)) == {"source": {"url": ["a/b", "c"]}, "name": "n"}
-    numpy = pytest.importorskip("numpy", reason="NumPy is not installed: its numbers are not tried")
+    numpy = needs("numpy")
     values = {"i": numpy.int64(7), "f": numpy.float32(0.5), "b": numpy.bool_(True)}
     assert tomllib.loads(to_toml(values)) == {"i": 7, "f": 0.5, "b": True}
 

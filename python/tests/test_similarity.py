@@ -1,4 +1,4 @@
-"""The numbers, beside those of a few lines of plain Python that read the same files."""
+"""The numbers, compared with those of a few lines of plain Python that read the same files."""
 
 from __future__ import annotations
 

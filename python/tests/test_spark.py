@@ -1,4 +1,4 @@
-"""The public tables of an output, read as plain Parquet by Spark 4. Skipped, loudly, where Spark or Java is missing."""
+"""The public tables of an output, read as plain Parquet by Spark 4. Skipped where Spark or Java is missing."""
 
 from __future__ import annotations
 
@@ -14,18 +14,14 @@ import pytest
 
 import resemblance
 
+from .conftest import missing
+
 #: The oldest Java that Spark 4 runs on.
 JAVA = 17
 
 
-def skip(why: str) -> None:
-    """Says on standard error why nothing is read by Spark, where a summary of skips is not printed either."""
-    print(f"SKIPPED: the tables were not read by Spark: {why}", file=sys.stderr, flush=True)
-    pytest.skip(why)
-
-
 def java_version() -> int:
-    """The first number of the version of `java`; 0 where there is none."""
+    """The first number of the version of `java`; 0 without Java."""
     if shutil.which("java") is None:
         return 0
     said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
@@ -40,11 +36,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             import pyspark
             from pyspark.sql import SparkSession
         except ImportError as error:
-            skip(f"pyspark cannot be imported ({error}): pip install 'pyspark>=4'")
+            missing(f"pyspark cannot be imported ({error}): pip install 'pyspark>=4'")
         if int(pyspark.__version__.split(".")[0]) < 4:
-            skip(f"pyspark {pyspark.__version__} is older than 4: pip install 'pyspark>=4'")
+            missing(f"pyspark {pyspark.__version__} is older than 4: pip install 'pyspark>=4'")
         if java_version() < JAVA:
-            skip(f"there is no Java {JAVA} or newer on the path")
+            missing(f"there is no Java {JAVA} or newer on the path")
         folder = tmp_path_factory.mktemp("spark")
         patch.chdir(folder)
         patch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -91,7 +87,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> resemblance.Run:
             "output": {"url": str(folder / name), "keep": "shingles", "passages": True},
         }
 
-    known = resemblance.run(job("known", documents("k", 0, 30)))
+    known = resemblance.run(job("reference", documents("k", 0, 30)))
     return resemblance.run({**job("out", documents("n", 0, 45)), "against": {"output": known.output}})
 
 
@@ -107,7 +103,7 @@ def rows_of(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def test_spark_reads_every_table(spark: Any, output: resemblance.Run) -> None:
-    assert {"pairs", "clusters", "documents", "rejects", "group_pairs", "merges"} <= set(output.tables)
+    assert {"pairs", "clusters", "documents", "rejects", "group_pairs", "cluster_id_changes"} <= set(output.tables)
     for name, table in output.tables.items():
         expected = table.to_arrow()
         found = spark.read.parquet(f"{output.output}/{name}")
@@ -125,7 +121,7 @@ def test_spark_reads_what_apply_removed(spark: Any, output: resemblance.Run, tmp
 
 
 def test_spark_reads_what_stays_of_its_legacy_form(spark: Any, tmp_path: Path) -> None:
-    """Times of 96 bits far from now, decimals as bytes and lists of two levels, also beside new columns."""
+    """Times of 96 bits far from now, decimals as bytes and lists of two levels, also with new columns."""
     source = tmp_path / "in"
     legacy = {"spark.sql.parquet.writeLegacyFormat": "true", "spark.sql.parquet.outputTimestampType": "INT96"}
     for name, value in legacy.items():

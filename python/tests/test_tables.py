@@ -15,6 +15,8 @@ import pytest
 
 import resemblance
 
+from .conftest import needs
+
 
 def rows_of(table: pyarrow.Table) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: (row["id_a"], row["id_b"]))
@@ -55,7 +57,7 @@ def test_open_gives_what_run_gave(quickstart: resemblance.Run, monkeypatch: pyte
 
 
 def test_pandas(quickstart: resemblance.Run) -> None:
-    pandas = pytest.importorskip("pandas", reason="pandas is not installed: to_pandas is not tried")
+    pandas = needs("pandas")
     frame = quickstart.pairs.to_pandas()
     assert isinstance(frame, pandas.DataFrame) and len(frame) == 7
     assert frame["jaccard"].dtype == "float64"
@@ -67,7 +69,7 @@ def test_pandas(quickstart: resemblance.Run) -> None:
 
 
 def test_polars(quickstart: resemblance.Run) -> None:
-    polars = pytest.importorskip("polars", reason="Polars is not installed: to_polars is not tried")
+    polars = needs("polars")
     frame = quickstart.pairs.to_polars()
     assert isinstance(frame, polars.DataFrame) and frame.height == 7
     assert frame.schema["jaccard"] == polars.Float64 and frame.schema["id_a"] == polars.String
@@ -76,7 +78,7 @@ def test_polars(quickstart: resemblance.Run) -> None:
 
 
 def test_duckdb(quickstart: resemblance.Run) -> None:
-    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed: to_duckdb is not tried")
+    duckdb = needs("duckdb")
     assert quickstart.pairs.to_duckdb().filter("jaccard = 1").count("*").fetchall() == [(3,)]
     con = duckdb.connect()
     quickstart.pairs.to_duckdb(con).create_view("pairs")

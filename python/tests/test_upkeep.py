@@ -17,13 +17,13 @@ def test_apply_writes_what_stays(quickstart: resemblance.Run, tmp_path: Path) ->
     counted = resemblance.apply(quickstart, dry_run=True)
     assert counted.files is None and counted.removed == len(gone) > 0
     assert counted.kept + counted.removed + counted.rejected == counted.read
-    applied = resemblance.apply(quickstart, tmp_path / "to", rejects="apart", progress=False)
+    applied = resemblance.apply(quickstart, tmp_path / "to", rejects="separate", progress=False)
     assert (applied.read, applied.kept, applied.removed) == (counted.read, counted.kept, counted.removed)
     kept = {file.name for file in (tmp_path / "to" / "kept").iterdir()}
     assert len(kept) == applied.kept and not kept & gone
     removed = pyarrow.parquet.read_table(tmp_path / "to" / "removed")
     assert set(removed["id"].to_pylist()) == gone
-    assert resemblance.apply(quickstart, tmp_path / "to", rejects="apart").already_finished
+    assert resemblance.apply(quickstart, tmp_path / "to", rejects="separate").already_finished
     with pytest.raises(resemblance.JobError, match="--to"):
         resemblance.apply(quickstart, tmp_path / "to", rejects="drop")
 
@@ -92,7 +92,7 @@ def test_merge_makes_one_output_of_two_days(tmp_path: Path) -> None:
         output = {"url": f"{tmp_path}/out{day}"}
         days.append(resemblance.run({**job, "source": source, "output": output, **against}))
     assert [run.counts["pairs"] for run in days] == [0, 1]
-    assert days[1].pairs.to_arrow().column("known_b").to_pylist() == [True]
+    assert days[1].pairs.to_arrow().column("reference_b").to_pylist() == [True]
     merged = resemblance.merge(days, tmp_path / "merged")
     assert (merged.counts["documents"], merged.counts["pairs"]) == (3, 1)
     with pytest.raises(resemblance.JobError) as raised:

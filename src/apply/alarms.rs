@@ -10,8 +10,8 @@ use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
 use crate::error::{Error, Result};
 use crate::job::{Alarms, Job, Per};
 use crate::output::Stored;
+use crate::pipeline::frames::by_group;
 use crate::schema::Table;
-use crate::stage::by_group;
 
 /// Holds the finished output of `job` against `alarms`: logs a warning for each bound that is passed. Where they say that the
 /// command fails then, and `may_fail`, ends with an error.
@@ -87,7 +87,7 @@ async fn raised(session: &SessionContext, stored: &Stored, job: &Job, alarms: Al
 pub(super) fn figures(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
     let documents = stored.table(session, Table::Documents)?;
     let documents = documents.select(vec![col("id"), by_group::group(group)])?;
-    let clusters = stored.table(session, Table::Clusters)?.filter(!col("known"))?.select(vec![
+    let clusters = stored.table(session, Table::Clusters)?.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),
         cast(col("cluster_id"), DataType::Utf8).alias("cluster_id"),
         col("size"),

@@ -11,14 +11,13 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
-use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
 use crate::error::Result;
 use crate::output::Stored;
+use crate::pipeline::frames::by_group;
 use crate::rewrite::{Counts, id_type};
 use crate::schema::{IdType, Table};
-use crate::stage::by_group;
 
 /// The columns of the table of documents that go.
 pub(super) fn removed_schema(id: IdType) -> SchemaRef {
@@ -57,7 +56,7 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&
         first.alias("first"),
         second.alias("second"),
     ])?;
-    let columns = ["id_a", "id_b", "known_b", "jaccard", "containment_a", "containment_b"];
+    let columns = ["id_a", "id_b", "reference_b", "jaccard", "containment_a", "containment_b"];
     let pairs = stored.table(session, Table::Pairs)?.select(columns.map(col).to_vec())?;
     // The share of the document that goes which is in the one that stays.
     let containment =
@@ -66,7 +65,7 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&
     let jaccard = coalesce(vec![col("jaccard"), col("similarity")]);
     let of_copy = when(col("similarity").eq(lit(1.0_f64)), lit(1.0_f64)).end()?;
     let containment = coalesce(vec![containment, of_copy]);
-    let (left, right) = (&["first", "second", "kept_known"], &["id_a", "id_b", "known_b"]);
+    let (left, right) = (&["first", "second", "kept_known"], &["id_a", "id_b", "reference_b"]);
     Ok(gone.join(pairs, JoinType::Left, left, right, None)?.select(vec![
         col("member").alias("id"),
         col("source"),
@@ -107,19 +106,13 @@ pub(super) fn clustered(session: &SessionContext, stored: &Stored, group: Option
     let kept = kept.select(vec![
         col("cluster_id").alias("of"),
         col("id").alias("kept_id"),
-        col("known").alias("kept_known"),
+        col("reference").alias("kept_known"),
     ])?;
-    const SIMILARITY: &str = "jaccard_to_representative";
-    let similarity = match clusters.schema().has_column_with_unqualified_name(SIMILARITY) {
-        true => col(SIMILARITY),
-        // Clusters of a run against known documents do not say it.
-        false => lit(ScalarValue::Float64(None)),
-    };
-    let members = clusters.filter(!col("known"))?.select(vec![
+    let members = clusters.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),
         col("cluster_id"),
         col("representative"),
-        similarity.alias("similarity"),
+        col("jaccard_to_representative").alias("similarity"),
     ])?;
     let members = kept.join(members, JoinType::Inner, &["of"], &["cluster_id"], None)?;
     let documents = stored.table(session, Table::Documents)?;
@@ -161,7 +154,8 @@ pub(super) async fn counts(session: &SessionContext, stored: &Stored) -> Result<
 /// # Errors
 /// When the table cannot be read.
 pub(super) async fn count_removed(session: &SessionContext, stored: &Stored) -> Result<u64> {
-    let gone = stored.table(session, Table::Clusters)?.filter((!col("representative")).and(!col("known")))?;
+    let gone =
+        stored.table(session, Table::Clusters)?.filter((!col("representative")).and(!col("reference")))?;
     Ok(gone.count().await? as u64)
 }
 

@@ -7,13 +7,14 @@ use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::manifest::Manifest;
+use crate::delta::{same_type, unfit};
 use crate::error::{Error, Result};
-use crate::job::{self, Format};
+use crate::job;
 use crate::output::Layout;
-use crate::output::delta::{WholeFile, put_whole, same_type, unfit};
+use crate::output::delta::{WholeFile, put_whole};
 use crate::rewrite::{KEPT, annotated};
 use crate::schema::IdType;
-use crate::source::{Listed, SourceFile};
+use crate::source::{Listed, ParquetFile, Rewriting, SourceFile, format_of};
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
@@ -26,19 +27,15 @@ const OPTION: &str = "--tables delta";
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with what to do.
 pub(super) fn refuse(source: &job::Source, listed: &Listed) -> Result<()> {
-    let format = match source.format {
-        Format::Parquet | Format::Delta => {
-            let Some(column) = listed.partition_columns().first() else { return Ok(()) };
-            return Err(Error::job(format!(
-                "{OPTION}: the source is a Delta table with the partition column `{column}`, whose values are not in the files \
-                 that apply writes: apply without it, or copy the source into a table without partitions and run the job again"
-            )));
-        }
-        Format::Csv => "CSV",
-        Format::Jsonl => "JSON lines",
-        Format::Text => "text files",
-        Format::Reuters => "SGML",
-    };
+    let format = format_of(source.format);
+    if let Rewriting::ParquetValues = format.rewriting {
+        let Some(column) = listed.partition_columns().first() else { return Ok(()) };
+        return Err(Error::job(format!(
+            "{OPTION}: the source is a Delta table with the partition column `{column}`, whose values are not in the files \
+             that apply writes: apply without it, or copy the source into a table without partitions and run the job again"
+        )));
+    }
+    let format = format.title;
     Err(Error::job(format!(
         "{OPTION}: the files that stay keep their format, which is {format}, and Delta tables consist of Parquet files: apply without \
          it, or convert the source to Parquet and run the job again"
@@ -57,7 +54,7 @@ pub(super) async fn kept_schema(
     // Empty files have no columns.
     let files: Vec<SourceFile> = files.iter().filter(|file| file.size() > 0).cloned().collect();
     let schemas = stream::iter(files).map(|file| async move {
-        let schema = Arc::new(file.parquet(session).await?.schema()?);
+        let schema = Arc::new(ParquetFile::open(session, &file).await?.schema(Some("UTC"))?);
         Ok::<_, Error>((file.path().to_owned(), schema))
     });
     let schemas: Vec<(String, SchemaRef)> = schemas.buffered(CONCURRENT_FOOTERS).try_collect().await?;

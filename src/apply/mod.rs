@@ -31,14 +31,15 @@ use datafusion::prelude::SessionContext;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{Alarms, Encoding, Format, Job, Tables};
+use crate::job::{Alarms, Encoding, Job, Tables};
 use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
 use crate::output::{Layout, Stored};
+use crate::pipeline::runner::Runner;
 pub use crate::rewrite::{Counts, Rejects, SourceRecord, Written};
 use crate::rewrite::{FileToWrite, Rewrite, clustered_schema};
 use crate::schema::Table;
-use crate::source::{Listed, Pieces, SourceFile};
+use crate::source::{Listed, Rewriting, SourceFile, format_of};
 use decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
 pub use groups::GroupCounts;
 pub use manifest::Manifest;
@@ -80,8 +81,9 @@ impl Opened {
 
     fn refuse(&self, settings: Settings) -> Result<()> {
         let source = &self.job.source;
-        if matches!(source.format, Format::Csv | Format::Jsonl) {
-            Pieces::new(source)?;
+        let rewriting = format_of(source.format).rewriting;
+        if let Rewriting::Rows(format) = rewriting {
+            format.checked_cutter(source)?;
         }
         if settings.tables == Tables::Delta {
             delta::refuse(source, &self.listed)?;
@@ -94,13 +96,13 @@ impl Opened {
                 "--annotate keeps every document, the rejected ones too: leave out --rejects, or --annotate",
             ));
         }
-        if source.format == Format::Text {
+        if matches!(rewriting, Rewriting::WholeFile) {
             return Err(Error::job(
                 "text files have no columns that --annotate could add to: apply without --annotate, and read the table \
                  removed",
             ));
         }
-        let records = matches!(source.format, Format::Csv | Format::Jsonl);
+        let records = matches!(rewriting, Rewriting::Rows(_));
         if records && !matches!(source.encoding, Encoding::Utf8 | Encoding::Utf8Lossy) {
             return Err(Error::job(format!(
                 "--annotate writes UTF-8, and source.encoding is {}: convert the files and run the job again, or apply \
@@ -112,11 +114,8 @@ impl Opened {
     }
 
     /// The alarms of the job that made the output.
-    ///
-    /// # Errors
-    /// As [`Stored::job`].
-    pub fn alarms(&self) -> Result<Alarms> {
-        Ok(self.stored.job()?.alarms)
+    pub fn alarms(&self) -> Alarms {
+        self.stored.job().alarms
     }
 
     /// Holds the output against `alarms`; where `may_fail`, a bound that is passed can be an error.
@@ -124,7 +123,7 @@ impl Opened {
     /// # Errors
     /// As [`alarms::check`].
     pub async fn check_alarms(&self, session: &SessionContext, alarms: Alarms, may_fail: bool) -> Result<()> {
-        alarms::check(session, &self.stored, &self.stored.job()?, alarms, may_fail).await
+        alarms::check(session, &self.stored, self.stored.job(), alarms, may_fail).await
     }
 
     /// What would stay and go. Reads the tables of the output, and writes nothing.
@@ -150,7 +149,7 @@ impl Opened {
         session: &SessionContext,
         settings: Settings,
     ) -> Result<Option<Vec<GroupCounts>>> {
-        let job = self.stored.job()?;
+        let job = self.stored.job();
         let Some(group) = job.source.group.as_deref() else { return Ok(None) };
         groups::counts(session, &self.stored, group, settings.annotate).await.map(Some)
     }
@@ -240,7 +239,10 @@ impl Attempted<'_> {
         let unnamable = |source: &String| named.binary_search(&source.as_str()).is_err();
         let lost = counts.iter().filter(|(source, _)| unnamable(source)).map(|(_, counts)| *counts);
         let lost = lost.fold(Counts::default(), Counts::plus);
-        let (removed, clustered) = self.decide().await?;
+        let stages = (self.target, self.claim);
+        let runner =
+            Runner::new(self.engine, stages, self.control, &self.fingerprint, self.fingerprint.clone());
+        let (removed, clustered) = self.decide(&runner).await?;
         let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
         let to_write = |(file, path): (SourceFile, String)| FileToWrite {
             expected: expected(file.path()),
@@ -254,7 +256,7 @@ impl Attempted<'_> {
             target: self.target.absolute(),
             rejects: self.settings.rejects,
             fingerprint: self.fingerprint.clone(),
-            rejected: self.rejected().await?,
+            rejected: self.rejected(&runner).await?,
             removed: removed.clone(),
             clustered,
             id,
@@ -300,11 +302,11 @@ impl Attempted<'_> {
     }
 
     /// The files of the table of documents that go, and where all stay, of those in clusters.
-    async fn decide(&self) -> Result<(Vec<File>, Option<Vec<File>>)> {
+    async fn decide(&self, runner: &Runner<'_>) -> Result<(Vec<File>, Option<Vec<File>>)> {
         let (session, stored) = (self.engine.session(), &self.opened.stored);
         let id = stored.manifest().source.id;
         // A job over a finished output has groups of its own.
-        let job = stored.job()?;
+        let job = stored.job();
         let group = job.source.group.as_deref();
         Ok(match self.settings.annotate {
             true => {
@@ -314,7 +316,7 @@ impl Attempted<'_> {
                     schema: clustered_schema(id),
                     rows: clustered(session, stored, group)?,
                 };
-                (Vec::new(), Some(self.table(wanted).await?))
+                (Vec::new(), Some(tables::table(wanted, runner).await?))
             }
             false => {
                 let wanted = Wanted {
@@ -323,13 +325,13 @@ impl Attempted<'_> {
                     schema: removed_schema(id),
                     rows: removed(session, stored, group)?,
                 };
-                (self.table(wanted).await?, None)
+                (tables::table(wanted, runner).await?, None)
             }
         })
     }
 
     /// The files of a table that says where documents are that the job rejected; none if there are none.
-    async fn rejected(&self) -> Result<Vec<File>> {
+    async fn rejected(&self, runner: &Runner<'_>) -> Result<Vec<File>> {
         let (session, stored) = (self.engine.session(), &self.opened.stored);
         if stored.manifest().tables.get(Table::Rejects.name()).is_none_or(|table| table.rows == 0) {
             return Ok(Vec::new());
@@ -340,10 +342,6 @@ impl Attempted<'_> {
             schema: rejected_schema(),
             rows: rejected(session, stored)?,
         };
-        self.table(wanted).await
-    }
-
-    async fn table(&self, wanted: Wanted) -> Result<Vec<File>> {
-        tables::table(wanted, self.engine, self.target, self.claim, &self.fingerprint, self.control).await
+        tables::table(wanted, runner).await
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::address;
 use crate::error::{Error, Result};
 use crate::job::Format;
-use crate::source::SourceFile;
+use crate::source::{Rewriting, SourceFile, format_of};
 
 /// The paths of files in the folder of those that stay, in the order of the files.
 ///
@@ -16,8 +16,7 @@ pub(super) fn paths(files: &[SourceFile], format: Format) -> Result<Vec<String>>
     let mut paths = Vec::with_capacity(files.len());
     for file in files {
         let mut path = relative(file.name());
-        if format == Format::Reuters {
-            // What was read of it is written as Parquet.
+        if matches!(format_of(format).rewriting, Rewriting::AsParquet) {
             path.push_str(".parquet");
         }
         if path.is_empty() || !seen.insert(path.clone()) {

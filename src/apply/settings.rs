@@ -21,7 +21,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// 32 hexadecimal digits that stand for everything that can change a file of the result.
+    /// A hash in 32 hexadecimal digits of everything that can change a file of the result.
     pub(super) fn fingerprint(self, stored: &Stored) -> String {
         let Self { rejects, annotate, tables } = self;
         let (run, origin) = (&stored.manifest().fingerprint, stored.origin().fingerprint);

@@ -5,14 +5,14 @@ use datafusion::prelude::SessionContext;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::error::{Context, Result};
-use crate::job::{self, Format};
-use crate::rewrite::{NAMES, header_fields, taken};
-use crate::source::{Piece, Pieces, SourceFile};
+use crate::job;
+use crate::rewrite::{NAMES, append_names, column_exists};
+use crate::source::{ParquetFile, Piece, Rewriting, RowFormat, SourceFile, format_of};
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
 
-/// Refuses Parquet files and CSV headers that have one of the columns. The lines of JSON are looked at when they are written.
+/// Refuses Parquet files and CSV headers that have one of the columns. JSON lines are checked when they are written.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) with the file and the column.
@@ -23,23 +23,23 @@ pub(super) async fn refuse(
 ) -> Result<()> {
     // Empty files have no columns.
     let files: Vec<SourceFile> = files.iter().filter(|file| file.size() > 0).cloned().collect();
-    match source.format {
-        Format::Parquet | Format::Delta => {
+    match format_of(source.format).rewriting {
+        Rewriting::ParquetValues => {
             let schemas = stream::iter(files).map(|file| async move {
-                let parquet = file.parquet(session).await?;
+                let parquet = ParquetFile::open(session, &file).await?;
                 let columns = parquet.metadata.file_metadata().schema().get_fields();
                 match NAMES.into_iter().find(|name| columns.iter().any(|column| column.name() == *name)) {
-                    Some(name) => Err(taken(name, file.path())),
+                    Some(name) => Err(column_exists(name, file.path())),
                     None => Ok(()),
                 }
             });
             schemas.buffered(CONCURRENT_FOOTERS).try_collect().await
         }
         // All files have the same header.
-        Format::Csv if source.csv.header => match files.first() {
+        Rewriting::Rows(format) if format.has_header(source) => match files.first() {
             Some(file) => {
-                let header = header(session, source, file).await?;
-                header_fields(source.csv, &header, file.path()).map(|_| ())
+                let header = header(session, source, format, file).await?;
+                append_names(format, source, &header, file.path(), &mut Vec::new())
             }
             None => Ok(()),
         },
@@ -47,14 +47,19 @@ pub(super) async fn refuse(
     }
 }
 
-/// The header of a CSV file; empty if it has none.
-async fn header(session: &SessionContext, source: &job::Source, file: &SourceFile) -> Result<Vec<u8>> {
-    let mut pieces = Pieces::new(source)?;
+/// The header of a file; empty if it has none.
+async fn header(
+    session: &SessionContext,
+    source: &job::Source,
+    format: &dyn RowFormat,
+    file: &SourceFile,
+) -> Result<Vec<u8>> {
+    let mut cutter = format.checked_cutter(source)?;
     let ([_, first], mut chunks) = file.decompressed(session).await?;
     let mut header = None;
     let mut next = Some(first);
     while let Some(chunk) = next {
-        pieces.feed(chunk, &mut |piece| {
+        cutter.feed(chunk, &mut |piece| {
             if let Piece::Header(fields, _) = piece {
                 header = Some(fields.to_vec());
             }

@@ -160,7 +160,7 @@ pub(super) async fn tidy_late(target: &Layout) {
     }
 }
 
-/// Removes what only an unfinished result needs. The result is there by now, so a store that fails is only told of.
+/// Removes what only an unfinished result needs. The result is there by now, so a store that fails is only reported.
 pub(super) async fn tidy(target: &Layout) {
     let removed = async {
         let entries = target.entries("_work").await.context(|| "the records cannot be listed".to_owned())?;

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::address::secrets::{self, masked};
 use crate::engine::spills;
 use crate::error::{Error, Kind};
-use crate::secrets::{self, masked};
 use commands::Command;
 use support::errors::explain;
 use support::progress::Screen;
@@ -30,24 +30,16 @@ struct Arguments {
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     quiet: bool,
     /// Format of the log lines on standard error
-    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
-    log_format: LogFormat,
+    #[arg(long, global = true, value_enum, default_value_t = log::Format::Text)]
+    log_format: log::Format,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done · 2 job file or arguments wrong · 3 input or storage wrong · 4 engine \
     (memory, cluster) · 5 a bug in resemblance · 6 done, but a bound of the job was passed · 130 stopped; run it again to continue";
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum LogFormat {
-    /// Lines for people
-    Text,
-    /// One JSON object per line
-    Json,
-}
-
-/// Runs the command that the process was called with, and says how it ended.
+/// Runs the command line of the process.
 pub fn main() -> ExitCode {
-    // Whoever passes a password by mistake finds it in no message.
+    // Secrets in arguments are masked in every message.
     std::env::args_os().for_each(|argument| secrets::remember(&argument.to_string_lossy()));
     panics::watch();
     let code = match Arguments::try_parse() {
@@ -59,10 +51,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> ExitCode {
-    let json = arguments.log_format == LogFormat::Json;
-    let role = arguments.command.is_role();
-    let screen = Screen::new(arguments.quiet || json || role);
-    screen.start_log(arguments.verbose, arguments.quiet, json);
+    let format = arguments.log_format;
+    let is_plain = arguments.quiet || format == log::Format::Json || arguments.command.is_role();
+    let screen = Screen::new(is_plain);
+    screen.start_log(arguments.verbose, arguments.quiet, format);
     let _entered = match arguments.command.run_id() {
         Some(id) => log::span(id).entered(),
         None => tracing::Span::none().entered(),
@@ -71,34 +63,34 @@ fn run(arguments: &Arguments) -> ExitCode {
     screen.clear();
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => fail(&error, json),
+        Err(error) => fail(&error, format),
     }
 }
 
-/// Tells the error that ends the command.
-fn fail(error: &Error, json: bool) -> ExitCode {
-    match json {
-        true => log::failed(error),
-        false => print::error(&explain(error)),
+/// Reports the error that ends the command.
+fn fail(error: &Error, format: log::Format) -> ExitCode {
+    match format {
+        log::Format::Json => log::failed(error),
+        log::Format::Text => print::error(&explain(error)),
     }
     ExitCode::from(error.kind().exit_code())
 }
 
-/// What clap has to say: help and the version, which are not errors, or what is wrong with the arguments.
+/// Prints the help or the version, which are not errors, or the error in the arguments.
 fn refuse(refused: &clap::Error) -> ExitCode {
     let said = refused.render();
     if !refused.use_stderr() {
         let said = if print::colour() { said.ansi().to_string() } else { said.to_string() };
         return match print::result(&said) {
             Ok(()) => ExitCode::SUCCESS,
-            Err(error) => fail(&error, false),
+            Err(error) => fail(&error, log::Format::Text),
         };
     }
     if log::json_wanted(std::env::args_os()) {
-        Screen::new(true).start_log(0, false, true);
+        Screen::new(true).start_log(0, false, log::Format::Json);
         let said = said.to_string();
         let said = said.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-        return fail(&Error::job(said), true);
+        return fail(&Error::job(said), log::Format::Json);
     }
     print::message(&masked(&said.to_string()));
     ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(Kind::Job.exit_code()))

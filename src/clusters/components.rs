@@ -2,25 +2,25 @@
 
 use std::ops::Range;
 
-/// What stands in a slot of the hash table that holds no node.
+/// The value of an empty slot of the hash table.
 const EMPTY: u32 = u32::MAX;
 
-/// Nodes that there is room for at first.
+/// The first capacity, in nodes.
 const FIRST_ROOM: usize = 64;
 
 /// An odd number near 2^64 divided by the golden ratio: multiplied with it, keys that lie close together lie far apart
 /// (Knuth, *The Art of Computer Programming*, volume 3, section 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The component of each node, which is known by its root: the least node of the component.
+/// The component of each node, named by its root, which is the least node.
 ///
-/// Each node has a place, in the order in which nodes were seen first. There are three arrays: the node of each place (8
-/// bytes), its parent's place (4 bytes), and a hash table with open addressing that finds the place of a node (4 bytes a
-/// slot, at most three of four slots taken). That makes 17.4 bytes for each node that there is room for. Room grows by
-/// half at a time, so between 17.4 and 26 bytes are taken for each node that is there; measured, see the tests.
+/// Each node has a place, in the order of first appearance. There are three arrays: the node of each place (8 bytes), its
+/// parent's place (4 bytes), and a hash table with open addressing for the place of a node (4 bytes a slot, at most three of
+/// four slots in use). That is 17.4 bytes a node of capacity. The capacity grows by half at a time, so a node takes between 17.4
+/// and 26 bytes; the tests measure it.
 ///
-/// Of two roots the greater one is put below the lesser one, so nothing is kept for balance and the root needs no search
-/// at the end. With path halving, m joins of n nodes still take O(m log n) steps (Tarjan and van Leeuwen 1984).
+/// The greater of two roots is put below the lesser, so there is no rank to keep and the root needs no search at the end. With
+/// path halving, m joins of n nodes still take O(m log n) steps (Tarjan and van Leeuwen 1984).
 #[derive(Debug, Default)]
 pub struct Components {
     nodes: Vec<u64>,
@@ -29,7 +29,7 @@ pub struct Components {
 }
 
 impl Components {
-    /// Joins the components of `a` and `b`. Makes room where there is none.
+    /// Joins the components of `a` and `b`.
     pub fn join(&mut self, a: u64, b: u64) {
         self.make_room(2);
         let (a, b) = (self.place(a), self.place(b));
@@ -38,16 +38,15 @@ impl Components {
         self.parents[other as usize] = least;
     }
 
-    /// Bytes that its arrays take.
+    /// Bytes of the arrays.
     pub(crate) fn bytes(&self) -> usize {
         8 * self.nodes.capacity() + 4 * (self.parents.capacity() + self.slots.capacity())
     }
 
-    /// Bytes that it takes at most with room for `more` nodes, also while it grows; `None` if that are more nodes than it
-    /// can number.
+    /// The most bytes with room for `more` nodes, also while it grows; `None` if it cannot number so many.
     pub(crate) fn bytes_with_room(&self, more: usize) -> Option<usize> {
         let room = self.room_for(more);
-        // A place is a number of 32 bits, and one of them stands for an empty slot.
+        // Places have 32 bits, and one value means an empty slot.
         if room >= EMPTY as usize {
             return None;
         }
@@ -60,8 +59,8 @@ impl Components {
         if room == self.nodes.capacity() {
             return;
         }
-        // The hash table follows from the nodes. It goes first and comes last, so that the arrays never take more
-        // than they do in the end, although each is copied as it grows.
+        // The hash table, which follows from the nodes, is freed first and made last, so that growing never takes more memory
+        // than the result.
         self.slots = Vec::new();
         self.nodes.reserve_exact(room - self.nodes.len());
         self.parents.reserve_exact(room - self.parents.len());
@@ -72,7 +71,7 @@ impl Components {
         }
     }
 
-    /// Nodes that there is room for once there is room for `more`.
+    /// The capacity with room for `more` nodes.
     fn room_for(&self, more: usize) -> usize {
         let (room, needed) = (self.nodes.capacity(), self.nodes.len() + more);
         if needed <= room { room } else { needed.max(room + room / 2).max(FIRST_ROOM) }
@@ -81,7 +80,7 @@ impl Components {
     /// The slot that holds `node`, or the empty one where it belongs.
     fn slot(&self, node: u64) -> usize {
         let slots = self.slots.len();
-        // Folded first: keys in equal steps would lie in heaps.
+        // Folded first: keys in equal steps would collide.
         let mixed = (node ^ (node >> 32)).wrapping_mul(GOLDEN);
         let mut slot = ((u128::from(mixed) * slots as u128) >> 64) as usize;
         while self.slots[slot] != EMPTY && self.nodes[self.slots[slot] as usize] != node {
@@ -123,8 +122,7 @@ impl Components {
         self.nodes.is_empty()
     }
 
-    /// The nodes at these places, in the order in which nodes were seen first, and the roots of their components. There is
-    /// nothing at places behind the last node.
+    /// The nodes at these places and the roots of their components. Places behind the last node are ignored.
     pub fn roots(&mut self, places: Range<usize>) -> (Vec<u64>, Vec<u64>) {
         let places = places.start..places.end.min(self.nodes.len());
         places.map(|place| (self.nodes[place], self.root_of(place))).unzip()
@@ -136,7 +134,7 @@ impl Components {
     }
 }
 
-/// Slots of the hash table for so many nodes: one in four stays empty, and one at least.
+/// Slots of the hash table for `room` nodes: one in four stays empty, and at least one.
 fn slots_for(room: usize) -> usize {
     room + room / 3 + 1
 }
@@ -164,7 +162,7 @@ mod tests {
         assert_eq!(roots(&[(u64::MAX, 0), (5, 5)]), [(0, 0), (u64::MAX, 0), (5, 5)].into());
     }
 
-    /// What is foretold before growth is what is taken after it, and the doc comment's figures hold.
+    /// The prediction before growth is exact, and the figures of the doc comment hold.
     #[test]
     fn a_node_takes_between_17_and_26_bytes() {
         let mut components = Components::default();

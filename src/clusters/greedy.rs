@@ -3,12 +3,12 @@
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;
 
-/// Which nodes represent others, chosen one after the other in the order of their numbers: a node that is paired with a
-/// representative before it is a member of the first such, and any other node is a representative itself.
+/// Representatives, chosen in the order of their numbers: a node that is paired with an earlier representative is a member of the
+/// first such, and any other node is a representative.
 ///
 /// The representatives are the lexicographically first maximal independent set of the pairs (Blelloch, Fineman and Shun, *Greedy
-/// sequential maximal independent set and matching are parallel on average*, SPAA 2012). They come from one pass over pairs that
-/// are sorted, and one bit for each node is all that is kept.
+/// sequential maximal independent set and matching are parallel on average*, SPAA 2012). One pass over sorted pairs finds them,
+/// with one bit for each node.
 #[derive(Debug, Default)]
 pub struct Greedy {
     /// The bit of each node: whether it is a member.
@@ -16,8 +16,7 @@ pub struct Greedy {
 }
 
 impl Greedy {
-    /// Whether `low` represents `high`, a node after it that it is paired with. Pairs come in the order of (high, low), so the lower
-    /// node of a pair is decided.
+    /// Whether `low` represents `high`, with which it is paired. Pairs come in the order of (high, low), so `low` is decided.
     pub fn represents(&mut self, high: u64, low: u64) -> bool {
         if self.is_member(high) || self.is_member(low) {
             return false;
@@ -80,9 +79,9 @@ mod tests {
     }
 
     proptest! {
-        /// Against the words of the definition, one node after the other.
+        /// Compared with the definition, one node after the other.
         #[test]
-        fn each_node_is_beside_the_first_representative_that_it_is_paired_with(
+        fn each_node_has_the_first_representative_that_it_is_paired_with(
             pairs in prop::collection::btree_set((0_u64..40, 0_u64..40), 0..120),
         ) {
             let pairs: BTreeSet<_> = pairs.into_iter().filter(|(a, b)| a != b).map(|(a, b)| (a.max(b), a.min(b))).collect();

@@ -1,8 +1,8 @@
-//! Clusters out of pairs, on one machine: plain functions on numbered nodes, one edge at a time.
+//! Clusters of pairs, on one machine: plain functions on numbered nodes, one edge at a time.
 //!
-//! - `components`: what is connected, by union-find.
-//! - `strongest`: how well a node of a component is connected with the first one.
-//! - `greedy`: nodes of a component that represent others, each beside one that it is paired with.
+//! - `components`: connected components, by union-find.
+//! - `strongest`: the strongest path from each node of a component to the first.
+//! - `greedy`: representatives, each with the nodes that are paired with it.
 
 mod components;
 mod greedy;

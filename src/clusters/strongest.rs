@@ -1,23 +1,22 @@
-//! How well the nodes of a component are connected with its first one.
+//! The strongest paths from the nodes of a component to its first node.
 
-/// The paths from the nodes of one component to its node 1, each as strong as its weakest edge: of every node the strongest such
-/// path.
+/// The strongest path from each node of a component to node 1. A path is as strong as its weakest edge.
 ///
-/// Edges come strongest first, and join trees as in Kruskal's algorithm. Of two roots the one with the greater number is put below
-/// the other, and the edge keeps its weight: since later edges are weaker, the weakest edge between a node and its root is the one
-/// right below the root. A path of any other edges has a weaker one, so this is the strongest path (Hu, *The maximum capacity route
-/// problem*, 1961). Where paths are cut short, a node takes over the weight above it, for the same reason.
+/// Edges come strongest first and join trees, as in Kruskal's algorithm. The root with the greater number is put below the other
+/// with the weight of the edge. Later edges are weaker, so the weakest edge between a node and its root is the one below the root.
+/// Any other path has a weaker edge, so this is the strongest (Hu, *The maximum capacity route problem*, 1961). Path halving moves
+/// a node up with the weight above it, for the same reason.
 #[derive(Debug, Default)]
 pub struct StrongestPaths {
     /// The parent of each node, by its number; a root is its own.
     parents: Vec<u32>,
     /// The weakest edge between a node and its parent.
     weights: Vec<f64>,
-    /// The weight of the edge to node 1, and of node 1 itself that of its strongest edge; not a number where there is none.
+    /// The weight of the edge to node 1, and for node 1 that of its strongest edge; NaN without such an edge.
     direct: Vec<f64>,
 }
 
-/// How a node is connected with node 1.
+/// The connection of a node with node 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Path {
     /// The node.
@@ -29,7 +28,7 @@ pub struct Path {
 }
 
 impl StrongestPaths {
-    /// Adds an edge between two nodes, of which `high` has the greater number. No edge that comes later is stronger.
+    /// Adds an edge between two nodes, `low` < `high`. Later edges must not be stronger.
     pub fn join(&mut self, high: u32, low: u32, weight: f64) {
         self.make_room(high);
         if low == FIRST {
@@ -73,22 +72,20 @@ impl StrongestPaths {
         }
     }
 
-    /// How each node that has an edge is connected with node 1, but that one, in the order of their numbers. All edges of the
-    /// component have been added.
+    /// The connection of each node except node 1, in the order of their numbers, after all edges of the component.
     pub fn paths(&mut self) -> impl Iterator<Item = Path> {
         (0..self.parents.len() as u32).filter_map(|node| {
             let root = self.root(node);
             if root == node {
                 return None;
             }
-            // A parent has a lesser number, so it hangs below the root already, and by now this node does too.
+            // A parent has a lesser number, so its own parent is the root already, and now this node's parent is too.
             let (weakest, direct) = (self.weights[node as usize], self.direct[node as usize]);
             Some(Path { node, direct: Some(direct).filter(|direct| !direct.is_nan()), weakest })
         })
     }
 
-    /// The weight of the strongest edge of node 1: the weakest edge of the strongest path that leaves the node and comes back to it. `None`
-    /// if no edge was added.
+    /// The weight of the strongest edge of node 1; `None` if it has no edge.
     pub fn strongest_of_first(&self) -> Option<f64> {
         self.direct.get(FIRST as usize).copied().filter(|direct| !direct.is_nan())
     }
@@ -142,7 +139,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against relaxation: a node is as strong as its best neighbour allows, until nothing changes.
+        /// Compared with relaxation: a node is as strong as its best neighbour allows, until nothing changes.
         #[test]
         fn no_path_is_stronger(
             tree in prop::collection::vec((any::<prop::sample::Index>(), 1_u32..9), 1..60),

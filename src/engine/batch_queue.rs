@@ -1,7 +1,7 @@
-//! The node that gives batches to several threads as they are: a queue from which each thread takes the next batch.
+//! The queue of batches between partitions: each output partition takes the next batch, unchanged.
 //!
-//! The engine's own node for it gathers rows into batches of a fixed number on the way. A thousand rows may be long ones:
-//! the memory that they take would follow the input, not the budget.
+//! DataFusion's round-robin node gathers rows into batches of a fixed number instead. A thousand rows may be long: their
+//! memory would depend on the input, not on the budget.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,8 +20,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
-/// `plan` with our node instead of the engine's where that gives batches to threads in turn. Of the partitions that it reads, at most
-/// `tasks` are open at once.
+/// `plan` with this queue in the place of DataFusion's round-robin node. At most `tasks` of its input partitions are open at
+/// once.
 pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
@@ -36,7 +36,7 @@ pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Resul
     .data()
 }
 
-/// Gives each batch of any input partition to whichever output partition asks first.
+/// Gives each batch of any input partition to the first output partition that is free.
 #[derive(Debug, Clone)]
 struct BatchQueue {
     /// Output partitions.
@@ -45,15 +45,15 @@ struct BatchQueue {
     tasks: usize,
 }
 
-/// What the output partitions share.
+/// The state that the output partitions share.
 #[derive(Debug, Default)]
 pub(crate) struct QueueState {
     batches: Option<Arc<Queue>>,
-    /// Output partitions that were asked for.
+    /// Output partitions that were started.
     asked: usize,
 }
 
-/// The batches of all input partitions. Dropped, it ends their reading.
+/// The batches of all input partitions. Dropping it stops their reading.
 #[derive(Debug)]
 struct Queue {
     batches: Mutex<Receiver<Result<RecordBatch>>>,
@@ -61,7 +61,8 @@ struct Queue {
     _reader: SpawnedTask<()>,
 }
 
-/// Those who found no batch. All of them are woken for one: who is not polled any more would keep it from the others.
+/// The wakers of tasks that found no batch. A batch wakes all of them, since a task that is no longer polled would keep it
+/// from the others.
 #[derive(Debug, Default)]
 struct Waiting(Mutex<Vec<Waker>>);
 
@@ -82,10 +83,10 @@ impl Wake for Waiting {
 }
 
 impl Queue {
-    /// The next batch for whoever asks; none after the last one.
+    /// The next batch; `None` after the last one.
     fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         let mut batches = lock(&self.batches);
-        // Before the channel is asked: what comes right after that wakes who waits by then.
+        // Before the channel is polled: a batch that comes right after that wakes every waker that is there.
         self.waiting.add(context.waker());
         batches.poll_recv(&mut Context::from_waker(&Waker::from(Arc::clone(&self.waiting))))
     }
@@ -122,7 +123,7 @@ impl Description for BatchQueue {
             None => Arc::new(self.read(only_input(Self::NAME, task.inputs)?, &task.context)),
         };
         state.asked += 1;
-        // The last one to ask takes the node's own share: the reading ends with the streams.
+        // The last partition takes the node's own reference: the reading ends with the streams.
         state.batches = (state.asked < self.partitions).then(|| Arc::clone(&queue));
         Ok(stream::poll_fn(move |context| queue.poll_next(context)).boxed())
     }
@@ -130,7 +131,7 @@ impl Description for BatchQueue {
 
 impl BatchQueue {
     fn read(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Queue {
-        // One batch for whoever asks next; the others wait where they are made.
+        // One batch waits here; the others wait where they are made.
         let (sender, receiver) = channel(1);
         let partitions = stream::iter(0..input.output_partitioning().partition_count());
         let (input, context) = (Arc::clone(input), Arc::clone(context));
@@ -143,21 +144,21 @@ impl BatchQueue {
                 }
             }
         };
-        // A partition that is open holds what its reader has fetched: a row group of Parquet, for instance.
+        // An open partition holds what its reader has fetched, such as a row group of Parquet.
         let reader = SpawnedTask::spawn(partitions.for_each_concurrent(self.tasks.max(1), read));
         Queue { batches: Mutex::new(receiver), waiting: Arc::default(), _reader: reader }
     }
 }
 
-/// Sends batches to their end, and an error where the reading does not come to it.
+/// Sends all batches of a partition, or an error if the reading panics.
 async fn read(input: SendableRecordBatchStream, sender: Sender<Result<RecordBatch>>) {
     if let Err(error) = SpawnedTask::spawn(send(input, sender.clone())).join().await {
-        // Without it a reader that panics would look like one that is done.
+        // Without the error a reader that panics would look like one that is done.
         let _ = sender.send(Err(DataFusionError::ExecutionJoin(Box::new(error)))).await;
     }
 }
 
-/// Sends batches until there are none, or nobody wants them.
+/// Sends batches until there are no more, an error, or no receiver.
 async fn send(mut input: SendableRecordBatchStream, sender: Sender<Result<RecordBatch>>) {
     while let Some(batch) = input.next().await {
         let failed = batch.is_err();
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_no_end() {
+    async fn a_panic_is_an_error() {
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
         let failing = stream::poll_fn(|_: &mut Context<'_>| -> Poll<Option<Result<RecordBatch>>> {
             panic!("a panic of this test")
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asked_once_and_never_again_keeps_nothing_from_the_others() {
+    async fn a_partition_that_is_no_longer_polled_keeps_nothing_from_the_others() {
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
         let (sender, receiver) = channel(1);
         let sent: Arc<dyn PartitionStream> = Arc::new(Sent(Arc::clone(&schema), Mutex::new(Some(receiver))));
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_partition_gets_all_where_nobody_else_asks() {
+    async fn a_partition_that_is_read_alone_gets_all_batches() {
         let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::UInt64, false)]));
         let numbers = Arc::new(UInt64Array::from(vec![7]));
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![numbers]).unwrap();

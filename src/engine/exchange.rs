@@ -1,18 +1,18 @@
-//! The exchange of one machine: rows go to buckets by the hash of their key, and a bucket is read when its turn comes.
+//! The exchange of one machine: rows go to partitions by the hash of their key, and a partition is read when its turn comes.
 //!
 //! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster the same
-//! plan has a query stage of as many partitions in its place. The engine's own node runs all partitions above it at once and
-//! each of them holds something; here the rows wait, in memory while the pool has room and else on disk, so that there may
-//! be as many buckets as the data needs and no more of them are open than there are threads.
+//! plan has a query stage of as many partitions in its place. DataFusion's own node runs all partitions above it at once,
+//! and each of them holds memory; here the rows wait in a [`PartitionStore`], so that there may be as many partitions as the
+//! data needs while no more of them are open than there are threads.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::internal_err;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::metrics::{SpillMetrics, Time};
 use datafusion::physical_plan::repartition::{BatchPartitioner, RepartitionExec};
@@ -23,23 +23,27 @@ use datafusion::physical_plan::{
 use futures::future::{BoxFuture, Shared};
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
 
-use super::buckets::{BucketStore, Gathered, Reads};
 use crate::operator::score::Scoring;
-use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
+use crate::plan::{
+    Batches, Description, Gathered, OperatorExec, PartitionStore, Reads, Requirement, Shape, Task, only_input,
+};
 
-/// Rows, and bytes, that are gathered before they are divided into buckets: many buckets would else get a row or two of
-/// each batch, and a batch costs more than a row.
+/// Rows and bytes that are gathered before they are divided: many partitions would otherwise get a row or two of each
+/// batch, and a batch costs more than a row.
 const GATHERED_ROWS: usize = 1 << 16;
 const GATHERED_BYTES: usize = 4 << 20;
 
-/// `plan` with our node instead of the engine's where that divides rows by a key. At most `tasks` partitions of what is
-/// below it run at once.
+/// `plan` with this exchange in the place of DataFusion's wherever that divides rows by a key. At most `tasks` partitions of
+/// its input run at once.
 pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         if let Some(scoring) = OperatorExec::<Scoring>::described(node.as_ref())
             && scoring.reads_again()
         {
-            return Ok(Transformed::yes(with_kept_inputs(node, tasks)?));
+            let inputs = node.children().into_iter().map(|input| kept(Arc::clone(input), tasks));
+            let inputs = inputs.collect::<Result<Vec<_>>>()?;
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            return Ok(Transformed::yes(node.replace_children(inputs, options)?));
         }
         let Some(engines) = node.downcast_ref::<RepartitionExec>() else { return Ok(Transformed::no(node)) };
         match engines.partitioning() {
@@ -54,15 +58,8 @@ pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc
     .data()
 }
 
-/// `node` over exchanges whose buckets can be read more than once. They take no memory from it, as all of their rows are on disk
-/// before it begins.
-fn with_kept_inputs(node: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
-    let inputs = node.children().into_iter().map(|input| kept(Arc::clone(input), tasks));
-    let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    node.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-}
-
-/// The rows of `plan` in the same partitions, which can be read more than once.
+/// The rows of `plan` in the same partitions, which can be read more than once. All of them are on disk before the node above
+/// begins, so they take no memory from it.
 fn kept(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     let (properties, input) = match OperatorExec::<Exchange>::described(plan.as_ref()) {
         Some(exchange) => {
@@ -71,7 +68,7 @@ fn kept(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionP
         }
         // The only partition is read by the only task, once.
         None if plan.output_partitioning().partition_count() == 1 => return Ok(plan),
-        // Rows that came to their partitions by themselves pass through an exchange to the same ones.
+        // Rows that are partitioned without an exchange pass through one to the same partitions.
         None => {
             let partitioning = plan.output_partitioning().clone();
             let engines = RepartitionExec::try_new(Arc::clone(&plan), partitioning)?;
@@ -81,39 +78,18 @@ fn kept(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionP
     OperatorExec::plan(Exchange { properties, tasks, reads: Reads::Again }, vec![input])
 }
 
-/// Divides the rows of its input into buckets by the hash of expressions. Each partition that comes out is a bucket.
+/// Divides the rows of its input into partitions by the hash of expressions.
 #[derive(Debug, Clone)]
 struct Exchange {
-    /// What the engine's node says of itself: the same rows come out in the same partitions.
+    /// The properties of DataFusion's node: the same rows come out in the same partitions.
     properties: Arc<PlanProperties>,
     tasks: usize,
     reads: Reads,
 }
 
-impl Exchange {
-    fn key(&self) -> Result<(&[Arc<dyn PhysicalExpr>], usize)> {
-        match &self.properties.partitioning {
-            Partitioning::Hash(key, count) => Ok((key, *count)),
-            other => internal_err!("rows are exchanged by a hash, not by {other}"),
-        }
-    }
-
-    fn buckets(&self, task: &Task<'_, Mutex<Option<Arc<Buckets>>>>) -> Result<Arc<Buckets>> {
-        let mut buckets = task.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(buckets) = buckets.as_ref() {
-            return Ok(Arc::clone(buckets));
-        }
-        let (key, count) = self.key()?;
-        let input = Arc::clone(only_input(Self::NAME, task.inputs)?);
-        let spills = SpillMetrics::new(task.metrics, 0);
-        let store = BucketStore::new(count, self.reads, input.schema(), spills, &task.context);
-        let (key, tasks, context) = (key.to_vec(), self.tasks, Arc::clone(&task.context));
-        let fill = Fill { input, key, count, tasks, context };
-        let made = Arc::new(Buckets { store: Arc::new(store), filled: OnceLock::new(), fill });
-        *buckets = Some(Arc::clone(&made));
-        Ok(made)
-    }
-}
+/// The complete store. The work that fills it begins when the first partition is read, and ends early when all that wait for
+/// it are dropped.
+type Filled = Shared<BoxFuture<'static, Result<Arc<PartitionStore>, Arc<DataFusionError>>>>;
 
 impl fmt::Display for Exchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -125,83 +101,62 @@ impl Description for Exchange {
     const NAME: &'static str = "ExchangeExec";
     const COUNTS_ROWS: bool = false;
 
-    /// The buckets of this run of the plan.
-    type Shared = Mutex<Option<Arc<Buckets>>>;
+    type Shared = OnceLock<Filled>;
 
     fn shape(&self, _: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         Ok(Shape::new(Arc::clone(&self.properties), vec![Requirement::none()]))
     }
 
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
-        let buckets = self.buckets(&task)?;
-        let Task { partition, schema, .. } = task;
-        let read = async move {
-            buckets.filled().await?;
-            buckets.store.read(partition, &schema)
+        let Partitioning::Hash(key, count) = &self.properties.partitioning else {
+            return internal_err!("rows are exchanged by a hash, not by {}", self.properties.partitioning);
         };
+        let input = only_input(Self::NAME, task.inputs)?;
+        let filled = task.shared.get_or_init(|| self.fill(key, *count, input, &task)).clone();
+        let partition = task.partition;
+        let read = async move { filled.await.map_err(DataFusionError::Shared)?.read(partition) };
         Ok(stream::once(read).try_flatten().boxed())
     }
 }
 
-/// How the buckets are filled.
-#[derive(Debug, Clone)]
-struct Fill {
-    input: Arc<dyn ExecutionPlan>,
-    key: Vec<Arc<dyn PhysicalExpr>>,
-    count: usize,
-    tasks: usize,
-    context: Arc<TaskContext>,
-}
-
-/// Ends when the buckets are filled.
-type Filled = Shared<BoxFuture<'static, Result<(), Arc<DataFusionError>>>>;
-
-/// The buckets, and the work that fills them, which begins when the first of them is read.
-#[derive(Debug)]
-pub(crate) struct Buckets {
-    store: Arc<BucketStore>,
-    fill: Fill,
-    filled: OnceLock<Filled>,
-}
-
-impl Buckets {
-    /// Fills the buckets, or waits for whoever does. Dropped, they end the work.
-    async fn filled(&self) -> Result<()> {
-        let filled = self.filled.get_or_init(|| self.fill.clone().start(Arc::clone(&self.store)));
-        filled.clone().await.map_err(DataFusionError::Shared)
-    }
-}
-
-impl Fill {
-    /// The work, which spawns a task for each partition of the input.
-    fn start(self, store: Arc<BucketStore>) -> Filled {
-        let Self { input, key, count, tasks, context } = self;
-        let (partitions, closed) = (input.output_partitioning().partition_count(), Arc::clone(&store));
+impl Exchange {
+    /// Fills a store with the rows of `input`, with a task for each of its partitions.
+    fn fill(
+        &self,
+        key: &[Arc<dyn PhysicalExpr>],
+        count: usize,
+        input: &Arc<dyn ExecutionPlan>,
+        task: &Task<'_, OnceLock<Filled>>,
+    ) -> Filled {
+        let (key, tasks) = (key.to_vec(), self.tasks.max(1));
+        let (input, context) = (Arc::clone(input), Arc::clone(&task.context));
+        let metrics = SpillMetrics::new(task.metrics, 0);
+        let store = PartitionStore::new("Exchange", (count, self.reads), input.schema(), metrics, &context);
+        let (store, partitions) = (Arc::new(store), input.output_partitioning().partition_count());
+        let filling = Arc::clone(&store);
         let divide = move |partition| {
             let rows = input.execute(partition, Arc::clone(&context));
-            let (store, key) = (Arc::clone(&store), key.clone());
+            let (store, key) = (Arc::clone(&filling), key.clone());
             // A task of its own, so that as many threads divide rows as there are tasks.
             let task = SpawnedTask::spawn(async move { divide(rows?, key, count, &store).await });
             async move { task.join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))? }
         };
         let filled = async move {
-            stream::iter(0..partitions)
-                .map(divide)
-                .buffer_unordered(tasks.max(1))
-                .try_collect::<()>()
-                .await?;
-            closed.close()
+            let divided = stream::iter(0..partitions).map(divide).buffer_unordered(tasks);
+            divided.try_collect::<()>().await?;
+            store.complete()?;
+            Ok(store)
         };
         filled.map_err(Arc::new).boxed().shared()
     }
 }
 
-/// Divides the rows of a partition among the buckets.
+/// Divides the rows of a partition of the input.
 async fn divide(
     mut rows: SendableRecordBatchStream,
     key: Vec<Arc<dyn PhysicalExpr>>,
     count: usize,
-    store: &BucketStore,
+    store: &PartitionStore,
 ) -> Result<()> {
     let mut partitioner = BatchPartitioner::new_hash_partitioner(key, count, Time::new())?;
     let mut gathered = Gathered::default();
@@ -241,7 +196,7 @@ mod tests {
         SessionContext::new_with_config_rt(SessionConfig::new(), runtime.unwrap())
     }
 
-    /// (key, number) in several partitions, exchanged by key into `buckets`.
+    /// (key, number) in several partitions, exchanged by key into `buckets` partitions.
     async fn exchanged(session: &SessionContext, buckets: usize) -> Arc<dyn ExecutionPlan> {
         let column = |name| Field::new(name, DataType::UInt64, false);
         let schema = Arc::new(Schema::new(vec![column("key"), column("number")]));
@@ -260,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn all_rows_of_a_key_are_in_one_bucket_in_memory_and_on_disk() {
+    async fn all_rows_of_a_key_are_in_one_partition_in_memory_and_on_disk() {
         for (pool, spills) in [(1 << 30, false), (4 << 20, true)] {
             let session = session(pool);
             let plan = exchanged(&session, 64).await;
@@ -287,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Rows that are divided share the memory of their batch, which is not to be counted for each bucket.
+    /// Divided rows share the memory of their batch, which must not be counted for each partition.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn rows_in_memory_are_counted_once_and_free_when_they_are_read() {
         let session = session(1 << 30);
@@ -303,10 +258,9 @@ mod tests {
         }
     }
 
-    /// The plan of a step that reads the buckets of its first input again and again, over rows that are exchanged or have their
-    /// partitions already.
+    /// Over rows that are exchanged, and over rows that are partitioned already.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn buckets_that_are_kept_are_read_again() {
+    async fn partitions_that_are_kept_are_read_again() {
         for (pool, exchanged_before) in [(1 << 30, true), (4 << 20, true), (1 << 30, false)] {
             let session = session(pool);
             let rows = exchanged(&session, 8).await;
@@ -332,7 +286,7 @@ mod tests {
             let mut all = Vec::new();
             for bucket in 0..8 {
                 let first = read(bucket).await;
-                // What is read again takes nothing from whoever computes with it.
+                // Rows that are read again hold no memory.
                 assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
                 assert_eq!(read(bucket).await, first, "bucket {bucket}");
                 all.extend(first);
@@ -342,7 +296,7 @@ mod tests {
         }
     }
 
-    /// Whoever stops reading, as a run that is interrupted, leaves nothing behind.
+    /// As when a run is interrupted.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_plan_that_is_dropped_half_way_gives_everything_back() {
         let session = session(4 << 20);

@@ -1,4 +1,4 @@
-//! What an engine is to whoever runs steps on it.
+//! The interface between steps and engines.
 
 use std::sync::Arc;
 
@@ -11,42 +11,42 @@ use super::control::RunControl;
 use crate::error::Result;
 use crate::output::manifest::File;
 
-/// Partitions of a plan, at most: for each there may be a file that is open.
+/// The most partitions of a plan: each may have an open file.
 const MAX_PARTITIONS: usize = 512;
 
-/// A plan whose tasks had too little memory is made again with so many times more partitions.
+/// The factor by which partitions grow when tasks ran out of memory.
 const MORE_PARTITIONS: usize = 4;
 
-/// Of what a task may reserve, the share that the rows of a partition may take: there are those of two sides of a join, and
-/// what is built of them.
+/// One part in so many of a task's memory is for the rows of a partition: the two sides of a join and their hash tables
+/// need several times as much.
 pub(super) const BUCKET_SHARE: u64 = 6;
 
-/// What runs physical plans.
+/// Runs physical plans.
 #[async_trait]
 pub trait Engine: Send + Sync {
     /// The session that plans what this engine runs.
     fn session(&self) -> &SessionContext;
 
-    /// Looks at what there is to run plans on. It is asked before each step, and the step's plan fits what it finds.
+    /// Finds the resources for the next step, which its plan must fit.
     ///
     /// # Errors
-    /// When there is nothing, also after a time.
+    /// When there are none within the time limit.
     async fn prepare(&self, _control: &RunControl) -> Result<()> {
         Ok(())
     }
 
-    /// What plans are made with, but for their number of partitions, and what they are run with.
+    /// The configuration that plans are made and run with, except for the number of partitions.
     fn config(&self) -> SessionConfig {
         self.session().copied_config()
     }
 
-    /// Whether two steps that do not need each other may run at the same time. Where all tasks share one memory, a second
-    /// step would only take from the first.
+    /// Whether independent steps may run at the same time. Where all tasks share one memory, they would only slow each other
+    /// down.
     fn runs_steps_together(&self) -> bool {
         false
     }
 
-    /// Whether all tasks run in this process: what one of them holds others can use, and what one has written others can read.
+    /// Whether all tasks run in this process and can use what one of them holds.
     fn is_one_process(&self) -> bool {
         false
     }
@@ -59,8 +59,8 @@ pub trait Engine: Send + Sync {
         }
     }
 
-    /// Partitions of a plan that shuffles so many bytes between them: one for each task that can run at once, or more where
-    /// the rows of a partition would take too much of what a task may hold.
+    /// Partitions of a plan that shuffles `bytes`: one for each task that can run at once, or more if the rows of a partition
+    /// would be too large for a task.
     fn partitions(&self, bytes: u64) -> usize {
         let least = self.config().target_partitions();
         let needed =
@@ -68,23 +68,23 @@ pub trait Engine: Send + Sync {
         needed.min(MAX_PARTITIONS).max(least)
     }
 
-    /// Partitions of a plan instead of one whose tasks ran out of memory with so many; `None` if there are no more.
+    /// The next number of partitions for a plan whose tasks ran out of memory; `None` if there is no larger one.
     fn more_partitions(&self, partitions: usize) -> Option<usize> {
         let more = partitions.saturating_mul(MORE_PARTITIONS).min(MAX_PARTITIONS);
         (more > partitions).then_some(more)
     }
 
-    /// Bytes of rows that one partition may have, so that a task can hold them with what it builds of them.
+    /// Bytes of rows that one partition may have.
     fn bucket_bytes(&self) -> u64;
 
-    /// Runs `plan`, which was made with `config` and ends in a writer node, for the step `step`, and returns a row for each
-    /// file that it wrote.
+    /// Runs `plan`, which was made with `config` and ends in a writer node, for the step `step`. Returns a row for each file
+    /// that it wrote.
     ///
-    /// Files of a plan that fails or is stopped may stay behind; no row names them.
+    /// A plan that fails or is stopped may leave files behind; no row names them.
     ///
     /// # Errors
-    /// What the plan's operators say, [`crate::error::Kind::Memory`] when a task had too little of it, or
-    /// [`crate::error::Kind::Interrupted`] when `control` was told to stop.
+    /// The errors of the plan's operators, [`crate::error::Kind::Memory`] when a task ran out of memory, or
+    /// [`crate::error::Kind::Interrupted`] when the run was stopped.
     async fn run(
         &self,
         step: &str,

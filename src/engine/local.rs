@@ -22,10 +22,10 @@ use super::session;
 use crate::error::{Error, Kind, Result};
 use crate::output::manifest::File;
 
-/// How often progress is read off the running plan.
+/// How often the progress of the running plan is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The longest wait for stopped tasks. Each of them ends after the batch that it is working on.
+/// The longest wait for stopped tasks, which end after their current batch.
 const TASKS_END: Duration = Duration::from_secs(10);
 
 /// Runs plans in this process.
@@ -36,7 +36,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// The engine on `session`, whose memory pool bounds it, and whose partitions are as many as its threads.
+    /// An engine with the memory pool of `session` and as many threads as it has target partitions.
     pub fn new(session: SessionContext) -> Self {
         let tasks = session.state().config().target_partitions();
         Self { session, tasks }
@@ -113,7 +113,7 @@ impl Local {
         Ok(files)
     }
 
-    /// Waits until the stopped tasks of a plan have released their memory, because the plan that replaces it may need all of it.
+    /// Waits until stopped tasks have released their memory, because the plan that replaces theirs may need all of it.
     async fn reserves_at_most(&self, bytes: usize) {
         let pool = Arc::clone(&self.session.runtime_env().memory_pool);
         let given_back = async {
@@ -128,7 +128,7 @@ impl Local {
     }
 }
 
-/// What each partition of `plan` gives, in the order in which they end. At most `tasks` of them run at once.
+/// The rows of each partition of `plan`, in the order in which they end. At most `tasks` of them run at once.
 fn run_partitions(
     plan: &Arc<dyn ExecutionPlan>,
     tasks: usize,
@@ -144,7 +144,7 @@ fn run_partitions(
     stream::iter(0..partitions).map(run).buffer_unordered(tasks.max(1)).boxed()
 }
 
-/// Rows that the plan's leaves gave so far, and rows that its root took.
+/// Rows that the leaves of a plan produced so far, and rows of its root.
 fn rows_so_far(plan: &Arc<dyn ExecutionPlan>) -> (u64, u64) {
     fn own(plan: &Arc<dyn ExecutionPlan>) -> u64 {
         plan.metrics().and_then(|m| m.output_rows()).unwrap_or(0) as u64

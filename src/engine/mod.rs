@@ -1,10 +1,15 @@
-//! The one session, and the seam behind which a plan runs: here, or on a cluster.
+//! Sessions, stores, and the engines that run plans: this process, or a cluster.
 //!
-//! A step's plan is made by this session, ends in the writer node of [`crate::output::write`] and is handed to an
-//! [`Engine`], which gives back one row for each file that the plan wrote.
+//! A session plans each step; the plan ends in the writer node of [`crate::output::write`]. An [`Engine`] runs it and
+//! returns a row for each file that the plan wrote.
+//!
+//! - `session`: the session builder, the same wherever plans are made or run.
+//! - `interface`: the interface between steps and engines; `control`: progress and interruption.
+//! - `local`: the engine of this process, with its `exchange` and its `batch_queue`.
+//! - `cluster`: the engine of many machines.
+//! - `spills`: folders for spills; `stores`: object stores.
 
 mod batch_queue;
-mod buckets;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod control;
@@ -24,7 +29,7 @@ pub use control::{Progress, RunControl, Silent};
 pub use interface::Engine;
 pub use local::Local;
 
-/// The engine that a job asks for: this process, or a cluster once it is there.
+/// The engine of a job: this process, or a cluster once it answers.
 ///
 /// # Errors
 /// When the folder for spills cannot be made, no cluster answers, or this program was built without the feature `cluster`.

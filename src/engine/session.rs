@@ -1,4 +1,4 @@
-//! The one session builder: functions, operators, memory and spilling, the same wherever a plan is made or run.
+//! The session builder: functions, operators, memory and spilling, the same wherever a plan is made or run.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -22,17 +22,17 @@ use crate::error::Result;
 use crate::job;
 use crate::operator::OperatorPlanner;
 
-/// Of the budget, the share that operators may reserve. The rest is for what no operator accounts for: batches on
-/// their way, decoding and encoding, the program itself.
+/// The share of the memory budget that operators may reserve. The rest is for what no operator accounts for: batches between
+/// operators, decoding and encoding, the program itself.
 const POOL_SHARE: f64 = 0.7;
 
-/// Of what operators may reserve, one part in so many is the most that a join holds whole of one side; a row of it takes so
-/// many bytes, with its place in a hash table.
+/// A join holds one side whole if that takes at most one part in so many of the memory pool, and the bytes of a row with its
+/// entry in a hash table.
 const HELD_PART: usize = 16;
 const BYTES_OF_HELD_ROW: usize = 64;
 
-/// Rows of a batch. Documents may be long, and the engine gathers rows into batches of this many on their way to another
-/// thread: at 8,192, its own choice, one such batch of 5 KB texts and their shingles took 80 MB.
+/// Rows of a batch. Documents may be long, and DataFusion gathers rows into batches of this many between threads: at its
+/// default of 8,192, a batch of 5 KB texts and their shingles took 80 MB.
 const BATCH_ROWS: usize = 1_024;
 
 /// Consumers that an exhausted pool names in its error.
@@ -41,7 +41,7 @@ const NAMED_CONSUMERS: NonZeroUsize = match NonZeroUsize::new(3) {
     None => NonZeroUsize::MIN,
 };
 
-/// Threads that `engine` asks for, with 0 resolved to the number of cores.
+/// The threads of `engine`, with 0 resolved to the number of cores.
 pub(crate) fn threads(engine: &job::Engine) -> usize {
     match engine.threads {
         0 => std::thread::available_parallelism().map_or(1, usize::from).min(job::MAX_THREADS),
@@ -49,7 +49,7 @@ pub(crate) fn threads(engine: &job::Engine) -> usize {
     }
 }
 
-/// Of `memory` bytes, those that operators may reserve together.
+/// Bytes that all operators together may reserve of a budget of `memory` bytes.
 pub(crate) fn pool_bytes(memory: u64) -> usize {
     (memory as f64 * POOL_SHARE) as usize
 }
@@ -63,7 +63,7 @@ pub fn session(engine: &job::Engine) -> Result<SessionContext> {
     Ok(SessionContext::new_with_state(state(config, runtime(engine)?)?))
 }
 
-/// What bounds a session of this process: its memory pool, and where it spills.
+/// The memory pool, the folder for spills and the stores of a session of this process.
 ///
 /// # Errors
 /// When the folder for spills cannot be made.
@@ -73,8 +73,8 @@ pub(crate) fn runtime(engine: &job::Engine) -> Result<Arc<RuntimeEnv>> {
     Ok(builder.with_memory_pool(Arc::new(pool)).build_arc()?)
 }
 
-/// Stores and spills, without a memory pool. Spills go to `folder`, or to the system's folder for temporary files; what
-/// processes that were killed left there is removed first.
+/// Stores and spills, without a memory pool. Spills go to `folder`, or to the system's folder for temporary files; spills of
+/// killed processes are removed there first.
 ///
 /// # Errors
 /// When the folder cannot be made.
@@ -89,29 +89,29 @@ pub(crate) fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
         .with_object_store_registry(stores::registry()))
 }
 
-/// `config` with what our plans rely on, for as many `partitions` whose operators reserve at most `pool_bytes` together.
+/// `config` with the settings that our plans rely on, for `partitions` whose operators reserve at most `pool_bytes` together.
 pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> SessionConfig {
     let mut config =
         config.with_target_partitions(partitions).with_batch_size(BATCH_ROWS).with_information_schema(true);
     let options = config.options_mut();
-    // Each sorter keeps this aside for its merge: a small budget must hold one for each thread and side.
+    // Each sorter reserves this for its merge: a small budget must hold one for each thread and side.
     options.execution.sort_spill_reservation_bytes =
         options.execution.sort_spill_reservation_bytes.min(pool_bytes / (8 * partitions));
-    // The stages write the side that is held to the left, and know better than estimates which one that is. A small one is
-    // held whole, and meets the other side where that is; else lists of shingles would be shuffled to it. Its size is that
-    // of the tables that it comes from, which their files tell, or an estimate that a filter makes too small by some times.
+    // Stages put the side that a join holds to the left, and know it better than estimates do. A small side is held whole, so
+    // that the other side, such as lists of shingles, need not be shuffled. Its size is that of the files of its tables, or
+    // an estimate that a filter makes several times too small.
     options.optimizer.join_reordering = false;
     options.optimizer.hash_join_single_partition_threshold = pool_bytes / HELD_PART;
     options.optimizer.hash_join_single_partition_threshold_rows = pool_bytes / HELD_PART / BYTES_OF_HELD_ROW;
-    // A join waits until all its partitions have read the side that they hold before it filters the other side by it. Where
-    // only some partitions run at once, it would wait for ever.
+    // With these filters a join waits until all its partitions have read the side that they hold. Where only some partitions
+    // run at once, it would wait forever.
     options.optimizer.enable_dynamic_filter_pushdown = false;
     options.optimizer.enable_join_dynamic_filter_pushdown = false;
     config
 }
 
-/// `config` for a plan instead of one whose tasks ran out of memory: its joins hold no side whole. Estimates said that it
-/// was small, and they may have been what was wrong.
+/// `config` for a plan that replaces one whose tasks ran out of memory: no join holds a side whole, since the estimates of
+/// its size may have been wrong.
 pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.hash_join_single_partition_threshold = 0;
@@ -119,13 +119,12 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// A sort that has a task's memory to itself keeps the share of one in so many aside for its merge. The engine's sort reserves
-/// twice the bytes of its rows and needs three times as many: for the rows, for the sorted rows, and for the keys it compares.
+/// A sort that has the memory of a task to itself reserves one part in so many for its merge. DataFusion's sort reserves twice
+/// the bytes of its rows and needs three times as many: for the rows, for the sorted rows, and for the keys it compares.
 const MERGE_PART: usize = 3;
 
-/// `config` for planning a step again that sorts all rows into one order and ran out of memory. Its plan had a sort for each
-/// partition and merged them all at once, so more partitions would not help. The new plan has one sort, and may reserve
-/// `task_bytes`.
+/// `config` for planning a step again that sorts all rows and ran out of memory. Its plan had a sort for each partition and
+/// merged them all at once, so more partitions would not help. The new plan has one sort, which may reserve `task_bytes`.
 pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {
     let options = config.options_mut();
     options.execution.target_partitions = 1;
@@ -133,25 +132,25 @@ pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> Sessio
     config
 }
 
-/// How many partitions of a plan this process runs at once.
+/// Partitions of a plan that this process runs at once.
 #[derive(Debug, Clone, Copy)]
 struct TasksAtOnce(usize);
 
-/// Tasks that share their memory: of those that ran out of it, one in so many is left.
+/// The factor by which tasks are reduced when those that share a memory pool ran out of it.
 const FEWER_TASKS: usize = 4;
 
-/// `config` for plans of which so many partitions run at once.
+/// `config` for plans that run `tasks` partitions at once.
 pub(crate) fn with_tasks_at_once(config: SessionConfig, tasks: usize) -> SessionConfig {
     config.with_extension(Arc::new(TasksAtOnce(tasks.max(1))))
 }
 
-/// How many partitions of a plan run at once and share their memory; `None` where each task has its own.
+/// Partitions of a plan that run at once and share a memory pool; `None` where each task has its own.
 pub(crate) fn tasks_at_once(config: &SessionConfig) -> Option<usize> {
     config.get_extension::<TasksAtOnce>().map(|tasks| tasks.0)
 }
 
-/// `config` for running a plan again whose tasks ran out of memory: fewer of them run at once, and each may have more of what
-/// they share. `None` if one runs alone already.
+/// `config` for running a plan again whose tasks ran out of memory: fewer tasks run at once and share the pool. `None` if one
+/// runs alone already.
 pub(crate) fn fewer_tasks(config: &SessionConfig) -> Option<SessionConfig> {
     let tasks = tasks_at_once(config).filter(|tasks| *tasks > 1)?;
     Some(with_tasks_at_once(config.clone(), tasks / FEWER_TASKS))

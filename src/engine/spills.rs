@@ -1,14 +1,14 @@
-//! Folders for spills: ours by the mark in their lock, and dead once nobody holds it.
+//! Folders for spills. A mark in its lock file makes a folder ours; it is dead when no process holds the lock.
 //!
 //! ```text
-//! PARENT/resemblance-spill-PID-RANDOM/lock     marked, and locked by the process that made the folder, as long as it lives
-//!                                    /...      what is spilled
+//! PARENT/resemblance-spill-PID-RANDOM/lock     marked, and locked by the process that made the folder while it lives
+//!                                    /...      spilled rows
 //! ```
 //!
-//! A process removes its folders when it ends. One that is killed cannot, but the system frees its locks: the next
-//! process that spills to the same parent removes what it finds marked and unlocked. A lock has its name when it is marked and
-//! locked, so nobody finds it in between. A process that is killed just before that, or just after it removed its lock, leaves a
-//! folder that holds no spills, and that stays.
+//! A process removes its folders when it ends. If it is killed, the system frees its locks, and the next process that spills
+//! to the same parent removes the folders that are marked and unlocked. A lock file gets its name after it is marked and
+//! locked, so no other process finds it in between. A process that is killed just before that, or just after it removed its
+//! lock, leaves an empty folder, which stays.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -23,17 +23,17 @@ use datafusion::execution::{SpillFile, TempFileFactory};
 use crate::error::{Context, Error};
 use crate::output::ours;
 
-/// How the name of a folder starts: where to look for marks.
+/// The prefix of a folder's name.
 const PREFIX: &str = "resemblance-spill-";
 const LOCK: &str = "lock";
 
-/// The lock before it is one.
+/// The name of the lock file before it is locked.
 const NEW_LOCK: &str = "new-lock";
 
 /// The folders of this process.
 static LIVE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A folder of this process, removed with all that it holds when it is dropped.
+/// A folder of this process. Dropping it removes the folder and its files.
 #[derive(Debug)]
 pub(crate) struct SpillFolder {
     path: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) struct SpillFolder {
 }
 
 impl SpillFolder {
-    /// Makes a folder in `parent`, for this user's eyes alone: spills hold texts of documents.
+    /// Makes a folder in `parent` that other users cannot read: spills hold texts of documents.
     ///
     /// # Errors
     /// When nothing can be written there.
@@ -59,7 +59,7 @@ impl SpillFolder {
         Ok(Self { path, lock: Some(lock) })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -78,20 +78,18 @@ fn live<T>(change: impl FnOnce(&mut BTreeSet<PathBuf>) -> T) -> T {
     change(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Locks a new folder. A file system without locks lets nobody else hold the lock either, so the folder is never taken for dead.
+/// Locks a new folder. On a file system without locks no process can lock it, so the folder never counts as dead.
 fn lock(folder: &Path) -> io::Result<File> {
     let new = folder.join(NEW_LOCK);
     let mut lock = OpenOptions::new().write(true).create_new(true).open(&new)?;
     lock.write_all(ours::FOLDER.as_bytes())?;
-    // Nobody else knows the file yet.
+    // No other process knows the file yet.
     let _ = lock.try_lock();
     std::fs::rename(new, folder.join(LOCK))?;
     Ok(lock)
 }
 
-/// Removes what processes that were killed left in `parent`. Returns how many folders that were.
-///
-/// What cannot be read or removed, such as another user's, stays.
+/// Removes the folders of killed processes in `parent` and returns their number. Folders that cannot be read or removed stay.
 pub(crate) fn sweep(parent: &Path) -> usize {
     let Ok(entries) = std::fs::read_dir(parent) else { return 0 };
     let ours = |entry: &std::fs::DirEntry| {
@@ -121,13 +119,13 @@ fn sweep_one(folder: &Path) -> io::Result<bool> {
     }
     let lock = OpenOptions::new().write(true).open(&path)?;
     match lock.try_lock() {
-        // Its own process may have removed it between the two looks.
+        // Its own process may have removed it before it was locked here.
         Ok(()) if ours::marks_folder(&path) => remove(folder, Some(lock)).map(|()| true),
         _ => Ok(false),
     }
 }
 
-/// Removes the folder, its lock after everything else: whoever is interrupted here leaves a dead folder, not a lost one.
+/// Removes the folder, and its lock last: a process that is killed meanwhile leaves a folder that counts as dead.
 fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
@@ -138,22 +136,22 @@ fn remove(folder: &Path, lock: Option<File>) -> io::Result<()> {
             true => std::fs::remove_dir_all(entry.path()),
             false => std::fs::remove_file(entry.path()),
         };
-        gone(removed)?;
+        ignore_missing(removed)?;
     }
-    gone(std::fs::remove_file(folder.join(LOCK)))?;
+    ignore_missing(std::fs::remove_file(folder.join(LOCK)))?;
     drop(lock);
-    gone(std::fs::remove_dir(folder))
+    ignore_missing(std::fs::remove_dir(folder))
 }
 
-/// What somebody else removed is removed.
-fn gone(removed: io::Result<()>) -> io::Result<()> {
+/// Another process may have removed the file.
+fn ignore_missing(removed: io::Result<()>) -> io::Result<()> {
     match removed {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
 
-/// Removes every folder of this process, whoever still uses it: for the end of the process.
+/// Removes every folder of this process, even one in use: for the end of the process.
 pub(crate) fn remove_all() {
     for folder in live(std::mem::take) {
         if let Err(error) = remove(&folder, None) {
@@ -162,7 +160,7 @@ pub(crate) fn remove_all() {
     }
 }
 
-/// Makes spill files, in a folder that is there from the first of them on.
+/// Makes spill files, in a folder that is made with the first of them.
 pub(super) struct Spills {
     parent: PathBuf,
     current: Mutex<Option<Current>>,
@@ -175,7 +173,7 @@ struct Current {
 }
 
 impl Spills {
-    /// Spill files somewhere in `parent`.
+    /// Spill files in a folder inside `parent`.
     pub(super) fn new(parent: PathBuf) -> Self {
         Self { parent, current: Mutex::default() }
     }
@@ -195,7 +193,7 @@ impl TempFileFactory for Spills {
     fn create_temp_file(&self, description: &str) -> DfResult<Arc<dyn SpillFile>> {
         let manager = {
             let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-            // Systems clean up their folders for temporary files, and may find ours idle for too long.
+            // The system may remove old folders for temporary files.
             match current.as_ref().filter(|current| current.folder.path().is_dir()) {
                 Some(current) => Arc::clone(&current.manager),
                 None => {
@@ -208,7 +206,7 @@ impl TempFileFactory for Spills {
     }
 }
 
-/// The folder for `spills` as a job or a role names it, made if need be.
+/// The parent folder for spills: `folder`, which is made if it does not exist, or the system's.
 ///
 /// # Errors
 /// When it cannot be made.
@@ -253,7 +251,7 @@ mod tests {
         put("resemblance-spill-1-dead/lock", ours::FOLDER);
         put("resemblance-spill-1-dead/datafusion-x/spill", "text");
         put("resemblance-spill-2-half/lock", ours::FOLDER);
-        // Somebody's folders, whatever their names are.
+        // Folders of others, with any name.
         put("resemblance-spill-3-mine/notes", "text");
         put("resemblance-spill-4-mine/lock", "text");
         put("resemblance-spill-5-mine/lock/lock", ours::FOLDER);

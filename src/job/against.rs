@@ -1,44 +1,85 @@
-//! `[against]`: the documents that are known already.
+//! `[against]`: the reference documents, which new documents are compared with.
 
 use serde::{Deserialize, Serialize};
 
 use super::source::Source;
 
-/// `[against]`: the documents that are known already.
+/// `[against]`: the reference documents, which new documents are compared with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "AgainstKeys", into = "AgainstKeys")]
 pub struct Against {
-    /// The finished outputs that hold them, in the order in which they were made; none where a second source holds them.
-    pub outputs: Vec<String>,
-    /// The second source that holds them, if outputs do not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    /// Where they are.
+    pub reference: Reference,
     /// Which documents are paired.
     pub pairs: NewPairs,
-    /// What becomes of a document whose id is known already.
-    pub same_id: SameId,
 }
 
-/// Which documents are paired where some are known already. Two known documents never are.
+/// Where reference documents are.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reference {
+    /// In finished outputs.
+    Outputs {
+        /// Their folders or URL prefixes, in the order in which they were made.
+        urls: Vec<String>,
+        /// What happens to a new document that has the id of a reference document.
+        same_id: SameId,
+    },
+    /// In a second source. An id may be in both sources.
+    Source(Box<Source>),
+}
+
+/// Which documents are paired. Two reference documents never are.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NewPairs {
-    /// A new one with a known one, and two new ones.
+    /// A new document with a reference document, and two new ones.
     #[default]
     #[serde(rename = "new-old+new-new")]
     WithEachOther,
-    /// A new one with a known one.
+    /// A new document with a reference document.
     #[serde(rename = "new-old")]
-    WithKnown,
+    WithReference,
 }
 
-/// What becomes of a document whose id is known already.
+/// What happens to a new document that has the id of a reference document.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SameId {
     /// The run ends with an error that names it.
     #[default]
     Error,
-    /// It takes the place of the known document.
+    /// It replaces the reference document.
     Replace,
-    /// It goes to `rejects` as `known_id`.
+    /// It goes to `rejects` as `reference_id`.
     Skip,
+}
+
+/// The section as a job in a manifest has it.
+#[derive(Serialize, Deserialize)]
+struct AgainstKeys {
+    outputs: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<Box<Source>>,
+    pairs: NewPairs,
+    same_id: SameId,
+}
+
+impl From<AgainstKeys> for Against {
+    fn from(AgainstKeys { outputs, source, pairs, same_id }: AgainstKeys) -> Self {
+        let reference = match source {
+            Some(source) => Reference::Source(source),
+            None => Reference::Outputs { urls: outputs, same_id },
+        };
+        Against { reference, pairs }
+    }
+}
+
+impl From<Against> for AgainstKeys {
+    fn from(Against { reference, pairs }: Against) -> Self {
+        match reference {
+            Reference::Outputs { urls, same_id } => AgainstKeys { outputs: urls, source: None, pairs, same_id },
+            Reference::Source(source) => {
+                AgainstKeys { outputs: Vec::new(), source: Some(source), pairs, same_id: SameId::default() }
+            }
+        }
+    }
 }

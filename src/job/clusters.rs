@@ -1,4 +1,4 @@
-//! `[clusters]` and `[alarms]`: what a cluster is, which document represents it, and how many the others may be.
+//! `[clusters]` and `[alarms]`: what a cluster is, which document represents it, and how many others there may be.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,8 +10,8 @@ pub struct Clusters {
     /// What makes documents a cluster.
     #[serde(default)]
     pub method: ClusterMethod,
-    /// What decides it, the first that tells two documents apart; by default, that it has the most shingles. In the end the smallest
-    /// id decides.
+    /// The order in which documents represent clusters: the first preference by which two documents differ decides, and at last the
+    /// smallest id. By default the document with the most shingles comes first.
     pub keep: Vec<Preference>,
 }
 
@@ -19,23 +19,25 @@ pub struct Clusters {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterMethod {
-    /// That pairs connect them: its ends need not be alike.
+    /// Pairs connect them, so that two documents of a cluster need not be similar.
     #[default]
     Components,
-    /// That each is paired with the one that represents them.
+    /// Each is paired with the one that represents them.
     Representative,
 }
 
-/// What somebody should look at before copies are removed.
+/// `[alarms]`: bounds that a person should check before duplicates are removed. Nothing here changes a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Alarms {
-    /// The largest share of the documents that may go, in \[0, 1\]; none is any.
+    /// The largest share of the documents that may be removed, in \[0, 1\]: all of a cluster but the one that represents it. Default:
+    /// any.
     pub removed_share: Option<f64>,
-    /// The largest number of documents of a cluster; none is any.
+    /// The largest number of documents of a cluster. Default: any.
     pub largest_cluster: Option<u64>,
-    /// What the bounds hold for; none is all documents together.
+    /// `group`: the bounds hold for each group by itself. Default: for all documents together.
     pub per: Option<Per>,
-    /// Whether a run or `apply` that passes a bound ends with exit code 6.
+    /// Whether a run or `apply` that passes a bound ends with exit code 6 instead of a warning: `apply` before it writes anything.
     pub fail: bool,
 }
 

@@ -1,11 +1,13 @@
-//! A job file that still knows where each of its keys was written, so that messages can say it.
+//! A job file that keeps the place of each of its keys, so that messages can name the line.
 
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use crate::address::secrets::{self, masked};
+use crate::error::library_errors::{is_missing_field, is_unknown_word, plain_toml};
+use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
-use crate::secrets::{self, masked};
 
 /// A parsed job file with its overrides.
 ///
@@ -21,7 +23,7 @@ pub(super) struct Document<'a> {
 impl<'a> Document<'a> {
     /// Parses the file and puts the overrides over it.
     ///
-    /// What may be secret in URLs, wherever they stand, is masked in messages from now on.
+    /// From now on, messages mask what may be secret in its URLs.
     pub(super) fn parse(text: &'a str, path: &'a str, sets: &'a [String]) -> Result<Self> {
         text.lines().chain(sets.iter().map(String::as_str)).for_each(secrets::remember);
         let table = DeTable::parse(text).map_err(|e| {
@@ -38,18 +40,18 @@ impl<'a> Document<'a> {
         Ok(document)
     }
 
-    /// What the document holds, as the sections and keys of `T`.
+    /// The document as the sections and keys of `T`.
     pub(super) fn read<T: DeserializeOwned>(&self) -> Result<T> {
         T::deserialize(toml::de::Deserializer::from(self.table.clone())).map_err(|e| self.explain(&e))
     }
 
-    /// An error that says where `key` was written, or which file lacks it.
+    /// An error about `key` with the line where it was written, or with the file that lacks it.
     pub(super) fn error(&self, key: &str, said: &str) -> Error {
         Error::job(masked(&format!("{}: `{key}` {said}", self.place(self.offset(key)))))
     }
 
     fn set(&mut self, n: usize, set: &'a str) -> Result<()> {
-        // What stands before the `=` is shown, and never the value: it may be a secret.
+        // The key is shown, and never the value, which may be a secret.
         let name = override_name(set);
         let wrong = |said: &str| Error::job(masked(&format!("--set {name}: {said}")));
         let (key, value) = set.split_once('=').ok_or_else(|| wrong("expected KEY=VALUE"))?;
@@ -82,8 +84,8 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// Takes the file's choice of bands and rows out where overrides make another one, and says so: the keys of two choices
-    /// cannot stand beside each other, and no override can take a key out.
+    /// Removes the file's choice of bands and rows, with a warning, where overrides make another one: the two cannot be combined, and
+    /// an override cannot remove a key.
     fn give_way(&mut self) {
         const CHOICES: [&[&str]; 3] = [&["bands", "rows"], &["choose"], &["target_recall"]];
         let Self { text, table, .. } = self;
@@ -103,14 +105,14 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// What serde said, with the place, the key and the nearest allowed word.
+    /// Serde's message with the place, the key and the nearest allowed word.
     fn explain(&self, error: &toml::de::Error) -> Error {
-        let said = plain(error.message());
+        let said = plain_toml(error.message());
         let mut quoted = said.split('`').skip(1).step_by(2);
         let first = quoted.next().unwrap_or_default();
         let span = error.span().unwrap_or(0..0);
 
-        if said.starts_with("missing field") {
+        if is_missing_field(&said) {
             // The span is that of the section; without a section there is no better place than the file.
             let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
             let key =
@@ -118,7 +120,7 @@ impl<'a> Document<'a> {
             return Error::job(format!("{}: `{key}` is required but missing", self.place(self.offset(&key))));
         }
         let key = key_at(self.table.get_ref(), span.start);
-        let near = match said.starts_with("unknown") {
+        let near = match is_unknown_word(&said) {
             true => nearest(first, quoted).map(|near| format!("; did you mean `{near}`?")),
             false => None,
         };
@@ -127,7 +129,7 @@ impl<'a> Document<'a> {
         Error::job(masked(&format!("{}: {key}: {said}{near}", self.place(Some(span.start)))))
     }
 
-    /// Where the dotted `key`, or else the section that it belongs in, was written.
+    /// The byte offset at which the dotted `key`, or else its section, was written.
     fn offset(&self, key: &str) -> Option<usize> {
         let mut found = None;
         let mut table = self.table.get_ref();
@@ -154,7 +156,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The key of an override, or what is written in its place.
+/// The key of an override, or a placeholder where there is none.
 fn override_name(set: &str) -> &str {
     match set.split_once('=') {
         Some((key, _)) => key.trim(),
@@ -162,7 +164,7 @@ fn override_name(set: &str) -> &str {
     }
 }
 
-/// Looks through every string of a value for what is secret in URLs.
+/// Remembers what is secret in the URLs of all strings of a value.
 fn remember(value: &DeValue<'_>) {
     match value {
         DeValue::String(text) => secrets::remember(text),
@@ -213,68 +215,9 @@ fn key_at(table: &DeTable<'_>, offset: usize) -> String {
     String::new()
 }
 
-/// Serde's message in the words of somebody who writes job files, not Rust.
-fn plain(said: &str) -> String {
-    const WORDS: [(&str, &str); 5] = [
-        ("expected usize", "expected a whole number, 0 or more"),
-        ("expected u64", "expected a whole number, 0 or more"),
-        ("expected f64", "expected a number"),
-        ("expected a sequence", "expected a list of strings"),
-        ("expected a boolean", "expected true or false"),
-    ];
-    let said = said.replace("unknown field", "unknown key").replace("unknown variant", "unknown value");
-    let said = said.replace("wanted string or table", "expected a string");
-    WORDS
-        .iter()
-        .find_map(|(rust, plain)| said.strip_suffix(rust).map(|head| format!("{head}{plain}")))
-        .unwrap_or(said)
-}
-
-/// The candidate that needs the fewest edits to become `word`, if they are at most a third of its letters or two.
-///
-/// Of equally near ones, the first.
-pub(super) fn nearest<'w>(word: &str, candidates: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    candidates
-        .map(|candidate| (edits(word, candidate), candidate))
-        .min_by_key(|&(edits, _)| edits)
-        .filter(|&(edits, candidate)| edits <= (candidate.chars().count() / 3).max(2))
-        .map(|(_, candidate)| candidate)
-}
-
-/// The Levenshtein distance of two words, in characters.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edits_are_counted() {
-        for (a, b, expected) in [("", "", 0), ("size", "sise", 1), ("kitten", "sitting", 3), ("", "abc", 3)] {
-            assert_eq!(edits(a, b), expected, "{a} {b}");
-            assert_eq!(edits(b, a), expected, "{b} {a}");
-        }
-    }
-
-    #[test]
-    fn only_near_words_are_suggested() {
-        let keys = ["normalize", "unit", "size"];
-        assert_eq!(nearest("normalise", keys.into_iter()), Some("normalize"));
-        assert_eq!(nearest("permutations", keys.into_iter()), None);
-    }
 
     #[test]
     fn lines_count_from_one() {

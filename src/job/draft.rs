@@ -1,4 +1,4 @@
-//! A job file that is read and not yet resolved: a job over a finished output takes settings from the job that made it.
+//! A job file that was read and is not resolved yet: a job over a finished output takes settings from the job that made the output.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ impl Job {
     }
 }
 
-/// A job file as it was read, with what was set over it.
+/// A job file as it was read, with its overrides.
 #[derive(Debug)]
 pub struct Draft {
     /// The path as messages name it.
@@ -52,7 +52,7 @@ impl Draft {
     /// The finished output whose sketches the job uses again; `None` if it reads texts.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) where the job also says what the output says.
+    /// [`Kind::Job`](crate::error::Kind::Job) where the job sets a key that the output decides.
     pub fn reuse(&self) -> Result<Option<String>> {
         resolve::reuse(&self.file).map_err(|wrong| self.error(wrong))
     }

@@ -5,23 +5,23 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::document::nearest;
+use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
 
-/// How the bytes of files stand for characters.
+/// The encoding of files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8. What is not valid UTF-8 cannot be read; of Reuters stories it is read as Latin-1.
+    /// UTF-8. Invalid bytes cannot be read; in Reuters stories they are read as Latin-1.
     #[default]
     Utf8,
-    /// UTF-8. Each sequence of bytes that is not valid becomes the replacement character, U+FFFD.
+    /// UTF-8. Each invalid sequence of bytes becomes the replacement character, U+FFFD.
     Utf8Lossy,
-    /// ISO 8859-1: each byte is the character whose code point is its value. Every file can be read. This is the `latin-1` of
-    /// Python; in the Encoding Standard the labels `latin1` and `iso-8859-1` stand for windows-1252, which has other
-    /// characters for the bytes from 0x80 to 0x9F.
+    /// ISO 8859-1: each byte is the character whose code point is its value, so every file can be read. This is the `latin-1` of
+    /// Python; in the Encoding Standard the labels `latin1` and `iso-8859-1` mean windows-1252, which has other characters for the
+    /// bytes from 0x80 to 0x9F.
     Latin1,
-    /// Another encoding of the Encoding Standard (WHATWG). As the standard has it, a byte order mark at a file's start
-    /// counts more than the label. What is not valid cannot be read.
+    /// Another encoding of the Encoding Standard (WHATWG). By the standard, a byte order mark at the start of a file overrides the
+    /// label. Invalid bytes cannot be read.
     Standard(Label),
 }
 
@@ -33,53 +33,20 @@ const UTF_8: &str = "utf-8";
 const UTF_8_LOSSY: &str = "utf-8-lossy";
 const LATIN_1: &str = "latin-1";
 
-/// What a slip of the hand may have meant: our own names, and those of the standard.
-const NAMES: [&str; 40] = [
-    UTF_8,
-    UTF_8_LOSSY,
-    LATIN_1,
-    "big5",
-    "euc-jp",
-    "euc-kr",
-    "gb18030",
-    "gbk",
-    "ibm866",
-    "iso-2022-jp",
-    "iso-8859-2",
-    "iso-8859-3",
-    "iso-8859-4",
-    "iso-8859-5",
-    "iso-8859-6",
-    "iso-8859-7",
-    "iso-8859-8",
-    "iso-8859-8-i",
-    "iso-8859-10",
-    "iso-8859-13",
-    "iso-8859-14",
-    "iso-8859-15",
-    "iso-8859-16",
-    "koi8-r",
-    "koi8-u",
-    "macintosh",
-    "shift_jis",
-    "utf-16be",
-    "utf-16le",
-    "windows-874",
-    "windows-1250",
-    "windows-1251",
-    "windows-1252",
-    "windows-1253",
-    "windows-1254",
-    "windows-1255",
-    "windows-1256",
-    "windows-1257",
-    "windows-1258",
-    "x-mac-cyrillic",
-];
+/// The names of the standard, for suggestions where a name is misspelt.
+const STANDARD: &str = "big5;euc-jp;euc-kr;gb18030;gbk;ibm866;iso-2022-jp;iso-8859-2;iso-8859-3;\
+    iso-8859-4;iso-8859-5;iso-8859-6;iso-8859-7;iso-8859-8;iso-8859-8-i;iso-8859-10;iso-8859-13;iso-8859-14;\
+    iso-8859-15;iso-8859-16;koi8-r;koi8-u;macintosh;shift_jis;utf-16be;utf-16le;windows-874;\
+    windows-1250;windows-1251;windows-1252;windows-1253;windows-1254;windows-1255;windows-1256;windows-1257;windows-1258;\
+    x-mac-cyrillic";
+
+/// All names.
+fn names() -> impl Iterator<Item = &'static str> {
+    [UTF_8, UTF_8_LOSSY, LATIN_1].into_iter().chain(STANDARD.split(';'))
+}
 
 impl Encoding {
-    /// Why a document of this encoding cannot be compared where its bytes are not valid: a reason of
-    /// `schemas/rejects.toml`.
+    /// The reason, of those in `schemas/rejects.toml`, for which a document with invalid bytes is rejected.
     pub(crate) fn defect(self) -> &'static str {
         match self {
             Encoding::Utf8 => "invalid_utf8",
@@ -87,7 +54,7 @@ impl Encoding {
         }
     }
 
-    /// What is wrong with bytes that are not valid, and what can be done: what follows their place in a message.
+    /// What is wrong with invalid bytes, and what to do: the end of a message that begins with their place.
     pub(crate) fn complaint(self) -> String {
         match self {
             Encoding::Utf8 => {
@@ -117,12 +84,12 @@ impl FromStr for Encoding {
             LATIN_1 => return Ok(Encoding::Latin1),
             _ => {}
         }
-        // Some labels stand for encodings that the standard decodes to nothing, since they are a danger.
+        // The standard decodes some dangerous encodings to nothing: their labels are refused.
         match encoding_rs::Encoding::for_label_no_replacement(name.as_bytes()) {
             Some(encoding) if encoding == encoding_rs::UTF_8 => Ok(Encoding::Utf8),
             Some(encoding) => Ok(Encoding::Standard(Label(encoding))),
             None => {
-                let near = nearest(&name.to_ascii_lowercase(), NAMES.into_iter());
+                let near = nearest(&name.to_ascii_lowercase(), names());
                 let near = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
                 Err(Error::job(format!(
                     "{name:?}: expected {UTF_8:?}, {UTF_8_LOSSY:?}, {LATIN_1:?}, or a label of the Encoding Standard such as \
@@ -162,7 +129,7 @@ mod tests {
 
     #[test]
     fn names_go_both_ways() {
-        for name in NAMES {
+        for name in names() {
             assert_eq!(name.parse::<Encoding>().unwrap().to_string(), name);
         }
     }

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 /// `[engine]`: what runs the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Engine {
-    /// Bytes that the stages may hold at once; past it they spill.
+    /// The bytes of memory of the stages; beyond it they spill.
     pub memory: u64,
-    /// Threads, at most `MAX_THREADS`; 0 is one for each core.
+    /// Threads, at most `MAX_THREADS`; 0 for one per core.
     pub threads: usize,
-    /// Where spills go; none is the system's folder for temporary files.
+    /// Folder for spills; `None` for the system's folder for temporary files.
     pub spill: Option<String>,
-    /// The cluster that runs the stages; none is this process.
+    /// The cluster that runs the stages; `None` for this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
 }
@@ -23,14 +23,14 @@ impl Engine {
     }
 }
 
-/// A cluster, and how long to be patient with it.
+/// A cluster, with its timeouts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cluster {
     /// The scheduler's `host:port`.
     pub scheduler: String,
-    /// Seconds that a step may stand still before it is cancelled and submitted again.
+    /// Seconds without progress after which a step is cancelled and submitted again.
     pub stall_seconds: u64,
-    /// Seconds that one attempt of a step may take; 0 is any number.
+    /// Seconds that one attempt of a step may take; 0 for any number.
     pub deadline_seconds: u64,
     /// Attempts of a step, at least 1.
     pub attempts: u32,

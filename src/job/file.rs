@@ -1,6 +1,7 @@
-//! The job file: its sections and keys as they are written, and nothing else.
+//! The job file: its sections and keys as they are written, with their defaults.
 //!
-//! The defaults live here and only here. What the values mean together is checked by [`resolve()`](super::resolve()).
+//! [`resolve()`](super::resolve()) checks what the values mean together. Sections that need no resolving are those of the
+//! [`Job`](super::Job).
 
 use std::fmt;
 
@@ -8,12 +9,12 @@ use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
 use super::{
-    BucketHash, ClusterMethod, Compare, DuplicateIds, Expand, Keep, Measure, Method, NewPairs, OnError, Per,
-    References, SameId, ScoreBy, ShingleHash, Short, Tables, Unit, Words,
+    Alarms, BucketHash, Candidates, ClusterMethod, DuplicateIds, NewPairs, OnError, Output, References,
+    SameId, Score, ShingleHash, Short, Unit, Words,
 };
 use crate::error::Result;
 
-/// The share of pairs at the threshold that the bands must find, where `[lsh]` says nothing.
+/// The share of pairs at the threshold that the bands must find, where `[lsh]` sets neither bands nor a rule.
 pub const DEFAULT_TARGET_RECALL: f64 = 0.99;
 
 /// Reads the job file `text`, with the overrides of `sets` (each `KEY=VALUE`) put over it.
@@ -30,7 +31,7 @@ pub fn read(text: &str, path: &str, sets: &[String]) -> Result<File> {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct File {
-    /// What the run calls itself in logs and in the manifest. Default: the job file's name without its ending.
+    /// The run's name in logs and in the manifest. Default: the job file's name without its ending.
     pub name: Option<String>,
     /// `[source]`: where the documents are. Required.
     pub source: Source,
@@ -44,7 +45,7 @@ pub struct File {
     /// `[candidates]`: how candidates are found.
     #[serde(default)]
     pub candidates: Candidates,
-    /// `[against]`: documents that are known already, which those of the source are compared with.
+    /// `[against]`: the reference documents, which those of the source are compared with.
     pub against: Option<Against>,
     /// `[score]`: what makes a candidate a pair.
     #[serde(default)]
@@ -52,7 +53,7 @@ pub struct File {
     /// `[clusters]`: what a cluster is, and which of its documents represents it.
     #[serde(default)]
     pub clusters: Clusters,
-    /// `[alarms]`: what somebody should look at before copies are removed.
+    /// `[alarms]`: bounds that a person should check before duplicates are removed.
     #[serde(default)]
     pub alarms: Alarms,
     /// `[output]`: where the tables go. Required.
@@ -60,6 +61,41 @@ pub struct File {
     /// `[engine]`: what runs the job; nothing here changes a row.
     #[serde(default)]
     pub engine: Engine,
+}
+
+impl File {
+    /// A job that reads `urls` and writes to `output`, with the default of every other key.
+    pub(crate) fn new(format: Format, urls: Vec<String>, output: &str) -> Self {
+        Self {
+            name: None,
+            source: Source {
+                format,
+                url: Names::Many(urls),
+                id: None,
+                encoding: None,
+                id_separator: Source::id_separator(),
+                text: None,
+                columns: None,
+                group: None,
+                duplicate_ids: Source::duplicate_ids(),
+                on_error: OnError::default(),
+                references: None,
+                delimiter: Source::delimiter(),
+                header: Source::header(),
+                quote: Source::quote(),
+            },
+            shingle: None,
+            minhash: None,
+            lsh: Lsh::default(),
+            candidates: Candidates::default(),
+            against: None,
+            score: Score::default(),
+            clusters: Clusters::default(),
+            alarms: Alarms::default(),
+            output: Output::at(output),
+            engine: Engine::default(),
+        }
+    }
 }
 
 /// `[source]`: where the documents are and which columns are theirs.
@@ -76,31 +112,31 @@ pub struct Source {
     /// column that bears one of those names is written as a list: `["path"]`.
     /// Default: `oldid` for reuters, `path` for text, `row_number` for the others.
     pub id: Option<Names>,
-    /// How the bytes of the files stand for characters: `utf-8` (what is not valid is an error or a rejected document; of
-    /// Reuters stories it is read as Latin-1), `utf-8-lossy` (it becomes U+FFFD), `latin-1` (ISO 8859-1 as Python has it:
-    /// every byte is a character) or a label of the Encoding Standard, such as `windows-1252`, which it also calls `latin1`
-    /// and `iso-8859-1`. Not for parquet and delta, whose texts are UTF-8. Default: `utf-8`.
+    /// The encoding of the files: `utf-8` (invalid bytes are an error or a rejected document; in Reuters stories they are read as
+    /// Latin-1), `utf-8-lossy` (invalid bytes become U+FFFD), `latin-1` (ISO 8859-1 as in Python: every byte is a character) or a
+    /// label of the Encoding Standard, such as `windows-1252`, for which it also has the labels `latin1` and `iso-8859-1`. Not for
+    /// parquet and delta, whose texts are UTF-8. Default: `utf-8`.
     pub encoding: Option<String>,
-    /// What stands between the parts of an id of several columns.
+    /// The separator between the parts of an id of several columns.
     #[serde(default = "Source::id_separator")]
     pub id_separator: String,
     /// Column, or list of columns, that holds the text. Default: `body` for reuters; no column for text, whose files
     /// are the documents; required for the others.
     pub text: Option<Names>,
-    /// Column, or list of columns, that the table `documents` carries beside what the run computes, under their own names and
-    /// after its own columns. Parquet columns keep their types, of all other formats they are text. Default: none.
+    /// Column, or list of columns, that the table `documents` carries after its own columns, under their own names. Parquet columns
+    /// keep their types; those of all other formats are text. Default: none.
     pub columns: Option<Names>,
-    /// Column that says which group a document is of, such as the crawl or the shop that it is from. The table `documents` carries it
-    /// too. No value is a group of its own. Default: none.
+    /// Column of a document's group, such as the crawl or the shop that it is from. The table `documents` carries it too. Documents
+    /// without a value are together a group. Default: none.
     pub group: Option<String>,
     /// What happens when an id comes twice: `error` ends the run, `reject` keeps the first that can be compared.
     #[serde(default = "Source::duplicate_ids")]
     pub duplicate_ids: DuplicateIds,
-    /// What happens to a row of a CSV or JSON lines file that cannot be read: `error` ends the run and names the line,
-    /// `reject` puts the row into the table `rejects`.
+    /// What happens to a row of a CSV or JSON lines file that cannot be read: `error` ends the run and names the line, `reject`
+    /// puts the row into the table `rejects`.
     #[serde(default)]
     pub on_error: OnError,
-    /// Reuters: `decode` makes of character references such as `&lt;` the characters that they stand for, `keep` leaves them.
+    /// Reuters: `decode` replaces character references such as `&lt;` by their characters, `keep` leaves them.
     /// Default: `decode`.
     pub references: Option<References>,
     /// CSV: the character between fields.
@@ -130,12 +166,12 @@ pub enum Format {
     Jsonl,
     /// See [`Format::Text`](super::Format::Text).
     Text,
-    /// A finished output, whose sketches are used again: see [`Job::reuse`](super::Job::reuse).
+    /// A finished output, whose sketches are used again: see [`Input::Reuse`](super::Input::Reuse).
     Output,
 }
 
 impl Format {
-    /// The format of the files that are read; none where an output takes their place.
+    /// The format of the files that are read; none if an output is read instead.
     pub fn of_files(self) -> Option<super::Format> {
         match self {
             Format::Reuters => Some(super::Format::Reuters),
@@ -184,15 +220,15 @@ pub struct Shingle {
     pub words: Words,
     /// Units in a shingle. Default: [`Shingle::SIZE_WORDS`] for words, [`Shingle::SIZE_CHARS`] for characters.
     pub size: Option<usize>,
-    /// What stands between the words of a shingle when its bytes are hashed; `xxh3` needs none.
+    /// The separator between the words of a shingle when its bytes are hashed; `xxh3` needs none.
     pub separator: String,
     /// What turns a shingle into a number: `xxh3` (64 bits), `crc32`, `sha256-31` or `dictionary`.
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,
-    /// What becomes of a document of fewer words, or characters, than `size`: `reject` puts it into the table `rejects`,
-    /// `whole` makes all of it one shingle, and `empty` lets it have none, so that by their signatures all such documents are
-    /// alike. The last needs `score.by = "signature"`, and goes with neither `min_words` nor the hash `dictionary`.
+    /// What happens to a document of fewer words, or characters, than `size`: `reject` puts it into the table `rejects`, `whole` makes
+    /// all of it one shingle, and `empty` gives it none, so that all such documents have the same signature. The last needs
+    /// `score.by = "signature"`, and does not work with `min_words` or the hash `dictionary`.
     pub short: Short,
 }
 
@@ -232,8 +268,8 @@ pub struct Minhash {
     /// `linear`: what `a * x + b` is taken modulo: `"2^31-1"`, `"2^32-1"`, `"next-prime"` (the first prime above the
     /// number of distinct shingles, for the hash `dictionary`), or a prime under 2^32. Default: `"2^31-1"`.
     pub modulus: Option<Modulus>,
-    /// `linear`: a CSV file of this machine with the a and b of each permutation, a line `a,b` each, instead of those that
-    /// are drawn from `seed`; it is read when the job is. So signatures can be those of another program.
+    /// `linear`: a CSV file of this machine with the a and b of each permutation, a line `a,b` each, instead of those that are drawn
+    /// from `seed`, so that signatures are those of another program. It is read when the job is.
     pub coefficients: Option<String>,
 }
 
@@ -270,7 +306,7 @@ impl<'de> Deserialize<'de> for Modulus {
     }
 }
 
-/// Says what is allowed where an untagged enum would name no key.
+/// Names the allowed values in errors, which an untagged enum would not.
 struct ModulusVisitor;
 
 impl de::Visitor<'_> for ModulusVisitor {
@@ -306,12 +342,12 @@ pub struct Lsh {
     pub bucket_hash: BucketHash,
     /// Buckets of one table that all bands share; without it each band has buckets of its own, without number.
     pub table_size: Option<u64>,
-    /// Documents in a bucket, at most, for every two of them to be candidates. Default: [`Lsh::HOT_BUCKET`].
+    /// The most documents in a bucket for every two of them to be candidates. Default: [`Lsh::HOT_BUCKET`].
     pub hot_bucket: Option<u64>,
 }
 
 impl Lsh {
-    /// Half a bucket's documents against one: from here on, the detour by the prefixes is shorter.
+    /// In larger buckets, joining documents by their prefixes compares fewer of them.
     pub const HOT_BUCKET: u64 = 256;
 }
 
@@ -329,60 +365,22 @@ pub enum Choose {
     Precision,
 }
 
-/// `[candidates]`: how candidates are found.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Candidates {
-    /// `lsh`, `prefix` or `all`.
-    pub method: Method,
-    /// Which documents are compared, by `source.group`: `all`, those of one group (`within`) or of two groups (`across`).
-    pub compare: Compare,
-}
-
-impl Default for Candidates {
-    fn default() -> Self {
-        Self { method: Method::Lsh, compare: Compare::All }
-    }
-}
-
-/// `[against]`: documents that are known already, which those of the source are compared with: of finished outputs, or of a
-/// second source.
+/// `[against]`: the reference documents, which those of the source are compared with: of finished outputs, or of a second source.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Against {
-    /// Folder or URL prefix of a finished output, or a list of them in the order in which they were made: their documents are
-    /// known. They were made with the same `[shingle]` and `[minhash]`. Either this or `source` is required.
+    /// Folder or URL prefix of the finished output that holds the reference documents, or a list of them in the order in which they
+    /// were made. They were made with the same `[shingle]` and `[minhash]`. Either this or `source` is required.
     pub output: Option<Names>,
-    /// `[against.source]`, with the keys of `[source]` but for `columns`: a second dataset, whose documents are known. An id may be
-    /// in both.
+    /// `[against.source]`, with the keys of `[source]` but for `columns`: a second dataset, whose documents are the reference documents.
+    /// An id may be in both.
     pub source: Option<Source>,
-    /// Which documents are paired: `new-old+new-new`, or `new-old` alone. Two known documents never are.
+    /// Which documents are paired: `new-old+new-new`, or `new-old` alone. Two reference documents never are.
     #[serde(default)]
     pub pairs: NewPairs,
-    /// What becomes of a document whose id is known already: `error` ends the run, `replace` lets it take the known document's
-    /// place, `skip` puts it into `rejects`. Only with `output`. Default: `error`.
+    /// What happens to a new document that has the id of a reference document: `error` ends the run, with `replace` it replaces the
+    /// reference document, `skip` puts it into `rejects`. Only with `output`. Default: `error`.
     pub same_id: Option<SameId>,
-}
-
-/// `[score]`: what makes a candidate a pair.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Score {
-    /// The least similarity of a pair, in (0, 1].
-    pub threshold: f64,
-    /// How two shingle sets are measured: `jaccard` (shared shingles over all shingles of both) or `containment` (shared shingles
-    /// over those of the smaller set), which needs a method that finds all pairs: `prefix` or `all`.
-    pub measure: Measure,
-    /// Which similarity the threshold is for: `shingles` (exact) or `signature` (estimate).
-    pub by: ScoreBy,
-    /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
-    pub prefilter: bool,
-}
-
-impl Default for Score {
-    fn default() -> Self {
-        Self { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false }
-    }
 }
 
 /// `[clusters]`: what a cluster is, and which of its documents represents it.
@@ -390,71 +388,14 @@ impl Default for Score {
 #[serde(default, deny_unknown_fields)]
 pub struct Clusters {
     /// What makes documents a cluster. `components` (default): pairs connect them, so that a chain of pairs may join documents which
-    /// are not alike. `representative`: each is paired with the document that represents them. These are chosen one after the other
-    /// in the order of `keep`: a document that is paired with one before it goes to the first such, and any other stays.
+    /// are not similar. `representative`: each is paired with the document that represents them. Documents are taken in the order of
+    /// `keep`, reference documents first: each joins the first representative that it is paired with, or becomes one.
     pub method: ClusterMethod,
-    /// What decides which document represents a cluster, the first that tells two documents apart: `"COLUMN"` or `"COLUMN asc"` (the smallest value first), `"COLUMN
-    /// desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A column is one of `source.columns`, or `length` (the number
-    /// of shingles), `group`, `source` (the file) or `id`. No value comes last, and the smallest id decides in the end. Default:
-    /// `["length desc"]`.
+    /// The order in which documents represent clusters, by the first of these that differs between two documents: `"COLUMN"` or
+    /// `"COLUMN asc"` (the smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A column is
+    /// one of `source.columns`, or `length` (the number of shingles), `group`, `source` (the file) or `id`. Missing values come last,
+    /// and at last the smallest id decides. Default: `["length desc"]`.
     pub keep: Vec<String>,
-}
-
-/// `[alarms]`: what somebody should look at before copies are removed. Nothing here changes a row.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Alarms {
-    /// The largest share of the documents that may go, in \[0, 1\]: all of a cluster but the one that represents it. Default: any.
-    pub removed_share: Option<f64>,
-    /// The largest number of documents of a cluster. Default: any.
-    pub largest_cluster: Option<u64>,
-    /// `group`: the bounds hold for each group by itself. Default: for all documents together.
-    pub per: Option<Per>,
-    /// Whether a run or `apply` that passes a bound ends with exit code 6, and not with a warning: `apply` before it writes anything.
-    pub fail: bool,
-}
-
-/// `[output]`: where the tables go.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Output {
-    /// Folder or URL prefix of the tables. Required.
-    pub url: String,
-    /// How groups of identical documents are written: `all` pairs, or `star`, the smallest id with each other one.
-    #[serde(default = "Output::expand")]
-    pub expand: Expand,
-    /// Under `all`, groups of more identical documents than this are written as stars. And under `expand = "all"` and
-    /// `"star"` alike: where more documents than this share one of their rarest shingles, as pages that are nearly all
-    /// header do, each is paired with a leader instead of all others. 0: all pairs are written, however many.
-    #[serde(default = "Output::max_expand")]
-    pub max_expand: u64,
-    /// What the table documents keeps of each sketch: `signatures`, `shingles` (and signatures), or `none`.
-    #[serde(default)]
-    pub keep: Keep,
-    /// A run that would write more pairs than this ends with exit code 4 before it does, and says what to do.
-    #[serde(default = "Output::max_pairs")]
-    pub max_pairs: u64,
-    /// Whether `pairs` gets the longest passage that the two texts have in common, as it stands in each: the columns `passage_a` and
-    /// `passage_b`. The texts of pairs are read again for it.
-    #[serde(default)]
-    pub passages: bool,
-    /// What the folders of the tables are: `parquet` files, or `delta` tables of the same files.
-    #[serde(default)]
-    pub tables: Tables,
-}
-
-// As for the source: `url` is required, so the defaults stand one by one.
-impl Output {
-    fn expand() -> Expand {
-        Expand::All
-    }
-    fn max_expand() -> u64 {
-        1000
-    }
-    /// The default, which a job read from an older output has too.
-    pub(super) fn max_pairs() -> u64 {
-        1_000_000_000
-    }
 }
 
 /// `[engine]`: what runs the job.
@@ -473,7 +414,7 @@ pub struct Engine {
     pub attempts: u32,
     /// Cluster: seconds to wait for a scheduler and its first executor, at the start and after a loss.
     pub wait_seconds: u64,
-    /// What the stages may hold in memory at once, as `4GiB` or `500MB`; past it they spill to disk.
+    /// The memory of the stages, as `4GiB` or `500MB`; beyond it they spill to disk.
     pub memory: String,
     /// Threads, at most `MAX_THREADS`; 0 is one for each core.
     pub threads: usize,
@@ -532,7 +473,7 @@ impl<'de> Deserialize<'de> for Names {
     }
 }
 
-/// Says "a string or a list of strings" where an untagged enum would say that no variant fits.
+/// Names the allowed values in errors, which an untagged enum would not.
 struct NamesVisitor;
 
 impl<'de> de::Visitor<'de> for NamesVisitor {

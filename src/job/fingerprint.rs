@@ -1,4 +1,4 @@
-//! What tells one run's result from another's.
+//! The fingerprint of a run: equal where its rows are equal.
 
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
@@ -6,34 +6,33 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    Against, BucketHash, ClusterMethod, Clusters, Compare, Csv, Encoding, Family, InputFile, Job, Keep, Lsh,
-    Measure, Minhash, OnError, Output, References, Score, Shingle, Short, Source, Words, file,
+    BucketHash, ClusterMethod, Clusters, Compare, Csv, Encoding, Family, Input, InputFile, Job, Keep, Lsh,
+    Measure, Minhash, NewPairs, OnError, Output, References, Score, Shingle, Short, Source, Words, file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
-pub const FORMAT_VERSION: u32 = 8;
+pub const FORMAT_VERSION: u32 = 9;
 
-/// 32 hexadecimal digits that stand for everything that can change a row of the result: the sections of the job that
-/// say what is computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
+/// The fingerprint, 32 hexadecimal digits, of everything that can change a row of the result: the sections of the job that decide what is
+/// computed, the inputs with their sizes, times and e_tags, and [`FORMAT_VERSION`].
 ///
-/// The job's name, the output's URL, the engine and the way in which bands and rows were chosen are not part of it; nor
-/// is the order of `inputs`. The digits are the XXH3-128 of a canonical text.
+/// The job's name, the output's URL, the engine, the way in which bands and rows were chosen and the order of `inputs` are not part of
+/// it. The digits are the XXH3-128 of a canonical text.
 pub fn fingerprint(job: &Job, inputs: &[InputFile]) -> String {
     format!("{:032x}", xxh3_128(canonical(job, inputs).as_bytes()))
 }
 
-/// The version of the dictionaries that divide words: other ones may divide them elsewhere. A test holds it against the
-/// version that is compiled in.
+/// The version of the dictionaries that divide words: other versions may divide them differently. A test compares it with the version
+/// that is compiled in.
 const DICTIONARIES: &str = "ICU4X 2.4.0";
 
-/// One line for each fact. Debug formatting quotes and escapes strings, so no value can pass for another line.
+/// A line for each setting. Debug formatting quotes and escapes strings, so no value looks like another line.
 fn canonical(job: &Job, inputs: &[InputFile]) -> String {
-    // Taken apart field by field, so that a new field does not compile until somebody has decided about it here.
+    // All fields are listed, so that a new one does not compile until it is decided here whether it belongs to the fingerprint.
     let Job {
         name: _,
         source,
-        reuse,
-        merge,
+        input,
         shingle,
         minhash,
         lsh,
@@ -65,9 +64,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Minhash { permutations, seed, family, coefficients } = minhash;
     let Lsh { bands, rows, choice: _, bucket_hash, table_size, hot_bucket } = lsh;
     let Score { threshold, measure, by, prefilter } = score;
-    // Where a run ends early for `max_pairs` there are no rows, and where it does not, they are the same for any limit: so
-    // a run that ended goes on from its last step under a higher one.
-    // Nor do logs beside the files change a row: a finished output gets them without being made again.
+    // The rows are the same for any `max_pairs` that does not end the run, so a run that it ended resumes under a higher one. Nor do
+    // Delta logs change a row: a finished output gets them without being made again.
     let Output { url: _, expand, max_expand, max_pairs: _, keep, passages, tables: _ } = output;
 
     let mut lines = format!(
@@ -82,7 +80,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
          output {expand:?} {max_expand}\n",
         method = candidates.method,
     );
-    // What came later is told only where it is not as it was before it came: older outputs keep their digits.
+    // Settings that were added later are left out where they have the value that they had before, so that older outputs keep their
+    // fingerprint.
     let later = [
         (*words != Words::Unicode, format!("words {words:?}")),
         (*words == Words::Dictionary, format!("dictionaries {DICTIONARIES}")),
@@ -99,22 +98,24 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*short != Short::Reject, format!("short {short:?}")),
         (coefficients.is_some(), format!("coefficients {coefficients:?}")),
         (*measure != Measure::Jaccard, format!("measure {measure}")),
-        // Which output that is stands among the inputs, by its own fingerprint: wherever it lies, its rows are the same.
-        (reuse.is_some(), "reuse".to_owned()),
-        (merge.is_some(), "merge".to_owned()),
+        // The output is among the inputs, by its own fingerprint: its rows are the same wherever it is.
+        (matches!(input, Input::Reuse(_)), "reuse".to_owned()),
+        (matches!(input, Input::Merge(_)), "merge".to_owned()),
         (*passages, "passages".to_owned()),
         (!kept.is_empty(), format!("clusters {kept:?}")),
         (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
         (group.is_some(), format!("group {group:?}")),
         (candidates.compare != Compare::All, format!("compare {:?}", candidates.compare)),
         (against.is_some(), {
-            // The known documents stand among the inputs, by fingerprints of their outputs or of the second source.
-            let rules =
-                against.as_ref().map(|Against { outputs: _, source: _, pairs, same_id }| (pairs, same_id));
-            format!("against {rules:?}")
+            // The reference documents are among the inputs, by the fingerprints of their outputs or of the second source.
+            let pairs = match against.as_ref().map(|against| against.pairs) {
+                Some(NewPairs::WithReference) => "WithKnown",
+                Some(NewPairs::WithEachOther) | None => "WithEachOther",
+            };
+            format!("against Some(({pairs}, {:?}))", job.same_id().unwrap_or_default())
         }),
     ];
-    for (_, line) in later.iter().filter(|(told, _)| *told) {
+    for (_, line) in later.iter().filter(|(is_set, _)| *is_set) {
         lines.push_str(line);
         lines.push('\n');
     }
@@ -141,7 +142,8 @@ mod tests {
 
     use super::*;
     use crate::job::{
-        DuplicateIds, Expand, Id, Method, Modulus, NewPairs, Normalize, Reuse, SameId, file, resolve,
+        Against, DuplicateIds, Expand, Id, Method, Modulus, Normalize, Reference, Reuse, SameId, file,
+        resolve,
     };
 
     #[test]
@@ -154,8 +156,8 @@ mod tests {
 
     #[test]
     fn it_is_32_digits_that_stay_the_same_between_builds() {
-        // Known from version 8 of the tables on: another value here means that finished outputs would be made again.
-        assert_eq!(fingerprint(&job(), &inputs()), "95108071eed2224b67143f27162b5032");
+        // Known from version 9 of the tables on: another value here means that finished outputs would be made again.
+        assert_eq!(fingerprint(&job(), &inputs()), "86a8eecf90cd354707683d51af3ff261");
     }
 
     #[test]
@@ -194,17 +196,19 @@ mod tests {
             ("max_expand", |j| j.output.max_expand += 1),
             ("keep", |j| j.output.keep = Keep::Shingles),
             ("against", |j| {
-                let (pairs, same_id) = (NewPairs::WithKnown, SameId::Skip);
-                let outputs = vec!["out/before/".into()];
-                j.against = Some(Against { outputs, source: None, pairs, same_id });
+                let reference =
+                    Reference::Outputs { urls: vec!["out/before/".into()], same_id: SameId::Skip };
+                j.against = Some(Against { reference, pairs: NewPairs::WithReference });
             }),
             ("group", |j| j.source.group = Some("crawl".into())),
             ("compare", |j| j.candidates.compare = Compare::Across),
             ("clusters", |j| j.clusters.keep.push("length".parse().unwrap())),
             ("cluster_method", |j| j.clusters.method = ClusterMethod::Representative),
             ("passages", |j| j.output.passages = true),
-            ("merge", |j| j.merge = Some(vec!["out/before/".into()])),
-            ("reuse", |j| j.reuse = Some(Reuse { output: "out/before/".into(), keeps_shingles: false })),
+            ("merge", |j| j.input = Input::Merge(vec!["out/before/".into()])),
+            ("reuse", |j| {
+                j.input = Input::Reuse(Reuse { output: "out/before/".into(), keeps_shingles: false });
+            }),
         ];
         for (what, change) in changes {
             let mut job = job();

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::coefficients::Coefficients;
-use super::prime::next_prime;
+use super::recipes::coefficients::Coefficients;
+use super::recipes::prime::next_prime;
 use crate::error::{Error, Result};
 
 /// `[minhash]`: how a set of shingles becomes a signature.
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 pub struct Minhash {
     /// Permutations, which is the signature's length; at least 1.
     pub permutations: usize,
-    /// What the permutations are drawn from.
+    /// The seed of the permutations.
     pub seed: u64,
     /// How a permutation is computed.
     pub family: Family,
@@ -22,7 +22,7 @@ pub struct Minhash {
 
 impl Minhash {
     /// The modulus of the linear family and the number up to which its factors are drawn, for a collection of
-    /// `dictionary` distinct shingles; none for another family.
+    /// `dictionary` distinct shingles; `None` for another family.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) where the modulus depends on the dictionary, and that has fewer entries
@@ -33,7 +33,7 @@ impl Minhash {
             Family::Linear(Modulus::Is(modulus)) => return Ok(Some((modulus, modulus - 1))),
             Family::Linear(Modulus::NextPrime) => dictionary.unwrap_or(0),
         };
-        // In this order: the search for a prime above numbers that are far too large would take for ever.
+        // In this order: the search for a prime above numbers that are far too large would not end.
         let modulus = if shingles < 1 << 32 { next_prime(shingles) } else { shingles };
         if shingles < self.permutations as u64 || modulus >= 1 << 32 {
             return Err(Error::job(format!(

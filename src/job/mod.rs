@@ -1,12 +1,9 @@
 //! The job: what is read, how it is cut, hashed, banded and scored, and where the tables go.
 //!
-//! [`mod@file`] is the TOML file and nothing else; [`resolve()`] makes of it a [`Job`] that cannot be invalid.
-//! Stages take the section that bears their name.
+//! [`mod@file`] is the TOML file; [`resolve()`] makes it a [`Job`] that cannot be invalid. Stages take the section of their name.
 
 mod against;
-pub mod choose;
 mod clusters;
-mod coefficients;
 pub mod curve;
 mod document;
 mod draft;
@@ -14,11 +11,12 @@ mod encoding;
 mod engine;
 pub mod file;
 mod fingerprint;
+mod input;
 mod minhash;
 mod normalize;
 mod output;
 mod preference;
-mod prime;
+pub(crate) mod recipes;
 mod resolve;
 mod search;
 mod setting_file;
@@ -31,17 +29,18 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::against::{Against, NewPairs, SameId};
+pub use self::against::{Against, NewPairs, Reference, SameId};
 pub use self::clusters::{Alarms, ClusterMethod, Clusters, Per};
-pub use self::coefficients::Coefficients;
 pub use self::draft::Draft;
 pub use self::encoding::Encoding;
 pub use self::engine::{Cluster, Engine};
 pub use self::fingerprint::{FORMAT_VERSION, fingerprint};
+pub use self::input::{Input, Reuse};
 pub use self::minhash::{Family, Minhash, Modulus};
 pub use self::output::{Columns, Expand, Keep, Output, Tables};
 pub use self::preference::{Prefer, Preference};
-pub use self::prime::is_prime;
+pub use self::recipes::coefficients::Coefficients;
+pub use self::recipes::prime::is_prime;
 #[cfg(test)]
 pub(crate) use self::resolve::DOCUMENTS_COLUMNS;
 pub use self::resolve::resolve;
@@ -54,17 +53,13 @@ pub use self::source::{Csv, DuplicateIds, Format, Id, OnError, References, Sourc
 /// A resolved job: every default filled in, every rule checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// What the run calls itself in logs and in the manifest.
+    /// The run's name in logs and in the manifest.
     pub name: String,
     /// Where the documents are.
     pub source: Source,
-    /// The finished output whose sketches are used again: its job read `source`, cut and hashed as this one says. None where
-    /// the texts are read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reuse: Option<Reuse>,
-    /// The finished outputs that are merged into one, in the order in which they were made. None where documents are compared.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub merge: Option<Vec<String>>,
+    /// What the run begins with.
+    #[serde(flatten)]
+    pub input: Input,
     /// How a text becomes a set of shingles.
     pub shingle: Shingle,
     /// How a set of shingles becomes a signature.
@@ -73,8 +68,7 @@ pub struct Job {
     pub lsh: Lsh,
     /// How candidates are found.
     pub candidates: Candidates,
-    /// The documents that are known already, which those of the source are compared with; none where they are compared with
-    /// each other alone.
+    /// The reference documents, which those of the source are compared with; `None` where they are compared with each other alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
     /// What makes a candidate a pair.
@@ -82,7 +76,7 @@ pub struct Job {
     /// What a cluster is, and which of its documents represents it.
     #[serde(default)]
     pub clusters: Clusters,
-    /// What somebody should look at before copies are removed.
+    /// Bounds that a person should check before duplicates are removed.
     #[serde(default)]
     pub alarms: Alarms,
     /// Where the tables go.
@@ -92,58 +86,69 @@ pub struct Job {
 }
 
 impl Job {
-    /// Which documents are paired, where some are known already.
+    /// Whether the documents come from texts, and not from finished outputs.
+    pub(crate) fn reads_texts(&self) -> bool {
+        matches!(self.input, Input::Read)
+    }
+
+    /// Whether documents are compared: the pairs of outputs that are merged are known.
+    pub(crate) fn compares(&self) -> bool {
+        !matches!(self.input, Input::Merge(_))
+    }
+
+    /// Where the reference documents are; `None` where there are none.
+    pub fn reference(&self) -> Option<&Reference> {
+        self.against.as_ref().map(|against| &against.reference)
+    }
+
+    /// Which documents are paired, where there are reference documents.
     pub(crate) fn new_pairs(&self) -> Option<NewPairs> {
         self.against.as_ref().map(|against| against.pairs)
     }
 
-    /// What becomes of a document whose id is known, where some are known from earlier runs.
+    /// What happens to a new document that has the id of a reference document of another output.
     pub(crate) fn same_id(&self) -> Option<SameId> {
-        self.against.as_ref().filter(|against| against.source.is_none()).map(|against| against.same_id)
+        match self.reference()? {
+            Reference::Outputs { same_id, .. } => Some(*same_id),
+            Reference::Source(_) => None,
+        }
     }
 
-    /// The second source, whose documents are known, where there is one.
-    pub(crate) fn known_source(&self) -> Option<&Source> {
-        self.against.as_ref()?.source.as_ref()
+    /// The second source, where there is one.
+    pub(crate) fn second_source(&self) -> Option<&Source> {
+        match self.reference()? {
+            Reference::Outputs { .. } => None,
+            Reference::Source(source) => Some(source),
+        }
     }
 
     /// The columns that the tables have.
     pub(crate) fn columns(&self) -> Columns {
         let Output { keep, passages, .. } = self.output;
-        let represented = self.against.is_none().then_some(self.clusters.method);
-        Columns { keep, passages, groups: self.has_groups(), represented }
+        Columns { keep, passages, groups: self.has_groups(), clusters: self.clusters.method }
     }
 
     /// Whether documents are of groups.
     pub(crate) fn has_groups(&self) -> bool {
-        self.source.group.is_some() || self.known_source().is_some_and(|known| known.group.is_some())
+        self.source.group.is_some() || self.second_source().is_some_and(|second| second.group.is_some())
     }
 
-    /// Whether the run goes on from earlier ones.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.against.as_ref().is_some_and(|against| against.source.is_none())
+    /// Whether the clusters of other outputs may get another id: those that are merged, or that hold reference documents.
+    pub(crate) fn continues_clusters(&self) -> bool {
+        matches!(self.input, Input::Merge(_)) || matches!(self.reference(), Some(Reference::Outputs { .. }))
     }
 
-    /// The job that would read the second source `known` alone, and cut its texts as this one does.
-    pub(crate) fn of_known_source(&self, known: &Source) -> Job {
-        Job { source: known.clone(), against: None, ..self.clone() }
+    /// The job that would read the second source alone, and cut its texts as this one does.
+    pub(crate) fn of_second_source(&self, second: &Source) -> Job {
+        Job { source: second.clone(), against: None, ..self.clone() }
     }
 
-    /// The job that merges `outputs`, of which the last one was made by `last`, into the one at `url`.
+    /// The job that merges `outputs` into the one at `url`. `last` is the job of the last of them.
     pub fn of_merge(outputs: Vec<String>, last: &Job, url: &str) -> Job {
         // No text is read for a merge.
         let output = Output { url: url.to_owned(), passages: false, ..last.output.clone() };
-        Job { name: "merge".into(), reuse: None, merge: Some(outputs), against: None, output, ..last.clone() }
+        Job { name: "merge".into(), input: Input::Merge(outputs), against: None, output, ..last.clone() }
     }
-}
-
-/// A finished output whose sketches are used again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reuse {
-    /// Its folder or URL prefix.
-    pub output: String,
-    /// Whether it keeps shingles, so that no text is read again.
-    pub keeps_shingles: bool,
 }
 
 /// One file of the input, as it was when the run listed it. Part of the run's fingerprint.

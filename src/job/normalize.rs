@@ -6,11 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Normalize;
-use super::document::nearest;
 use super::stop_words::{self, FILE, LIST, STEP as STOP_WORDS};
+use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
 
-/// The steps that take nothing.
+/// The steps without parameters.
 const PLAIN: [Normalize; 11] = [
     Normalize::Lowercase,
     Normalize::LettersOnly,
@@ -25,7 +25,7 @@ const PLAIN: [Normalize; 11] = [
     Normalize::Nfkc,
 ];
 
-/// What a list of the steps ends with.
+/// The steps with words, as messages list them.
 const WITH_WORDS: [&str; 3] = ["stop-words:LANGUAGE", "stop-words:list=WORDS", "stop-words:file=PATH"];
 
 impl Normalize {
@@ -47,7 +47,7 @@ impl Normalize {
         }
     }
 
-    /// Reads a step as a job file has it: by its name, or with the path of a file of stop words, which is read.
+    /// Parses a step of a job file: its name, or the path of a file of stop words, which is read.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) for an unknown step, and for a file that cannot be read or is no list of words:
@@ -59,17 +59,17 @@ impl Normalize {
         }
     }
 
-    /// Whether the step takes words out.
+    /// Whether the step removes words.
     pub(crate) fn takes_words(&self) -> bool {
         self.takes_stop_words() || *self == Normalize::DigitsOut
     }
 
-    /// Whether the step takes stop words out.
+    /// Whether the step removes stop words.
     pub(crate) fn takes_stop_words(&self) -> bool {
         matches!(self, Normalize::StopWords(_) | Normalize::StopWordList(_))
     }
 
-    /// Whether white space becomes something else by the step, so that words which it kept apart become one.
+    /// Whether the step replaces or removes white space between words, which become one.
     pub(crate) fn joins_words(&self) -> bool {
         matches!(
             self,
@@ -81,7 +81,7 @@ impl Normalize {
 /// Reads a step's name, as in `lowercase`, `stop-words:en` or `stop-words:list=a an the`.
 ///
 /// A language is an ISO 639-1 code for which the `stop-words` crate has a list, or `scikit-learn-en`. Files are not read
-/// here: whoever parses a step may stand on another machine than the file.
+/// here, since a step may be parsed on another machine than that of the file.
 impl FromStr for Normalize {
     type Err = Error;
 
@@ -90,12 +90,12 @@ impl FromStr for Normalize {
             return Ok(step.clone());
         }
         let Some(language) = name.strip_prefix(STOP_WORDS) else {
-            let known = || PLAIN.iter().map(Normalize::name);
-            let near = nearest(name, known()).map(|near| format!("; did you mean {near:?}?"));
-            let known: Vec<_> = known().chain(WITH_WORDS).collect();
+            let plain = || PLAIN.iter().map(Normalize::name);
+            let near = nearest(name, plain()).map(|near| format!("; did you mean {near:?}?"));
+            let all: Vec<_> = plain().chain(WITH_WORDS).collect();
             return Err(Error::job(format!(
                 "unknown step {name:?}, expected one of {}{}",
-                known.join(", "),
+                all.join(", "),
                 near.unwrap_or_default()
             )));
         };
@@ -111,7 +111,7 @@ impl FromStr for Normalize {
                  {STOP_WORDS}{LIST} and the words"
             )));
         }
-        if stop_words::names().any(|known| known == language) {
+        if stop_words::names().any(|name| name == language) {
             return Ok(Normalize::StopWords(language.to_owned()));
         }
         Err(Error::job(format!(

@@ -2,49 +2,76 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClusterMethod, file};
+use super::ClusterMethod;
 
 /// `[output]`: where the tables go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Output {
-    /// The folder or URL prefix of the tables.
+    /// Folder or URL prefix of the tables. Required.
     pub url: String,
-    /// How groups of identical documents are written.
+    /// How groups of identical documents are written: `all` pairs, or `star`, the smallest id with each other one.
+    #[serde(default)]
     pub expand: Expand,
-    /// Under [`Expand::All`], groups of more identical documents than this are written as stars; and where more documents
-    /// than this share one of their rarest shingles, each is paired with a leader instead of all others. 0 is no limit.
+    /// Under `all`, groups of more identical documents than this are written as stars. Under `expand = "all"` and `"star"` alike, where
+    /// more documents than this share one of their rarest shingles, as pages that are nearly all header do, each is paired with a
+    /// leader instead of all others. 0: all pairs are written, however many.
+    #[serde(default = "max_expand")]
     pub max_expand: u64,
-    /// What `documents` keeps of each sketch.
-    pub keep: Keep,
-    /// A run that would write more pairs than this ends before it does.
-    #[serde(default = "file::Output::max_pairs")]
+    /// A run that would write more pairs than this ends before it does, with exit code 4 and advice.
+    #[serde(default = "max_pairs")]
     pub max_pairs: u64,
-    /// Whether `pairs` has the longest common passages.
+    /// What the table documents keeps of each sketch: `signatures`, `shingles` (and signatures), or `none`.
+    #[serde(default)]
+    pub keep: Keep,
+    /// Whether `pairs` gets the longest passage that the two texts have in common, as it is written in each: the columns `passage_a`
+    /// and `passage_b`. The texts of pairs are read again for it.
     #[serde(default)]
     pub passages: bool,
-    /// What the tables are besides Parquet files.
+    /// What the folders of the tables are: `parquet` files, or `delta` tables of the same files.
     #[serde(default)]
     pub tables: Tables,
 }
 
+fn max_expand() -> u64 {
+    1000
+}
+
+fn max_pairs() -> u64 {
+    1_000_000_000
+}
+
 impl Output {
-    /// Documents of a group, at most, for all of its pairs to be written; none for any number.
+    /// The tables at `url`, with the default of every other key.
+    pub(crate) fn at(url: &str) -> Self {
+        Self {
+            url: url.to_owned(),
+            expand: Expand::default(),
+            max_expand: max_expand(),
+            max_pairs: max_pairs(),
+            keep: Keep::default(),
+            passages: false,
+            tables: Tables::default(),
+        }
+    }
+
+    /// The most documents of a group for all of its pairs to be written; `None` for any number.
     pub fn most_expanded(&self) -> Option<u64> {
         (self.max_expand > 0).then_some(self.max_expand)
     }
 }
 
-/// Which columns the tables of an output have, beside those that all outputs have.
+/// What decides which optional columns the tables of an output have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Columns {
     /// What `documents` keeps of the sketches.
     pub keep: Keep,
     /// Whether `pairs` has passages.
     pub passages: bool,
-    /// Whether `pairs` and `clusters` tell of groups.
+    /// Whether `pairs` and `clusters` have columns of groups.
     pub groups: bool,
-    /// What makes the clusters, where `clusters` says how well documents are connected with their representative.
-    pub represented: Option<ClusterMethod>,
+    /// What makes the clusters.
+    pub clusters: ClusterMethod,
 }
 
 /// What the table `documents` keeps of the sketches.
@@ -84,10 +111,11 @@ pub enum Tables {
 }
 
 /// How groups of documents with the same shingle set are written to `pairs`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expand {
     /// Every pair of the group.
+    #[default]
     All,
     /// The smallest id with each of the others.
     Star,

@@ -1,20 +1,20 @@
-//! Which of several documents is wanted more.
+//! The order in which documents represent clusters.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A column, and which of its values are wanted more: written as `year desc`, `year asc`, `year`, or `shop in (north, south)`.
+/// A column, and which of its values come first: written as `year desc`, `year asc`, `year`, or `shop in (north, south)`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preference {
     /// A column that is carried, or `length`, `group`, `source` or `id`.
     pub column: String,
-    /// Which values are wanted more. No value is wanted least.
+    /// Which values come first. Missing values come last.
     pub prefer: Prefer,
 }
 
-/// Which values of a column are wanted more.
+/// Which values of a column come first.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
@@ -27,7 +27,7 @@ pub enum Prefer {
 }
 
 impl Preference {
-    /// What is known of each document whatever the source carries: the number of shingles, the group, the file and the id.
+    /// The columns that all documents have: the number of shingles, the group, the file and the id.
     pub(crate) const OWN: [&str; 4] = ["length", "group", "source", "id"];
 }
 

@@ -51,12 +51,12 @@ pub enum Choice {
 }
 
 /// `[candidates]`: how candidates are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Candidates {
-    /// The method.
+    /// `lsh`, `prefix` or `all`.
     pub method: Method,
-    /// Which documents are compared, by their groups.
-    #[serde(default)]
+    /// Which documents are compared, by `source.group`: `all`, those of one group (`within`) or of two groups (`across`).
     pub compare: Compare,
 }
 
@@ -74,10 +74,11 @@ pub enum Compare {
 }
 
 /// How candidates are found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Two documents that share a bucket.
+    #[default]
     Lsh,
     /// Every two documents: exact, and quadratic.
     All,
@@ -87,16 +88,23 @@ pub enum Method {
 
 /// `[score]`: what makes a candidate a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Score {
     /// The least similarity of a pair, in (0, 1].
     pub threshold: f64,
-    /// Whether it is a Jaccard similarity or a containment.
-    #[serde(default)]
+    /// How two shingle sets are measured: `jaccard` (shared shingles over all shingles of both) or `containment` (shared shingles
+    /// over those of the smaller set), which needs a method that finds all pairs: `prefix` or `all`.
     pub measure: Measure,
-    /// Which similarity the threshold is for.
+    /// Which similarity the threshold is for: `shingles` (exact) or `signature` (estimate).
     pub by: ScoreBy,
     /// Whether a candidate whose estimate is under the threshold is dropped before the exact score.
     pub prefilter: bool,
+}
+
+impl Default for Score {
+    fn default() -> Self {
+        Self { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false }
+    }
 }
 
 /// How two shingle sets are measured.
@@ -106,7 +114,7 @@ pub enum Measure {
     /// By what they share of all shingles of both: the Jaccard similarity.
     #[default]
     Jaccard,
-    /// By the share of the smaller set that the larger one holds: 1 for a passage beside the document that it is from.
+    /// By the share of the smaller set that the larger one holds: 1 for a passage and the document that it is from.
     Containment,
 }
 

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 
-/// The text of the file at `path`, which has at most `max_bytes` and is UTF-8, as `expected` says. `what` stands between the
-/// path and what is wrong with it, as in "which".
+/// The text of the UTF-8 file at `path` of at most `max_bytes`. Messages put `what` after the path, as in "which", and end with what is
+/// `expected` of a file that is not UTF-8.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job): what follows the key's name.

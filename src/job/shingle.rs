@@ -13,18 +13,18 @@ pub struct Shingle {
     pub words: Words,
     /// Units in a shingle, at least 1.
     pub size: usize,
-    /// What stands between the words of a shingle when its bytes are hashed.
+    /// The separator between the words of a shingle when its bytes are hashed.
     pub separator: String,
     /// What turns a shingle into a number.
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,
-    /// What becomes of a document of fewer units than `size`.
+    /// What happens to a document of fewer units than `size`.
     #[serde(default)]
     pub short: Short,
 }
 
-/// What becomes of a document of fewer units than one shingle has.
+/// What happens to a document of fewer units than a shingle has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Short {
@@ -33,8 +33,8 @@ pub enum Short {
     Reject,
     /// All of its text is its one shingle.
     Whole,
-    /// It has no shingle, and every value of its signature is 2^32 - 1: by their signatures all such documents are alike, also
-    /// those of which normalisation leaves nothing. Only where pairs are kept by their signatures.
+    /// It has no shingle, and every value of its signature is 2^32 - 1: all such documents have the same signature, also those that
+    /// normalisation makes empty. Only where pairs are kept by their signatures.
     Empty,
 }
 
@@ -45,9 +45,9 @@ pub enum Normalize {
     Lowercase,
     /// Every run of characters that are not alphabetic becomes one space.
     LettersOnly,
-    /// Characters that are neither alphabetic nor white space leave, and nothing comes in their place: "don't" becomes "dont".
+    /// Removes characters that are neither alphabetic nor white space: "don't" becomes "dont".
     RemoveNonLetters,
-    /// The characters that end lines, `\n` and `\r`, leave, and nothing comes in their place.
+    /// Removes the characters that end lines, `\n` and `\r`.
     RemoveNewlines,
     /// Every run of white space becomes one space, none at the ends.
     CollapseWhitespace,
@@ -55,11 +55,11 @@ pub enum Normalize {
     CollapseWhitespaceKeepEnds,
     /// Every run of spaces (U+0020) becomes one space, also at the ends; other white space stays.
     CollapseSpaces,
-    /// Words made of digits alone leave.
+    /// Removes words of digits alone.
     DigitsOut,
-    /// The stop words of a list that has a name leave: of a language (ISO 639-1 code), or `scikit-learn-en`.
+    /// Removes the stop words of a named list: of a language (ISO 639-1 code), or `scikit-learn-en`.
     StopWords(String),
-    /// These stop words leave: lower-cased, sorted and each once, with a space between every two.
+    /// Removes these stop words: lower-cased, sorted and each once, with a space between every two.
     StopWordList(String),
     /// Every white-space character becomes an underscore.
     SpacesToUnderscores,
@@ -83,14 +83,14 @@ pub enum Unit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Words {
-    /// What stands between Unicode word boundaries and holds a letter or a number (UAX #29): "can't" is one word.
+    /// A text with a letter or a number between Unicode word boundaries (UAX #29): "can't" is one word.
     Unicode,
     /// As [`Words::Unicode`], but runs of Chinese, Japanese, Thai, Lao, Khmer and Burmese are divided by dictionaries, since
     /// they are written without spaces between words.
     Dictionary,
     /// A run of letters, numbers and underscores, as the regular expression `\b\w+\b` finds it: "can't" is two words.
     WordCharacters,
-    /// A run of whatever is not white space: "can't," is one word, with its comma.
+    /// A run of characters other than white space: "can't," is one word, with its comma.
     Spaces,
 }
 

@@ -9,21 +9,21 @@ use super::encoding::Encoding;
 pub struct Source {
     /// The format of the files.
     pub format: Format,
-    /// How the bytes of the files stand for characters; Parquet has its own answer.
+    /// The encoding of the files; Parquet's is always UTF-8.
     #[serde(default)]
     pub encoding: Encoding,
     /// Files, folders, globs or URLs; at least one.
     pub urls: Vec<String>,
     /// What identifies a document.
     pub id: Id,
-    /// What stands between the parts of an id of several columns.
+    /// The separator between the parts of an id of several columns.
     pub id_separator: String,
     /// The columns that hold the text, joined by a newline; at least one.
     pub text: Vec<String>,
     /// The columns that go into the table `documents` as they are.
     #[serde(default)]
     pub columns: Vec<String>,
-    /// The one of these that says which group a document is of.
+    /// The one of these that holds a document's group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// What happens when an id comes twice.
@@ -31,18 +31,18 @@ pub struct Source {
     /// What happens to a row of a CSV or JSON lines file that cannot be read.
     #[serde(default)]
     pub on_error: OnError,
-    /// How CSV files are written; other formats pass it over.
+    /// How CSV files are written; other formats ignore it.
     pub csv: Csv,
-    /// What becomes of the character references of Reuters stories; other formats have none.
+    /// What happens to the character references of Reuters stories; other formats have none.
     #[serde(default)]
     pub references: References,
 }
 
-/// What becomes of the character references in SGML, such as `&lt;`.
+/// What happens to the character references in SGML, such as `&lt;`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum References {
-    /// Each becomes the character that it stands for.
+    /// Each is replaced by its character.
     #[default]
     Decode,
     /// They stay as they are written.
@@ -65,6 +65,56 @@ pub enum Format {
     Jsonl,
     /// One document per file.
     Text,
+}
+
+/// What a job may say about sources of a format.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FormatRules {
+    /// The columns of its documents.
+    pub columns: DocumentColumns,
+    /// Whether the files say themselves how they are encoded.
+    pub has_own_encoding: bool,
+    /// Whether texts have character references.
+    pub has_references: bool,
+    /// Whether a folder of such files would take in the tables of an output.
+    pub takes_in_outputs: bool,
+}
+
+/// The columns of the documents of a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DocumentColumns {
+    /// Each file names its own.
+    OfFile,
+    /// The same in every file; these are the id and the text unless the job names others.
+    Fixed { id: &'static str, text: &'static str },
+    /// None: a file is one text.
+    WholeFile,
+}
+
+impl Format {
+    /// What a job may say about sources of this format.
+    pub(crate) fn rules(self) -> FormatRules {
+        let records = FormatRules {
+            columns: DocumentColumns::OfFile,
+            has_own_encoding: false,
+            has_references: false,
+            takes_in_outputs: false,
+        };
+        match self {
+            Format::Csv | Format::Jsonl => records,
+            Format::Parquet | Format::Delta => {
+                FormatRules { has_own_encoding: true, takes_in_outputs: true, ..records }
+            }
+            Format::Reuters => FormatRules {
+                columns: DocumentColumns::Fixed { id: "oldid", text: "body" },
+                has_references: true,
+                ..records
+            },
+            Format::Text => {
+                FormatRules { columns: DocumentColumns::WholeFile, takes_in_outputs: true, ..records }
+            }
+        }
+    }
 }
 
 /// What identifies a document.

@@ -1,25 +1,25 @@
-//! Stop words: the lists that have names, and lists of one's own.
+//! Stop words: named lists, and those of the user.
 //!
-//! A list of one's own travels as its words, lower-cased, sorted and each once, with spaces between them: it is part of the
-//! job, so that whoever runs a part of it needs no file, and so that two lists of one content are one.
+//! A list of the user is part of the job as its words, lower-cased, sorted and each once, with spaces between them. So no machine that
+//! runs a part of the job needs the file, and two lists of the same words are equal.
 
 use std::collections::BTreeSet;
 
 use super::setting_file;
 use crate::error::{Error, Result};
 
-/// What begins the name of the step.
+/// The prefix of the step's name.
 pub(super) const STEP: &str = "stop-words:";
-/// What begins a list of words, instead of a name.
+/// The prefix of a list of words.
 pub(super) const LIST: &str = "list=";
-/// What begins the path of a file of words, one a line.
+/// The prefix of the path of a file of words, one a line.
 pub(super) const FILE: &str = "file=";
 
 /// The English list of scikit-learn (`ENGLISH_STOP_WORDS`), which goes back to the Glasgow Information Retrieval Group.
 const SCIKIT_LEARN_EN: &str = "scikit-learn-en";
 const SCIKIT_LEARN_EN_WORDS: &str = include_str!("stop_words/scikit_learn_en.txt");
 
-/// Bytes of a list, at most: it travels with every task of a run.
+/// The most bytes of a list, since it is sent with every task of a run.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// The words of the list `name`: of a language, by its ISO 639-1 code, or of a program.
@@ -40,7 +40,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     languages.chain([SCIKIT_LEARN_EN])
 }
 
-/// The list of these words as it travels.
+/// These words as a list that is part of the job.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where there is none, or one holds a comma: what follows the list's name.

@@ -2,7 +2,7 @@
 
 use super::jaccard::{least_contained, shared_or_less};
 
-/// The share, in [0, 1], of a set of `len` elements of which `shared` are in another one. NaN for an empty set.
+/// The share, in [0, 1], of a set of `len` elements that another set holds, which is `shared` of them. NaN for an empty set.
 pub(crate) fn containment_of(shared: u64, len: u64) -> f64 {
     shared as f64 / len as f64
 }

@@ -14,7 +14,7 @@ mod tests {
 
     /// Computed with the reference implementation of XXH3 (Python's `xxhash`).
     #[test]
-    fn known_keys() {
+    fn reference_keys() {
         assert_eq!(document_key(""), 0x2d06_8005_38d3_94c2);
         assert_eq!(document_key("a"), 0xe6c6_32b6_1e96_4e1f);
         assert_eq!(document_key("5544"), 0x2351_4f7e_c7c3_59b8);

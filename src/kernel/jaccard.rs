@@ -75,8 +75,7 @@ pub(super) fn shared_or_less(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     found.filter(|&shared| shared >= least)
 }
 
-/// A merge without branches on the values, which are hashes and cannot be predicted. `None` once `least` is out of
-/// reach.
+/// A merge without branches on the values, which are hashes and cannot be predicted. `None` as soon as `least` cannot be reached.
 fn shared_by_merge(a: &[u64], b: &[u64], least: u64) -> Option<u64> {
     let (mut i, mut j, mut shared) = (0, 0, 0);
     // In a block neither side can run out, so there is nothing to check but the slices' bounds, once.

@@ -4,9 +4,9 @@
 //! (Broder, *On the resemblance and containment of documents*, SEQUENCES 1997; Leskovec, Rajaraman and Ullman, *Mining
 //! of Massive Datasets*, section 3.3).
 //!
-//! In place of permutations stand hash functions of the family multiply-shift (Dietzfelbinger, Hagerup, Katajainen and
-//! Penttonen, *A reliable randomized algorithm for the closest-pair problem*, Journal of Algorithms 25, 1997, section
-//! 2), on words of 32 bits and with all of them kept, which makes each a permutation of the 32-bit numbers:
+//! Permutations are replaced by hash functions of the family multiply-shift (Dietzfelbinger, Hagerup, Katajainen and Penttonen, *A
+//! reliable randomized algorithm for the closest-pair problem*, Journal of Algorithms 25, 1997, section 2), on words of 32 bits and
+//! with all of them kept, which makes each a permutation of the 32-bit numbers:
 //!
 //! ```text
 //! h_i(x) = (a_i * fold(x) + b_i) mod 2^32        a_i odd,  fold(x) = upper half of x XOR lower half
@@ -52,7 +52,7 @@ impl Permutations {
     }
 }
 
-/// The 32-bit number that stands for a shingle's hash. Hashes of 32 bits stand for themselves.
+/// The 32-bit number of a shingle's hash. A hash of 32 bits is that number itself.
 #[inline(always)]
 fn fold(shingle: u64) -> u32 {
     ((shingle >> 32) ^ shingle) as u32

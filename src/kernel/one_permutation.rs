@@ -234,7 +234,7 @@ mod tests {
             let bias = mean(&|estimate| estimate - jaccard);
             let variance = mean(&|estimate| (estimate - jaccard).powi(2)) - bias * bias;
             assert!(bias.abs() <= 4.0 * (variance / SEEDS as f64).sqrt(), "{said}: bias {bias}");
-            // What 2,000 seeds tell of a variance has a standard error of 3%.
+            // A variance estimated from 2,000 seeds has a standard error of 3%.
             let independent = jaccard * (1.0 - jaccard) / BINS as f64;
             assert!(variance <= 1.1 * independent, "{said}: {variance}, independent {independent}");
             let met = met as f64 / (SEEDS as usize * BINS / ROWS) as f64;

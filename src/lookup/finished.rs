@@ -1,4 +1,4 @@
-//! A finished output, with its tables as SQL tables.
+//! A finished output, its tables registered for SQL.
 
 use std::sync::Arc;
 
@@ -38,16 +38,13 @@ impl Finished {
         Ok(Self { session: session.clone(), stored })
     }
 
-    /// What the run wrote of itself.
+    /// The manifest of the run.
     pub fn manifest(&self) -> &Run {
         self.stored.manifest()
     }
 
     /// The job that was run, every default filled in.
-    ///
-    /// # Errors
-    /// As [`Stored::job`].
-    pub fn job(&self) -> Result<Job> {
+    pub fn job(&self) -> &Job {
         self.stored.job()
     }
 
@@ -79,20 +76,20 @@ impl Finished {
         Ok(there)
     }
 
-    /// The rows of a table to compute on, their numbers unsigned: see `read::unsigned`. Reads nothing yet.
+    /// The rows of a table with its unsigned numbers: see `Stored::table`. Lazy.
     ///
     /// # Errors
     /// When the output has no such table.
     pub async fn table(&self, table: Table) -> Result<DataFrame> {
-        read::unsigned(self.stored(table).await?, table)
+        self.stored.table(&self.session, table)
     }
 
-    /// The documents with their signatures, to compute on.
+    /// The documents with their signatures.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where the output keeps none.
     pub async fn signed(&self) -> Result<DataFrame> {
-        if !self.manifest().keep()?.signatures() {
+        if !self.job().output.keep.signatures() {
             return Err(Error::input(
                 "this output keeps no signatures (output.keep = \"none\"), so nothing can be compared with its \
                  documents: run the job again with output.keep = \"signatures\"",
@@ -101,17 +98,17 @@ impl Finished {
         self.table(Table::Documents).await
     }
 
-    /// The rows of a table as its files have them. Reads nothing yet.
+    /// The rows of a table as its files have them. Lazy.
     pub(super) async fn stored(&self, table: Table) -> Result<DataFrame> {
         Ok(self.session.table(table.name()).await?)
     }
 
-    /// The rows of the documents of these keys, to compute on. Of the other rows only the key is read where that can be.
+    /// The documents with these keys. Of other rows only the key is read.
     ///
     /// # Errors
     /// When the table cannot be read.
     pub(super) async fn documents_of(&self, keys: impl Iterator<Item = u64>) -> Result<DataFrame> {
-        // As they are stored: a join on the column itself need not read the rows of other documents.
+        // Signed, as they are stored: a join on the column itself need not read the rows of other documents.
         let keys: ArrayRef = Arc::new(Int64Array::from_iter_values(keys.map(u64::cast_signed)));
         let keys = self.session.read_batch(RecordBatch::try_from_iter([("needed", keys)])?)?;
         let documents = self.stored(Table::Documents).await?;
@@ -119,7 +116,7 @@ impl Finished {
         read::unsigned(rows, Table::Documents)
     }
 
-    /// The id that somebody wrote as `text`; `None` if ids are numbers and this is not one.
+    /// The id that `text` spells; `None` if ids are numbers and `text` is not one.
     pub fn id(&self, text: &str) -> Option<Id> {
         match self.manifest().source.id {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
@@ -127,7 +124,7 @@ impl Finished {
         }
     }
 
-    /// Whether a document of this id was compared.
+    /// Whether a compared document has this id.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -137,11 +134,8 @@ impl Finished {
     }
 
     /// Whether the output holds the shingles of its documents.
-    ///
-    /// # Errors
-    /// When the manifest does not say it.
-    pub fn keeps_shingles(&self) -> Result<bool> {
-        Ok(self.manifest().keep()?.shingles())
+    pub fn keeps_shingles(&self) -> bool {
+        self.job().output.keep.shingles()
     }
 
     /// The output itself.
@@ -154,7 +148,7 @@ impl Finished {
         &self.session
     }
 
-    /// The answer to a query over the tables, which reads them and does nothing else.
+    /// The result of a query that only reads the tables.
     ///
     /// # Errors
     /// When the query cannot be planned, or would write, define or set something.
@@ -168,7 +162,7 @@ impl Finished {
         Ok(self.session.execute_logical_plan(plan).await?)
     }
 
-    /// As [`sql`](Self::sql), and the query may also write files, read others, and set settings.
+    /// The result of a query, which may also write files, read others, and change settings.
     ///
     /// # Errors
     /// When the query cannot be planned.
@@ -186,7 +180,7 @@ impl Finished {
             col("jaccard").sort(false, false),
             col("id_a").sort(true, false),
             col("id_b").sort(true, false),
-            col("known_b").sort(true, false),
+            col("reference_b").sort(true, false),
         ];
         let columns = ["id_a", "id_b", "jaccard", "containment_a", "containment_b"].map(col).to_vec();
         Ok(pairs.sort(order)?.limit(0, most)?.select(columns)?)

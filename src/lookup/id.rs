@@ -1,4 +1,4 @@
-//! The id of a document, of the type that its output has ids of.
+//! Ids of documents: numbers or texts, as the type of the output's ids is.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::schema::IdType;
 
-/// An id. The ids of one output are all of one kind, and in the order of it.
+/// An id. All ids of an output are of one variant, and sorted in its order.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub enum Id {
-    /// One of a column of integers.
+    /// From a column of integers.
     Number(i64),
-    /// Any other.
+    /// From any other column.
     Text(String),
 }
 
@@ -40,12 +40,12 @@ impl Id {
     }
 }
 
-/// The column `id` of a table whose ids are of this type, in the form that [`ids`] reads.
+/// The column `id`, cast to the type that [`ids`] reads.
 pub(super) fn column(kind: IdType) -> Expr {
     column_named("id", kind)
 }
 
-/// A column of ids that has another name, as [`column`].
+/// The column `name` of ids, cast as by [`column`].
 pub(super) fn column_named(name: &str, kind: IdType) -> Expr {
     match kind {
         IdType::Utf8 => cast(col(name), DataType::Utf8).alias(name),
@@ -53,10 +53,10 @@ pub(super) fn column_named(name: &str, kind: IdType) -> Expr {
     }
 }
 
-/// The ids of a column that are not null.
+/// The ids in a column, without NULLs.
 ///
 /// # Errors
-/// When it is not a column of ids.
+/// When the column has another type.
 pub(super) fn ids(column: &ArrayRef) -> Result<Vec<Id>> {
     Ok(match column.data_type() {
         DataType::Int64 => column.as_primitive::<Int64Type>().iter().flatten().map(Id::Number).collect(),

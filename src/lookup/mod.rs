@@ -1,4 +1,4 @@
-//! What is asked of finished outputs.
+//! Queries on finished outputs: SQL, neighbors of a document, pairs with their texts.
 
 mod finished;
 mod id;
@@ -19,11 +19,10 @@ use datafusion::prelude::SessionContext;
 use crate::error::Result;
 use crate::job;
 
-/// A session in which documents are looked up by their ids and keys: what else a row holds is read only for the rows that are
-/// found.
+/// A session for look-ups by id and key: it reads the other columns only of the rows that are found.
 ///
 /// # Errors
-/// When the engine cannot have what it needs of this machine.
+/// As [`crate::engine::session::session`].
 pub fn session(engine: &job::Engine) -> Result<SessionContext> {
     let session = crate::engine::session::session(engine)?;
     session.state_ref().write().config_mut().options_mut().execution.parquet.pushdown_filters = true;

@@ -1,8 +1,8 @@
-//! neighbors: the documents of a finished output that are most similar to one document.
+//! Finds the documents of a finished output that are most similar to one document.
 //!
-//! Candidates are those that the run itself would have made: the documents that share a bucket with it. The table is
-//! read twice, first the signatures of all documents, then the shingles of the best candidates. Where the output does not
-//! keep shingles, the texts of those are read from the source.
+//! Candidates are the documents that share a bucket with it, as in a run. The table is read twice: the signatures of all
+//! documents, then the shingles of the best candidates. If the output keeps no shingles, the texts of these are read from
+//! the source.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ use crate::kernel::minhash_similarity::minhash_similarity;
 use crate::output::read;
 use crate::schema::Table;
 
-/// What comes first among neighbors.
+/// The order of neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     /// The highest estimate, then the highest Jaccard similarity, then the smallest id.
@@ -37,20 +37,20 @@ pub enum By {
     Jaccard,
 }
 
-/// A document that shares a bucket with the document `a` that was asked about; itself it is `b`.
+/// A document `b` that shares a bucket with the document `a` of the query.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Neighbor {
     /// Its id.
     pub id: Id,
     /// The share of equal values in the two signatures.
     pub estimate: f64,
-    /// The Jaccard similarity of the two shingle sets, exact; `None` if the shingles of one are not known.
+    /// The exact Jaccard similarity of the two shingle sets; `None` if the shingles of one are unknown.
     pub jaccard: Option<f64>,
-    /// The share of a's shingles that are in b; none as above.
+    /// The share of a's shingles that are in b; `None` as above.
     pub containment_a: Option<f64>,
-    /// The share of b's shingles that are in a; none as above.
+    /// The share of b's shingles that are in a; `None` as above.
     pub containment_b: Option<f64>,
-    /// Distinct shingles in both; none as above.
+    /// Distinct shingles in both; `None` as above.
     pub shared: Option<u64>,
     /// Distinct shingles of a.
     pub shingles_a: u64,
@@ -60,7 +60,7 @@ pub struct Neighbor {
     pub shared_bands: usize,
 }
 
-/// A row of the documents that are compared with one.
+/// A candidate's row.
 struct Other<'a> {
     signature: &'a [u32],
     shingle_count: u64,
@@ -68,7 +68,7 @@ struct Other<'a> {
 }
 
 impl Neighbor {
-    /// None where the signatures differ in length.
+    /// `None` if the signatures differ in length.
     fn new(id: Id, a: &Sketch, b: &Other<'_>, rows: usize, bands: usize) -> Option<Self> {
         let signature = b.signature;
         let (len_a, len_b) = (a.shingle_count, b.shingle_count);
@@ -100,46 +100,54 @@ impl Neighbor {
     }
 }
 
-/// The answer.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbors {
-    /// How many documents share a bucket with the one that was asked about.
+    /// The number of documents that share a bucket with the query's.
     pub candidates: u64,
-    /// The most similar ones of them, most similar first.
+    /// The most similar of them, in the query's order.
     pub nearest: Vec<Neighbor>,
 }
 
-/// The `top` documents most similar to `of`, among those that share a bucket with it by `lsh`, which is the output's.
-/// The document whose id is `own` is not its own neighbor.
+/// A query for neighbors.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// The sketch of the document, hashed like those of the output.
+    pub sketch: &'a Sketch,
+    /// The document's id if it is in the output: it is not its own neighbor.
+    pub id: Option<&'a Id>,
+    /// The order of neighbors.
+    pub by: By,
+    /// The most neighbors to return.
+    pub top: NonZeroUsize,
+}
+
+/// The documents most similar to the query's, among those that share a bucket with it.
 ///
-/// Shingles that the output does not keep are cut `again`; where that is not given, there are estimates alone.
-///
-/// Holds the keys and the numbers of the best candidates, and a batch; of shingles only the batch's.
+/// Shingles that the output does not keep are cut from the texts of `again`; without it, there are only estimates. Holds the
+/// keys and similarities of the best candidates, and one batch of rows.
 ///
 /// # Errors
-/// When the table or the source cannot be read, the signatures do not fit `lsh`, or the output keeps none.
+/// When the table or the source cannot be read, or the output keeps no signatures or ones that do not fit its bands.
 pub async fn neighbors(
     finished: &Finished,
     again: Option<&Reread<'_>>,
-    of: &Sketch,
-    own: Option<&Id>,
-    lsh: &Lsh,
-    by: By,
-    top: NonZeroUsize,
+    query: Query<'_>,
 ) -> Result<Neighbors> {
+    let lsh = &finished.job().lsh;
     finished.signed().await?;
     let documents = finished.stored(Table::Documents).await?;
-    let documents = match own {
+    let documents = match query.id {
         // By its key, which is read anyway.
         Some(id) => documents.filter(col("doc").not_eq(lit(document_key(&id.to_string()).cast_signed())))?,
         None => documents,
     };
-    let best = candidates(read::unsigned(documents.clone(), Table::Documents)?, of, lsh, by, top).await?;
+    let best = candidates(read::unsigned(documents.clone(), Table::Documents)?, query, lsh).await?;
     let candidates = best.found;
     let best = finished.documents_of(best.levels.into_values().flatten()).await?;
     let id = id::column(finished.manifest().source.id);
     let mut columns = vec![id.alias("id"), col("signature"), col("shingle_count")];
-    let best = if finished.keeps_shingles()? {
+    let best = if finished.keeps_shingles() {
         columns.push(col("shingles"));
         best
     } else if let Some(again) = again {
@@ -160,16 +168,16 @@ pub async fn neighbors(
         for ((id, signature), &shingle_count) in ids.zip(lists::<UInt32Type>(batch.column(1))?).zip(counts) {
             let shingles = sets.as_mut().and_then(Iterator::next);
             let other = Other { signature, shingle_count, shingles };
-            let neighbor = Neighbor::new(id, of, &other, lsh.rows, lsh.bands);
+            let neighbor = Neighbor::new(id, query.sketch, &other, lsh.rows, lsh.bands);
             nearest.push(neighbor.ok_or_else(|| misfit(lsh))?);
         }
-        nearest.sort_unstable_by(|a, b| a.order(b, by));
-        nearest.truncate(top.get());
+        nearest.sort_unstable_by(|a, b| a.order(b, query.by));
+        nearest.truncate(query.top.get());
     }
     Ok(Neighbors { candidates, nearest })
 }
 
-/// Keys of the best candidates, by their level: those of a higher level come first whatever their shingles say.
+/// Keys of the best candidates by level: a higher level comes first, whatever the shingles say.
 struct Best {
     levels: BTreeMap<usize, Vec<u64>>,
     kept: usize,
@@ -178,7 +186,7 @@ struct Best {
 }
 
 impl Best {
-    /// Takes a candidate in, and drops the lowest level when there are enough above it.
+    /// Adds a candidate, and drops the lowest level when the ones above it have enough.
     fn take(&mut self, doc: u64, level: usize) {
         self.found += 1;
         self.levels.entry(level).or_default().push(doc);
@@ -191,15 +199,16 @@ impl Best {
     }
 }
 
-/// The documents that share a bucket with `of`; of them, those that can be among the `top`.
-async fn candidates(documents: DataFrame, of: &Sketch, lsh: &Lsh, by: By, top: NonZeroUsize) -> Result<Best> {
+/// The documents that share a bucket with the query's and can be among its nearest.
+async fn candidates(documents: DataFrame, query: Query<'_>, lsh: &Lsh) -> Result<Best> {
+    let of = query.sketch;
     let buckets =
         Buckets { bands: lsh.bands, rows: lsh.rows, hash: lsh.bucket_hash, table_size: lsh.table_size };
     let mut own = Vec::new();
     lsh_bands(&of.signature, buckets, &mut own).ok_or_else(|| misfit(lsh))?;
     own.sort_unstable();
 
-    let mut best = Best { levels: BTreeMap::new(), kept: 0, most: top.get(), found: 0 };
+    let mut best = Best { levels: BTreeMap::new(), kept: 0, most: query.top.get(), found: 0 };
     let mut rows = documents.select(vec![col("doc"), col("signature")])?.execute_stream().await?;
     let mut others = Vec::new();
     while let Some(batch) = rows.try_next().await? {
@@ -208,9 +217,9 @@ async fn candidates(documents: DataFrame, of: &Sketch, lsh: &Lsh, by: By, top: N
             others.clear();
             lsh_bands(signature, buckets, &mut others).ok_or_else(|| misfit(lsh))?;
             if meet(&own, &others) {
-                let level = match by {
+                let level = match query.by {
                     By::Estimate => of.signature.iter().zip(signature).filter(|(a, b)| a == b).count(),
-                    // What the signatures say is no bound for what the shingles will.
+                    // Signatures do not bound the exact similarity.
                     By::Jaccard => 0,
                 };
                 best.take(doc, level);
@@ -220,8 +229,8 @@ async fn candidates(documents: DataFrame, of: &Sketch, lsh: &Lsh, by: By, top: N
     Ok(best)
 }
 
-/// Whether a bucket of `others` is in `own`, which is sorted. A bucket tells its band as well, unless all bands share a
-/// table, and then documents meet in any of it.
+/// Whether a bucket of `others` is in `own`, which is sorted. A bucket's number includes its band, unless all bands share one
+/// table.
 fn meet(own: &[u64], others: &[u64]) -> bool {
     others.iter().any(|bucket| own.binary_search(bucket).is_ok())
 }

@@ -1,4 +1,4 @@
-//! Why a document that was asked for is not there.
+//! The error for an id that no compared document has.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use datafusion::prelude::{col, lit};
 use futures::TryStreamExt;
 
 use super::Finished;
+use crate::error::spelling::near;
 use crate::error::{Error, Result};
 use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
 
-/// Spellings that an error names.
+/// The most ids that an error suggests.
 const NAMED: usize = 5;
-/// From so many characters on, an id that holds what was asked for is near, however long the rest of it is.
+/// From this length on, a text that is part of an id is near that id, however long the id is.
 const MIN_PART: usize = 3;
 
-/// The error that says why the output has no document `id`: it was rejected, or there is none, and which ids are spelled
-/// nearly so.
+/// The error that says that the document `id` was rejected, or that there is none and which ids are similar.
 ///
 /// # Errors
 /// When the tables cannot be read.
@@ -55,7 +55,7 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
     Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.said())))
 }
 
-/// The ids that need the fewest edits to become the one that was asked for, as far as they can be meant.
+/// The ids with the fewest edits to a text, as far as a typing error can explain them.
 struct Nearest<'a> {
     asked: &'a str,
     chars: usize,
@@ -69,14 +69,9 @@ impl<'a> Nearest<'a> {
     }
 
     fn take(&mut self, id: &str) {
-        let most = (self.chars / 3).max(2);
         let holds = self.chars >= MIN_PART && id.contains(self.asked);
-        // The difference in length is the least number of edits, and cheap.
-        if !holds && id.chars().count().abs_diff(self.chars) > most {
-            return;
-        }
-        let edits = strsim::levenshtein(self.asked, id);
-        if holds || edits <= most {
+        let edits = near(self.asked, id).or_else(|| holds.then(|| strsim::levenshtein(self.asked, id)));
+        if let Some(edits) = edits {
             self.best.insert((edits, id.to_owned()));
             if self.best.len() > NAMED {
                 self.best.pop_last();

@@ -1,4 +1,4 @@
-//! The texts of documents of a finished output, from its sources, and the shingles that it does not keep.
+//! Reads the sources of a finished output again, for texts and for shingles that it does not keep.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use futures::TryStreamExt;
 use super::{Finished, Id, id};
 use crate::error::{Context, Error, Result};
 use crate::job::{Job, Shingle, ShingleHash, fingerprint};
+use crate::pipeline::frames;
 use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
-use crate::source::{self, Listed, Selection};
-use crate::stage;
+use crate::source::{self, Listed, Request, Selection};
 
-/// The sources of a finished output, which are what they were when the output was made.
+/// The sources of a finished output, unchanged since the output was made.
 pub struct Reread<'a> {
     finished: &'a Finished,
-    /// The jobs that read them, one at least, with the files of each. Their texts were cut alike.
+    /// The jobs that read them, at least one, with the files of each. All cut their texts in the same way.
     sources: Vec<(Job, Listed)>,
 }
 
-/// What the source is read again for.
+/// What a source is read again for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Shingles that the output does not keep.
@@ -32,10 +32,10 @@ pub enum Need {
 }
 
 impl<'a> Reread<'a> {
-    /// Lists the sources of `finished`, and makes sure that they have not changed.
+    /// Lists the sources of `finished`, and checks that they have not changed.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where one is not there any more, or has changed.
+    /// [`Kind::Input`](crate::error::Kind::Input) where one is gone or has changed.
     pub async fn open(finished: &'a Finished, need: Need) -> Result<Self> {
         let (kept, or) = match need {
             Need::Shingles => (
@@ -60,15 +60,16 @@ impl<'a> Reread<'a> {
             if of_source.is_empty() {
                 continue;
             }
-            let read = source::open_wanted(self.finished.session(), source, listed, of_source).await?.frame;
+            let request = Request::only(of_source);
+            let read = source::read(self.finished.session(), source, listed, request).await?.frame;
             texts.extend(texts_by_id(self.finished, read).await?);
         }
         wanted.all_taken()?;
         Ok(texts)
     }
 
-    /// (source, position) of documents -> (doc: UInt64, shingles: `List<UInt64>`), their shingles as numbers that can
-    /// be compared with those of other texts, but not with those of a dictionary.
+    /// (source, position) of documents -> (doc: UInt64, shingles: `List<UInt64>`), whose numbers can be compared with those
+    /// of other texts, but not with a dictionary's.
     ///
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
@@ -77,49 +78,50 @@ impl<'a> Reread<'a> {
         let mut all = Vec::with_capacity(self.sources.len());
         for (at, (job, listed)) in self.sources.iter().enumerate() {
             let of_source = listed.take(&mut wanted);
-            // The first one gives a frame also where nothing is wanted.
+            // The first source makes a frame even if none of its documents is wanted.
             if of_source.is_empty() && at > 0 {
                 continue;
             }
             let (session, shingle) = (self.finished.session(), comparable(job));
-            let read = source::open_cut(session, &job.source, listed, Some(of_source), &shingle).await?;
-            let documents = stage::documents::documents(read.frame)?;
-            let shingles = stage::shingles::shingles(documents, &shingle)?;
+            let request = Request::only(of_source).cut(&shingle);
+            let read = source::read(session, &job.source, listed, request).await?;
+            let documents = frames::documents::documents(read.frame)?;
+            let shingles = frames::shingles::shingles(documents, &shingle)?;
             all.push(Ok(shingles.select(vec![col("doc"), col("shingles")])?));
         }
         wanted.all_taken()?;
-        stage::union(all)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
+        frames::union(all)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 }
 
-/// The texts of the documents `ids` of the second source that the run of `finished` compared its documents with: all of it is read.
+/// The texts of the documents `ids` of the second source. Reads all of that source.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where that source is not there any more, or has changed.
+/// [`Kind::Input`](crate::error::Kind::Input) where that source is gone or has changed.
 pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
-    let job = finished.job()?;
-    let Some(source) = job.known_source() else { return Err(Error::bug("the job has no second source")) };
+    let job = finished.job();
+    let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };
     let why = || "an output keeps no texts, and against.source cannot be read again".to_owned();
     let listed = source::list(finished.session(), source).await.context(why)?;
     let made = finished.manifest().known.first().map(|known| known.fingerprint.as_str());
-    if made != Some(fingerprint(&job.of_known_source(source), &listed.inputs()).as_str()) {
+    if made != Some(fingerprint(&job.of_second_source(source), &listed.inputs()).as_str()) {
         return Err(Error::input(format!(
             "an output keeps no texts, and {} has changed since it was made: run the job again with --overwrite",
             source.urls.join(", ")
         )));
     }
-    let read = source::open_listed(finished.session(), source, &listed).await?.frame;
+    let read = source::read(finished.session(), source, &listed, Request::all()).await?.frame;
     let wanted = ids.iter().map(Id::literal).collect();
     let read = read.filter(col("id").in_list(wanted, false))?.with_column("source", utf8("source"))?;
-    // Of several documents of one id, one was compared.
-    let rejects = finished.table(Table::KnownRejects).await?;
+    // Of several documents with one id, only one was compared.
+    let rejects = finished.table(Table::ReferenceRejects).await?;
     let rejects = rejects
         .select(vec![utf8("source").alias("rejected_source"), col("position").alias("rejected_position")])?;
     let (left, right) = (&["rejected_source", "rejected_position"], &["source", "position"]);
     texts_by_id(finished, rejects.join(read, JoinType::RightAnti, left, right, None)?).await
 }
 
-/// The texts of documents (id, text, ..) whose ids are of the type of those of `finished`.
+/// The texts of documents (id, text, ..), by id.
 async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeMap<Id, String>> {
     let columns = vec![id::column(finished.manifest().source.id), utf8("text")];
     let mut rows = documents.select(columns)?.execute_stream().await?;
@@ -131,8 +133,8 @@ async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeM
     Ok(texts)
 }
 
-/// How texts are cut whose shingles are only compared with each other. The numbers of a dictionary are the collection's; any
-/// other that tells shingles apart gives the same similarity.
+/// The `[shingle]` section for texts whose shingles are only compared with each other. A dictionary's numbers exist only for
+/// its collection; any other hash that tells shingles apart gives the same similarity.
 pub(super) fn comparable(job: &Job) -> Shingle {
     let hash = match job.shingle.hash {
         ShingleHash::Dictionary => ShingleHash::Xxh3,

@@ -1,4 +1,4 @@
-//! Rows of an answer, as cells for people and as JSON for programs.
+//! Rows of a result, as cells for people and as JSON for programs.
 
 use arrow::array::RecordBatch;
 use arrow::json::WriterBuilder;
@@ -7,13 +7,13 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use crate::error::{Error, Result};
 
-/// Characters of a cell that are shown; signatures and shingle lists are much longer.
+/// The most characters of a cell; signatures and shingle lists are much longer.
 const CELL_CHARS: usize = 60;
 
-/// The cells of each row as text; numbers with a point get six places, long values are cut and marked by `…`.
+/// The cells of each row as text: floating-point numbers with six places, long values cut off with `…`.
 ///
 /// # Errors
-/// When a type cannot be shown.
+/// When Arrow cannot format a type.
 pub fn cells(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
     let options = FormatOptions::default().with_null("");
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! show: which pairs of a finished output, or which documents of a cluster, are shown with their texts.
+//! Chooses pairs of a finished output, or documents of a cluster, and reads their texts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,21 +18,21 @@ use crate::kernel::jaccard::shared;
 use crate::kernel::text::shingles::{Scratch, shingles};
 use crate::schema::Table;
 
-/// Which pairs come first.
+/// The order of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum First {
     /// Those of the highest Jaccard similarity, then of the smallest ids.
     MostSimilar,
     /// Those of the lowest Jaccard similarity, then of the smallest ids.
     LeastSimilar,
-    /// Those that a hash of the two ids puts first: the same ones for the same seed, however the table is read.
+    /// By a hash of the two ids: the same pairs for the same seed, however the table is read.
     Random {
-        /// Another one gives other pairs.
+        /// The seed of the hash.
         seed: u64,
     },
 }
 
-/// Two documents and how similar they are, as the table `pairs` has it.
+/// A row of the table `pairs`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
     /// One of them.
@@ -45,7 +45,7 @@ pub struct Pair {
     pub containment_a: f64,
     /// The share of b's shingles that are in a.
     pub containment_b: f64,
-    /// For each of the two, whether it is of an earlier output, or of a second source: an id may be in both sources.
+    /// Whether each of the two is known: see [`Member::known`].
     #[serde(skip)]
     pub known: [bool; 2],
 }
@@ -58,34 +58,32 @@ impl Pair {
     }
 }
 
-/// A document of the output's own source, or one that was known already: an id may be in both sources.
+/// A document of the output's own source or a known one: an id may be in both.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Member {
     /// Its id.
     pub id: Id,
-    /// Whether it is of an earlier output, or of a second source.
+    /// Whether it is from an earlier output or a second source.
     pub known: bool,
 }
 
-/// The first of some pairs.
+/// The first pairs of a table, and the number of all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pairs {
-    /// As many as were asked for, or all.
+    /// The first pairs.
     pub first: Vec<Pair>,
-    /// How many there are in all.
+    /// The number of all pairs.
     pub all: u64,
 }
 
-/// The `most` first pairs of a finished output; only those of its own document `of`, where one is given.
-///
-/// Holds no more than those pairs and a batch.
+/// The first `most` pairs of a finished output, or of its own document `of`. Holds only those pairs and a batch.
 ///
 /// # Errors
 /// When the table cannot be read.
 pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usize) -> Result<Pairs> {
     let mut table = finished.stored(Table::Pairs).await?;
     if let Some(id) = of {
-        let is_b = col("id_b").eq(id.literal()).and(!col("known_b"));
+        let is_b = col("id_b").eq(id.literal()).and(!col("reference_b"));
         table = table.filter(col("id_a").eq(id.literal()).or(is_b))?;
     }
     let kind = finished.manifest().source.id;
@@ -95,7 +93,7 @@ pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usi
         col("jaccard"),
         col("containment_a"),
         col("containment_b"),
-        col("known_b"),
+        col("reference_b"),
     ];
     let table = table.select(columns)?;
     let sorted = |ascending: bool| {
@@ -103,7 +101,7 @@ pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usi
             col("jaccard").sort(ascending, false),
             col("id_a").sort(true, false),
             col("id_b").sort(true, false),
-            col("known_b").sort(true, false),
+            col("reference_b").sort(true, false),
         ];
         table.clone().sort(by)?.limit(0, Some(most))
     };
@@ -118,7 +116,7 @@ pub async fn pairs(finished: &Finished, first: First, of: Option<&Id>, most: usi
     Ok(Pairs { first: kept, all })
 }
 
-/// The pairs of the `most` least hashes.
+/// The `most` pairs with the smallest hashes.
 async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<Pairs> {
     let mut least = BTreeMap::new();
     let mut all = 0;
@@ -135,14 +133,14 @@ async fn drawn(table: DataFrame, seed: u64, most: usize) -> Result<Pairs> {
     Ok(Pairs { first: least.into_values().collect(), all })
 }
 
-/// Calls `take` with each row of (id_a, id_b, jaccard, containment_a, containment_b, known_b).
+/// Calls `take` with each row of (id_a, id_b, jaccard, containment_a, containment_b, reference_b).
 async fn each(table: DataFrame, mut take: impl FnMut(Pair)) -> Result<()> {
     let mut rows = table.execute_stream().await?;
     while let Some(batch) = rows.try_next().await? {
         let ids = id::ids(batch.column(0))?.into_iter().zip(id::ids(batch.column(1))?);
         let share = |column: usize| as_float64_array(batch.column(column)).map(|share| share.values());
         let (jaccard, of_a, of_b) = (share(2)?, share(3)?, share(4)?);
-        let known_b = as_boolean_array(batch.column(5))?;
+        let reference_b = as_boolean_array(batch.column(5))?;
         for (row, (id_a, id_b)) in ids.enumerate() {
             take(Pair {
                 id_a,
@@ -150,46 +148,46 @@ async fn each(table: DataFrame, mut take: impl FnMut(Pair)) -> Result<()> {
                 jaccard: jaccard[row],
                 containment_a: of_a[row],
                 containment_b: of_b[row],
-                known: [false, known_b.value(row)],
+                known: [false, reference_b.value(row)],
             });
         }
     }
     Ok(())
 }
 
-/// Documents that belong together by way of pairs.
+/// A cluster of documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
     /// The smallest id among them.
     pub id: Id,
-    /// The one to keep where only one is wanted.
+    /// The document that represents the cluster.
     pub representative: Member,
-    /// As many of the others as were asked for, those of the smallest ids.
+    /// The others with the smallest ids.
     pub others: Vec<Member>,
-    /// How many documents there are in all.
+    /// The number of its documents.
     pub size: u64,
 }
 
-/// The cluster that the output's own document `of` belongs to, with its `most` first others beside the representative; `None` if the
-/// document is in no pair.
+/// The cluster of the output's own document `of`, with at most `most` documents in addition to the representative; `None` if
+/// the document is in no pair.
 ///
 /// # Errors
 /// When the table cannot be read.
 pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option<Cluster>> {
     let kind = finished.manifest().source.id;
     let clusters = finished.stored(Table::Clusters).await?;
-    let found = clusters.clone().filter(col("id").eq(of.literal()).and(!col("known")))?;
+    let found = clusters.clone().filter(col("id").eq(of.literal()).and(!col("reference")))?;
     let found = found.select(vec![id::column_named("cluster_id", kind)])?.collect().await?;
     let mut found = found.iter().map(|batch| id::ids(batch.column(0)));
     let Some(id) = found.next().transpose()?.and_then(|ids| ids.into_iter().next()) else { return Ok(None) };
     let members = clusters.filter(col("cluster_id").eq(id.literal()))?;
     let size = members.clone().count().await? as u64;
     let first = members
-        .select(vec![id::column(kind), col("representative"), col("known")])?
+        .select(vec![id::column(kind), col("representative"), col("reference")])?
         .sort(vec![
             col("representative").sort(false, false),
             col("id").sort(true, false),
-            col("known").sort(true, false),
+            col("reference").sort(true, false),
         ])?
         .limit(0, Some(most.saturating_add(1)))?;
     let (mut representative, mut others) = (None, Vec::new());
@@ -204,11 +202,11 @@ pub async fn cluster(finished: &Finished, of: &Id, most: usize) -> Result<Option
         }
     }
     let representative =
-        representative.ok_or_else(|| Error::bug(format!("nothing represents the cluster {id}")))?;
+        representative.ok_or_else(|| Error::bug(format!("the cluster {id} has no representative")))?;
     Ok(Some(Cluster { id, representative, others, size }))
 }
 
-/// The similarity of two documents by their `texts`, cut as `job` cut them: two of one cluster need not be a pair.
+/// The similarity of two documents of a cluster, which need not be a pair, from their texts, cut as `job` cut them.
 ///
 /// # Errors
 /// When the texts cannot be cut.
@@ -231,7 +229,7 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
 pub struct Texts(BTreeMap<Member, String>);
 
 impl Texts {
-    /// The texts of `documents` of `finished`, or of what its run compared them with: opens the sources and reads them.
+    /// Reads the texts of `documents` of `finished`, and of known documents from where they came.
     ///
     /// # Errors
     /// As [`Reread::open`] and [`Texts::read`].
@@ -243,12 +241,12 @@ impl Texts {
         if missing.is_empty() {
             return Ok(texts);
         }
-        if finished.job()?.known_source().is_some() {
+        if finished.job().second_source().is_some() {
             let found = reread::texts_of_known_source(finished, &missing).await?;
             texts.0.extend(of_known(found));
             return Ok(texts);
         }
-        // The last one first: what it replaced is in those before it.
+        // The last output first: documents that it replaced are still in those before it.
         for known in finished.manifest().known.iter().rev() {
             let earlier = finished.known(known).await?;
             let source = Reread::open(&earlier, Need::Texts).await?;
@@ -262,8 +260,8 @@ impl Texts {
         Ok(texts)
     }
 
-    /// The texts of the documents `ids` of the output itself, which are held all at once: of the source their rows alone are read
-    /// where the format has rows that can be told apart unread.
+    /// Reads the texts of the documents `ids` of the output itself, and holds them all. Reads only their rows if the format
+    /// allows it.
     ///
     /// # Errors
     /// When the tables or the source cannot be read.
@@ -279,7 +277,7 @@ impl Texts {
     /// The text of a document.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) when it was not read.
+    /// [`Kind::Input`](crate::error::Kind::Input) when the source has no text of the document.
     pub fn of(&self, document: &Member) -> Result<&str> {
         let text = self.0.get(document).map(String::as_str);
         text.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Two texts in two columns, with the passages that they have in common marked and, where possible, beside each other.
+//! Two texts in two columns, with the passages that they have in common marked and, where possible, next to each other.
 //!
 //! Passages are found word by word and whatever the case, as the longest way through both texts (Myers, *An O(ND)
 //! difference algorithm and its variations*, Algorithmica 1, 1986): one that moved past another is not found.
@@ -127,9 +127,9 @@ fn tokens(text: &str) -> (Vec<Token>, bool) {
     (tokens, true)
 }
 
-/// Some characters would act on the terminal. One takes the place of each, so that what is beside them stays there.
+/// Some characters would act on the terminal. One takes the place of each, so that the text next to them stays there.
 fn printable(text: &str) -> String {
-    text.replace(crate::visible::acts, "\u{fffd}")
+    text.replace(crate::error::visible::acts, "\u{fffd}")
 }
 
 /// Tokens that both texts have in a row.
@@ -171,7 +171,7 @@ fn is_long_enough(run: &[Token], shingle: &Shingle) -> bool {
     units >= shingle.size
 }
 
-/// What stands between white space: tokens, of which some may belong to a passage.
+/// The tokens between white space; some may belong to a passage.
 #[derive(Debug, Default)]
 struct Word {
     pieces: Vec<Piece>,

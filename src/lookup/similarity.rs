@@ -1,4 +1,4 @@
-//! How similar two documents are by the counts of their shingles, as the table `pairs` has it.
+//! The similarity of two documents from their shingle counts, as in the table `pairs`.
 
 use crate::kernel::containment::containment_of;
 use crate::kernel::jaccard::jaccard_of;
@@ -15,8 +15,8 @@ pub(super) struct Similarity {
 }
 
 impl Similarity {
-    /// That of documents of `a` and `b` distinct shingles, `shared` of them in both. Two empty sets are the same set, and an
-    /// empty one is part of every other.
+    /// The similarity of two sets of `a` and `b` shingles, `shared` of them in both. Two empty sets are equal, and an empty set
+    /// is a subset of every other.
     pub fn new(shared: u64, a: u64, b: u64) -> Self {
         Self {
             jaccard: if a + b == 0 { 1.0 } else { jaccard_of(shared, a, b) },
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn empty_sets_are_alike_and_part_of_every_other() {
+    fn empty_sets_are_equal_and_subsets_of_every_other() {
         let of = |shared, a, b| {
             let Similarity { jaccard, containment_a, containment_b } = Similarity::new(shared, a, b);
             (jaccard, containment_a, containment_b)

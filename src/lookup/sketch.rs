@@ -1,4 +1,4 @@
-//! The sketch of a document: of one that a finished output holds, or of a text as its job would have made it.
+//! Sketches to compare with a finished output: of one of its documents, or of a text that is cut and hashed like them.
 
 use std::collections::BTreeMap;
 
@@ -20,26 +20,26 @@ use crate::kernel::text::shingles::{Scratch, shingles};
 use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
 
-/// What a document is compared by.
+/// A document's shingles and signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sketch {
-    /// The numbers of its distinct shingles, ascending; `None` if they are not known.
+    /// The numbers of its distinct shingles, ascending; `None` if unknown.
     pub shingles: Option<Vec<u64>>,
-    /// How many distinct shingles it has.
+    /// The number of its distinct shingles.
     pub shingle_count: u64,
-    /// Its signature, of as many values as the job has permutations.
+    /// Its signature: a value for each permutation.
     pub signature: Vec<u32>,
 }
 
 /// The sketch of the document `id`; `None` if the output has no such document. Shingles that the output does not keep are
-/// cut again from `reread`, or left unknown where that is not given.
+/// cut from the texts of `again`, or unknown without it.
 ///
 /// # Errors
 /// When the table or the source cannot be read, or the output keeps no signatures.
 pub async fn of_document(finished: &Finished, id: &Id, again: Option<&Reread<'_>>) -> Result<Option<Sketch>> {
     let documents = finished.signed().await?.filter(col("id").eq(id.literal()))?;
     let mut columns = vec![col("signature"), col("shingle_count")];
-    if finished.keeps_shingles()? {
+    if finished.keeps_shingles() {
         columns.push(col("shingles"));
     }
     for batch in documents.clone().select(columns)?.collect().await? {
@@ -66,12 +66,13 @@ async fn first_list(shingles: DataFrame) -> Result<Option<Vec<u64>>> {
     Ok(None)
 }
 
-/// The sketch of `text`, cut, hashed and signed as `job` says, which is the output's; `None` if the text is too short
-/// to have a shingle.
+/// The sketch of `text`, cut, hashed and signed like the documents of the output; `None` if the text is too short to have a
+/// shingle.
 ///
 /// # Errors
-/// When the dictionary, where there is one, cannot be read.
-pub async fn of_text(finished: &Finished, job: &Job, text: &str) -> Result<Option<Sketch>> {
+/// When the output's dictionary cannot be read.
+pub async fn of_text(finished: &Finished, text: &str) -> Result<Option<Sketch>> {
+    let job = finished.job();
     let (mut set, known) = match job.shingle.hash {
         ShingleHash::Dictionary => by_dictionary(finished, job, text).await?,
         _ => {
@@ -89,18 +90,18 @@ pub async fn of_text(finished: &Finished, job: &Job, text: &str) -> Result<Optio
     let dictionary = finished.manifest().tables.get(Table::Dictionary.name()).map(|table| table.rows);
     let signature = signature(&set, known, job, dictionary)?;
     let shingle_count = set.len() as u64;
-    if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles()? {
-        // What it is compared with is cut again too, and has other numbers.
+    if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles() {
+        // The shingles of the documents are cut again too, and hashed.
         set.clear();
         shingles(text, &comparable(job), &mut Scratch::default(), &mut set)?;
     }
     Ok(Some(Sketch { shingles: Some(set), shingle_count, signature }))
 }
 
-/// The numbers of the text's shingles, ascending, and how many of them stand in the dictionary.
+/// The numbers of the text's shingles, ascending, and how many of them are in the dictionary.
 ///
-/// The others are in no document, but they are part of the text and of every union with it: they get the numbers past
-/// the dictionary's end, in order of their bytes.
+/// The others are in no document, but they belong to the text's set and to every union with it. They get the numbers after
+/// the dictionary's last, in the order of their bytes.
 async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Vec<u64>, usize)> {
     let texts = shingle_texts::of_one_text(text, &job.shingle)?;
     let mut numbers: BTreeMap<&str, Option<u64>> = texts.iter().map(|t| (t.as_str(), None)).collect();
@@ -125,10 +126,9 @@ async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Ve
 
 /// The signature of `set`, whose elements from `known` on are shingles that no document has.
 ///
-/// Such a shingle takes part under every function, as it would if the text were a document, since otherwise the estimate
-/// would be that of a smaller text. Where its value is the least, no document can have the same for the same reason; but
-/// modulo a prime just above the dictionary's end, its number may be that of another shingle. So the value there becomes
-/// one that the linear family never gives.
+/// These take part in every minimum, because the estimate would else be that of a smaller set. A minimum that is theirs
+/// agrees with no document; but modulo a prime just above the dictionary's last number, their hash may be that of another
+/// shingle. So such a minimum becomes a value that the linear family never returns.
 fn signature(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
     let by = &job.minhash;
     let mut signature = Vec::with_capacity(by.permutations);
@@ -162,7 +162,7 @@ fn signature(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> R
     Ok(signature)
 }
 
-/// Values of the linear family are under its modulus, which is under 2^32.
+/// A value that the linear family never returns: its values are below its modulus, which is below 2^32.
 const NEVER: u32 = u32::MAX;
 
 /// The lists of a column, row by row.

@@ -1,4 +1,4 @@
-//! The search of all pairs: each document with those of a size that could match.
+//! The search of all pairs: each document is compared with those whose size allows a match.
 
 use arrow::array::RecordBatch;
 use datafusion::common::cast::as_uint64_array;
@@ -11,17 +11,17 @@ use super::scorer::{Scorer, Scores};
 use super::sketches::{SketchRef, Sketches};
 use crate::job::{Measure, ScoreBy};
 
-/// A document of known size.
+/// A document, its size and its sketch.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     size: usize,
     doc: u64,
     sketch: SketchRef,
-    /// Whether an earlier run knows it: two such documents are no pair.
+    /// Whether an earlier run knows it: two such documents are not compared.
     known: bool,
 }
 
-/// Two of `segments` key segments, between whose documents pairs are searched: a document's segment is `doc % segments`.
+/// Two segments of keys, between which pairs are searched: the segment of a document is `doc % segments`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Segments {
     pub(super) left: u64,
@@ -29,7 +29,7 @@ pub(super) struct Segments {
     pub(super) segments: u64,
 }
 
-/// Scored pairs, in batches of at least `batch_size`: of each probe (slice, slices), that share of all pairs.
+/// Scored pairs, in batches of at least `batch_size`. A probe (slice, slices) is for that share of all pairs.
 pub(super) fn all_pairs(
     sketches: Arc<Sketches>,
     probes: SendableRecordBatchStream,
@@ -46,7 +46,7 @@ pub(super) fn all_pairs(
     })
 }
 
-/// The documents of a key segment, by size and then by key, so that those of a like size stand together.
+/// The documents of a segment, sorted by size and key.
 fn by_size(sketches: &Sketches, segment: u64, segments: u64) -> Vec<Entry> {
     let of_segment = sketches.iter().filter(|(doc, _)| doc % segments == segment);
     let mut docs: Vec<Entry> = of_segment
@@ -65,9 +65,9 @@ struct Search {
     batch_size: usize,
     probes: SendableRecordBatchStream,
     lefts: Vec<Entry>,
-    /// None where both segments are the same.
+    /// `None` if both segments are the same.
     rights: Option<Vec<Entry>>,
-    /// The slice being searched, as the left documents still to do.
+    /// The places of the left documents of this slice that are not searched yet.
     slice: Option<std::iter::StepBy<std::ops::Range<usize>>>,
 }
 
@@ -78,7 +78,7 @@ impl Search {
             match self.slice.as_mut().map(Iterator::next) {
                 Some(Some(left)) => {
                     self.search(left, &mut found);
-                    // A search takes long and never waits by itself: let a stop signal and other tasks in.
+                    // A search takes long and never waits: let other tasks run, and a stop signal through.
                     tokio::task::consume_budget().await;
                 }
                 Some(None) => self.slice = None,
@@ -105,7 +105,7 @@ impl Search {
         let threshold = self.scorer.score.threshold;
         let score = self.scorer.score;
         let any_size = score.by == ScoreBy::Signature || score.measure == Measure::Containment;
-        // Only the exact Jaccard similarity is bounded by the sizes: the smaller set over the larger one.
+        // The sizes bound the exact Jaccard similarity alone: smaller over larger.
         let close = |a: usize, b: usize| any_size || a.min(b) as f64 / a.max(b) as f64 >= threshold;
         let (others, start) = match &self.rights {
             None => (&self.lefts, at + 1),

@@ -1,8 +1,9 @@
-//! Rows that are together by bucket, read bucket by bucket, and the pairs that are made of each.
+//! A reader of rows that are grouped by bucket, which writes the pairs of each bucket.
 
-use arrow::array::{RecordBatch, UInt64Array};
+use arrow::array::{Array, BooleanArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
-use datafusion::common::cast::as_uint64_array;
+use datafusion::common::cast::{as_boolean_array, as_uint32_array, as_uint64_array};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use futures::{StreamExt, stream};
@@ -10,53 +11,91 @@ use futures::{StreamExt, stream};
 use super::pair_builder::PairBuilder;
 use crate::plan::Batches;
 
-/// Pairs that are looked at before other tasks are let in.
+/// Pairs that are examined before other tasks may run.
 pub(super) const PAIRS_AT_ONCE: usize = 1 << 20;
 
-/// The documents of the bucket that is being read, and how far its pairs have been written.
+/// A document in a bucket.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Member {
+    pub(super) doc: u64,
+    /// Shingles of the document; 0 where they do not matter.
+    pub(super) size: u32,
+    /// Shingles of the document that come before the bucket's own in the order that all documents share.
+    pub(super) position: u32,
+    /// A state of [`super::dense_pairs`].
+    pub(super) state: u32,
+    /// Whether an earlier run knows the document.
+    pub(super) known: bool,
+}
+
+/// The columns (bucket, doc[, size, position[, state]][, reference]) of a batch.
+struct MemberColumns {
+    buckets: UInt64Array,
+    docs: UInt64Array,
+    sizes: Option<[UInt32Array; 2]>,
+    states: Option<UInt32Array>,
+    known: Option<BooleanArray>,
+}
+
+impl MemberColumns {
+    fn of(batch: &RecordBatch) -> Result<Self> {
+        let number = |at: usize| -> Result<UInt32Array> { Ok(as_uint32_array(batch.column(at))?.clone()) };
+        let numbers = batch.columns().iter().filter(|column| column.data_type() == &DataType::UInt32).count();
+        let known = batch.columns().last().filter(|column| column.data_type() == &DataType::Boolean);
+        Ok(Self {
+            buckets: as_uint64_array(batch.column(0))?.clone(),
+            docs: as_uint64_array(batch.column(1))?.clone(),
+            sizes: if numbers >= 2 { Some([number(2)?, number(3)?]) } else { None },
+            states: if numbers == 3 { Some(number(4)?) } else { None },
+            known: known.map(|known| as_boolean_array(known).cloned()).transpose()?,
+        })
+    }
+
+    fn member(&self, row: usize) -> Member {
+        let (size, position) = match &self.sizes {
+            Some([sizes, positions]) => (sizes.value(row), positions.value(row)),
+            None => (0, 0),
+        };
+        let state = self.states.as_ref().map_or(0, |states| states.value(row));
+        let known = self.known.as_ref().is_some_and(|known| known.value(row));
+        Member { doc: self.docs.value(row), size, position, state, known }
+    }
+}
+
+/// The documents of the bucket that is being read, and how many of its pairs are written.
 pub(super) trait Bucket: Send + 'static {
-    /// The columns of a batch that say what its members are.
-    type Columns: Send;
-
-    /// The columns of a batch.
-    ///
-    /// # Errors
-    /// When they have other types.
-    fn columns(batch: &RecordBatch) -> Result<Self::Columns>;
-
-    /// Forgets the members. Those that follow are of another bucket, or more of the `same` one.
+    /// Removes the members. The next ones are of another bucket, or more of the `same` one.
     fn restart(&mut self, same: bool);
 
-    /// Adds the member of a row.
-    fn push(&mut self, columns: &Self::Columns, row: usize);
+    /// Adds a member.
+    fn push(&mut self, member: Member);
 
-    /// Whether so many members are there that they are written and do not wait for the others of the bucket.
+    /// Whether there are so many members that they are written before the rest of the bucket is read.
     fn overflows(&mut self) -> bool {
         false
     }
 
-    /// Decides who is paired with whom, when all members are there.
+    /// Decides which members are paired, when all of them are there.
     fn close(&mut self);
 
     /// Whether all pairs are written.
     fn is_written(&self) -> bool;
 
-    /// Writes pairs until there is no more room, or for a while.
+    /// Writes pairs until the batch is full, or for a while.
     fn write(&mut self, pairs: &mut PairBuilder);
 
     /// Bytes of the members.
     fn memory(&self) -> usize;
 }
 
-/// The pairs of the buckets of `input`: its first column says which bucket a row is of. What the members take is reserved
-/// under the name of `consumer`.
+/// The pairs of the buckets of `input`, whose rows come bucket by bucket. The memory pool knows the members as `consumer`.
 pub(super) fn pairs_of_buckets<B: Bucket>(
     input: SendableRecordBatchStream,
     bucket: B,
     consumer: &str,
     context: &TaskContext,
 ) -> Batches {
-    let reader = Reader {
+    let reader = BucketReader {
         input,
         rows: None,
         row: 0,
@@ -71,23 +110,23 @@ pub(super) fn pairs_of_buckets<B: Bucket>(
     batches.boxed()
 }
 
-struct Reader<B: Bucket> {
+struct BucketReader<B> {
     input: SendableRecordBatchStream,
-    /// The buckets of the batch that is being read, and the columns of their members.
-    rows: Option<(UInt64Array, B::Columns)>,
+    /// The batch that is being read.
+    rows: Option<MemberColumns>,
     row: usize,
-    /// Which bucket was read last.
+    /// The last bucket.
     id: Option<u64>,
     bucket: B,
     held: MemoryReservation,
     batch_size: usize,
 }
 
-impl<B: Bucket> Reader<B> {
+impl<B: Bucket> BucketReader<B> {
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let mut pairs = PairBuilder::new(self.batch_size);
         loop {
-            // The pairs of a bucket are written when its last row has been read, and in as many batches as they need.
+            // The pairs of a bucket are written after its last row, in as many batches as they need.
             self.bucket.write(&mut pairs);
             if pairs.is_full() || self.bucket.is_written() && !self.read_bucket().await? {
                 return pairs.finish();
@@ -96,13 +135,13 @@ impl<B: Bucket> Reader<B> {
         }
     }
 
-    /// Reads on to the end of a bucket; false at the end of the input.
+    /// Reads to the end of a bucket; false at the end of the input.
     async fn read_bucket(&mut self) -> Result<bool> {
         let mut started = false;
         loop {
-            if let Some((buckets, columns)) = &self.rows {
-                while self.row < buckets.len() {
-                    let id = buckets.value(self.row);
+            if let Some(rows) = &self.rows {
+                while self.row < rows.buckets.len() {
+                    let id = rows.buckets.value(self.row);
                     let same = self.id == Some(id);
                     if !started {
                         self.bucket.restart(same);
@@ -112,7 +151,7 @@ impl<B: Bucket> Reader<B> {
                         self.bucket.close();
                         return Ok(true);
                     }
-                    self.bucket.push(columns, self.row);
+                    self.bucket.push(rows.member(self.row));
                     self.row += 1;
                     if self.bucket.overflows() {
                         return Ok(true);
@@ -121,10 +160,7 @@ impl<B: Bucket> Reader<B> {
                 self.held.try_resize(self.bucket.memory())?;
             }
             let batch = self.input.next().await.transpose()?;
-            let rows = |batch: &RecordBatch| -> Result<_> {
-                Ok((as_uint64_array(batch.column(0))?.clone(), B::columns(batch)?))
-            };
-            self.rows = batch.as_ref().map(rows).transpose()?;
+            self.rows = batch.as_ref().map(MemberColumns::of).transpose()?;
             self.row = 0;
             if self.rows.is_none() {
                 if started {

@@ -1,41 +1,42 @@
-//! The rows of a partition, brought together by bucket: in memory, or as sorted runs on disk that are merged.
+//! The rows of a partition, grouped by bucket: in memory, or by merging sorted runs on disk.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::cast::as_uint64_array;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, SpillMetrics};
 use datafusion::physical_plan::sorts::streaming_merge::StreamingMergeBuilder;
-use datafusion::physical_plan::spill::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
+
+use crate::plan::{PartitionStore, Reads};
 
 /// (bucket, document).
 pub type Row = (u64, u64);
 
-/// Rows of the batches that come out.
+/// Rows of the output batches.
 const BATCH_ROWS: usize = 8_192;
 
-/// Rows that the reservation grows by.
+/// The least number of rows by which the reservation grows.
 const GROWTH: usize = 1 << 16;
 
-/// Parts that rows are scattered to, as a power of two: few enough that each has a line in the cache while they are.
+/// The number of parts that rows are scattered to, as a power of two: each needs a cache line at the same time.
 const SCATTER_BITS: u32 = 11;
 
-/// So few rows are sorted as they are.
+/// Fewer rows are sorted without scattering.
 const FEW: usize = 1 << 12;
 
-/// Parts of fewer rows than the one, or more than the other, are sorted as they are.
+/// Parts of fewer or more rows are sorted without scattering them again.
 const FEW_OF_A_PART: usize = 1 << 6;
 const MANY_OF_A_PART: usize = 1 << 15;
 
-/// Rows (bucket: UInt64, doc: UInt64) in any order -> the same rows, those of a bucket next to each other.
+/// Rows (bucket: UInt64, doc: UInt64) in any order -> the same rows, grouped by bucket.
 pub(super) async fn by_bucket(
     mut input: SendableRecordBatchStream,
     context: Arc<TaskContext>,
@@ -43,34 +44,35 @@ pub(super) async fn by_bucket(
     let schema = input.schema();
     let held = MemoryConsumer::new("ByBucket").with_can_spill(true).register(context.memory_pool());
     let mut rows: Vec<Row> = Vec::new();
-    let mut runs = Runs::new(Arc::clone(&schema), &context);
+    let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+    let runs = PartitionStore::new("Runs", (0, Reads::Once), Arc::clone(&schema), metrics, &context);
     while let Some(batch) = input.next().await.transpose()? {
         let (buckets, docs) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
         if rows.len() + batch.num_rows() > rows.capacity() && !grow(&mut rows, batch.num_rows(), &held) {
-            runs.write(std::mem::take(&mut rows))?;
+            spill_run(&runs, std::mem::take(&mut rows), &schema)?;
             held.free();
             if !grow(&mut rows, batch.num_rows(), &held) {
-                // What a batch takes is the least that there must be room for.
+                // A batch must fit.
                 rows.reserve(batch.num_rows());
                 held.resize(bytes(rows.capacity()));
             }
         }
         rows.extend(buckets.values().iter().copied().zip(docs.values().iter().copied()));
     }
-    if runs.files.is_empty() {
+    if runs.len() == 0 {
         return Ok(batches(group(rows), schema, held));
     }
-    runs.write(rows)?;
+    spill_run(&runs, rows, &schema)?;
     held.free();
-    runs.merge(held)
+    merge(&runs, &schema, held, &context)
 }
 
-/// Bytes that so many rows take while they are brought together: once as they came, and once as they go.
+/// Bytes of rows while they are grouped, which copies them.
 fn bytes(rows: usize) -> usize {
     2 * rows * size_of::<Row>()
 }
 
-/// Makes room for `more` rows, by half of what there is or so; false where the pool has none.
+/// Makes room for `more` rows, growing by half at least. False if the pool has none.
 fn grow(rows: &mut Vec<Row>, more: usize, held: &MemoryReservation) -> bool {
     let wanted = rows.len() + more.max(rows.len() / 2).max(GROWTH);
     if held.try_resize(bytes(wanted)).is_err() {
@@ -80,11 +82,10 @@ fn grow(rows: &mut Vec<Row>, more: usize, held: &MemoryReservation) -> bool {
     true
 }
 
-/// The same rows, those of a bucket next to each other, in an order that is the same for the same rows.
+/// The same rows, grouped by bucket, in an order that depends on the rows alone.
 ///
-/// Rows are scattered to parts that fit into the processor's cache, and again inside of each part, until few are left to
-/// sort: a radix sort from the top. That is one pass over memory; a sort by comparison makes a pass for each time that it
-/// halves the rows.
+/// A radix sort from the top: rows are scattered to parts that fit into the processor's cache, and again inside each part, until
+/// few are left to sort. It passes over memory once; a sort by comparison passes over it each time that it halves the rows.
 pub fn group(rows: Vec<Row>) -> Vec<Row> {
     if rows.len() <= FEW {
         let mut rows = rows;
@@ -114,22 +115,22 @@ pub fn group(rows: Vec<Row>) -> Vec<Row> {
     grouped
 }
 
-/// All bits of a bucket, at the top: some may be alike in all buckets, and the product has them mixed.
+/// Mixes the bits of a bucket, since some may be the same in all buckets.
 fn spread(bucket: u64) -> u64 {
     bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-/// Room for [`sort_part`].
+/// Buffers of [`sort_part`].
 #[derive(Default)]
 struct Scratch {
     copy: Vec<Row>,
     ends: Vec<u32>,
 }
 
-/// Puts the rows of a part in order: scattered once more, by the next bits, to some rows each, of which most are alone with
-/// their bucket, and those sorted.
+/// Sorts a part: its rows are scattered by the next bits to groups of a few rows, which are sorted. Most of them have a single
+/// row.
 fn sort_part(rows: &mut [Row], scratch: &mut Scratch) {
-    // Of a part of many rows most are of a few buckets, and it does not fit into the cache twice.
+    // A large part has few buckets, and does not fit into the cache twice.
     if !(FEW_OF_A_PART..=MANY_OF_A_PART).contains(&rows.len()) {
         rows.sort_unstable();
         return;
@@ -174,68 +175,53 @@ fn batches(rows: Vec<Row>, schema: SchemaRef, held: MemoryReservation) -> Sendab
     held.shrink(held.size() - held.size().min(bytes(rows.len()) / 2));
     let of = Arc::clone(&schema);
     let batches = stream::iter((0..rows.len()).step_by(BATCH_ROWS)).map(move |start| {
-        // The reservation goes with the rows.
+        // The reservation lives as long as the rows.
         let _ = &held;
         batch_of(&rows[start..(start + BATCH_ROWS).min(rows.len())], &of)
     });
     Box::pin(RecordBatchStreamAdapter::new(schema, batches))
 }
 
-/// Sorted runs on disk.
-struct Runs {
-    schema: SchemaRef,
-    spills: SpillManager,
-    files: Vec<Arc<dyn SpillFile>>,
-    batch_size: usize,
+/// Writes `rows` to disk as a sorted run.
+fn spill_run(runs: &PartitionStore, mut rows: Vec<Row>, schema: &SchemaRef) -> Result<()> {
+    rows.sort_unstable();
+    let batches = rows.chunks(BATCH_ROWS).map(|rows| batch_of(rows, schema));
+    runs.spill_partition(&batches.collect::<Result<Vec<_>>>()?)
 }
 
-impl Runs {
-    fn new(schema: SchemaRef, context: &TaskContext) -> Self {
-        let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
-        let spills = SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema));
-        Self { schema, spills, files: Vec::new(), batch_size: context.session_config().batch_size() }
-    }
-
-    fn write(&mut self, mut rows: Vec<Row>) -> Result<()> {
-        rows.sort_unstable();
-        let batches = rows.chunks(BATCH_ROWS).map(|rows| batch_of(rows, &self.schema));
-        let batches = batches.collect::<Result<Vec<_>>>()?;
-        self.files.extend(self.spills.spill_record_batch_and_finish(&batches, "rows of buckets")?);
-        Ok(())
-    }
-
-    fn merge(self, held: MemoryReservation) -> Result<SendableRecordBatchStream> {
-        let read = |file| self.spills.read_spill_as_stream_unbuffered(file, None);
-        let streams = self.files.into_iter().map(read).collect::<Result<Vec<_>>>()?;
-        let ascending = |(at, field): (usize, &Arc<arrow::datatypes::Field>)| {
-            PhysicalSortExpr::new_default(Arc::new(Column::new(field.name(), at)))
-        };
-        let Some(order) = LexOrdering::new(self.schema.fields().iter().enumerate().map(ascending)) else {
-            return internal_err!("rows without columns are to be merged");
-        };
-        StreamingMergeBuilder::new()
-            .with_streams(streams)
-            .with_schema(Arc::clone(&self.schema))
-            .with_expressions(&order)
-            .with_batch_size(self.batch_size)
-            .with_metrics(BaselineMetrics::new(&ExecutionPlanMetricsSet::new(), 0))
-            .with_reservation(held)
-            .build()
-    }
+/// The rows of all runs in order.
+fn merge(
+    runs: &PartitionStore,
+    schema: &SchemaRef,
+    held: MemoryReservation,
+    context: &TaskContext,
+) -> Result<SendableRecordBatchStream> {
+    let ascending = |(at, field): (usize, &FieldRef)| {
+        PhysicalSortExpr::new_default(Arc::new(Column::new(field.name(), at)))
+    };
+    let Some(order) = LexOrdering::new(schema.fields().iter().enumerate().map(ascending)) else {
+        return internal_err!("rows without columns are to be merged");
+    };
+    StreamingMergeBuilder::new()
+        .with_streams((0..runs.len()).map(|run| runs.read(run)).collect::<Result<Vec<_>>>()?)
+        .with_schema(Arc::clone(schema))
+        .with_expressions(&order)
+        .with_batch_size(context.session_config().batch_size())
+        .with_metrics(BaselineMetrics::new(&ExecutionPlanMetricsSet::new(), 0))
+        .with_reservation(held)
+        .build()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use datafusion::execution::memory_pool::FairSpillPool;
-    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::prelude::{SessionConfig, SessionContext};
     use futures::TryStreamExt;
 
     use super::*;
+    use crate::operator::fixtures::{numbers, session, stream_of};
 
-    /// Rows whose buckets differ in their lower bits alone, and one bucket of very many.
+    /// Rows whose buckets differ in their lower bits alone, a third of them in one bucket.
     fn rows(count: u64) -> Vec<Row> {
         let bucket = |i: u64| if i.is_multiple_of(3) { 7 } else { i.wrapping_mul(0x2545_F491) % (count / 4) };
         (0..count).map(|i| (bucket(i), i)).collect()
@@ -266,23 +252,17 @@ mod tests {
     #[tokio::test]
     async fn also_through_runs_on_disk() {
         let rows = rows(200_000);
-        let schema = crate::operator::bucket_pairs::rows_schema();
         for pool in [1 << 30, 3 << 20] {
-            let runtime =
-                RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(pool))).build_arc();
-            let context = SessionContext::new_with_config_rt(SessionConfig::new(), runtime.unwrap());
-            let input = rows.chunks(1_000).map(|rows| batch_of(rows, &schema)).collect::<Vec<_>>();
-            let input = RecordBatchStreamAdapter::new(Arc::clone(&schema), stream::iter(input));
-            let grouped = by_bucket(Box::pin(input), context.task_ctx()).await.unwrap();
+            let session = session(pool);
+            let input = rows.chunks(1_000).map(|rows| numbers(["bucket", "doc"], rows)).collect();
+            let grouped = by_bucket(stream_of(input), session.task_ctx()).await.unwrap();
             let mut found = Vec::new();
             for batch in grouped.try_collect::<Vec<_>>().await.unwrap() {
-                let (buckets, docs) = (batch.column(0), batch.column(1));
-                let (buckets, docs) = (as_uint64_array(buckets).unwrap(), as_uint64_array(docs).unwrap());
-                found.extend(buckets.values().iter().copied().zip(docs.values().iter().copied()));
+                let column = |at: usize| as_uint64_array(batch.column(at)).unwrap().values().to_vec();
+                found.extend(column(0).into_iter().zip(column(1)));
             }
             assert_grouped(found, rows.clone());
-            // Nothing is held any more.
-            assert_eq!(context.runtime_env().memory_pool.reserved(), 0);
+            assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One logical node for all our operators, and the planner that turns it into the physical one.
+//! The list of operators, the logical node for all of them, and the planner that makes the physical node.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,92 +19,78 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket_pairs::PairRule;
 use super::dense_pairs::Pass;
+use super::may_match::MayMatch;
 use super::prefixes::Prefixes;
 use super::represent::Represent;
 use super::score::Scoring;
 use super::token_counts::TokenCounts;
-use super::touched::Touched;
-#[cfg(feature = "cluster")]
-use crate::plan::Description;
 use crate::plan::OperatorExec;
 
-/// Which operator a node stands for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Operator {
-    /// Over one input (bucket, doc, ..): see [`super::bucket_pairs`].
-    BucketPairs(PairRule),
-    /// Over one input (token, doc, size, position, state, known): see [`super::dense_pairs`].
-    Dense(Pass),
-    /// Over one input (tokens): see [`super::token_counts`].
-    TokenCounts(TokenCounts),
-    /// Over two inputs, counters and documents: see [`super::prefixes`].
-    Prefixes(Prefixes),
-    /// Over counters and documents, whose columns stay: see [`super::touched`].
-    Touched(Touched),
-    /// Over one input (root, high, low, jaccard): see [`super::represent`].
-    Represent(Represent),
-    /// Over two inputs, sketches and probes: see [`super::score`].
-    Score(Scoring),
+/// Declares every operator once. From each line `Name(Description) => columns` follow the variant that plans carry, its
+/// name, the columns that come out of its inputs, the physical node, and the way back from a physical node.
+macro_rules! operators {
+    ($($(#[$doc:meta])* $name:ident($description:ty) => $columns:expr,)*) => {
+        /// The description of an operator.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        pub(crate) enum Operator {
+            $($(#[$doc])* $name($description),)*
+        }
+
+        impl Operator {
+            fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => stringify!($name),)*
+                }
+            }
+
+            /// The columns that come out of `inputs`.
+            fn schema(&self, inputs: &[LogicalPlan]) -> SchemaRef {
+                let columns: fn(&[LogicalPlan]) -> SchemaRef = match self {
+                    $(Self::$name(_) => $columns,)*
+                };
+                columns(inputs)
+            }
+
+            /// The operator of a physical node; `None` if it is not one of ours.
+            #[cfg(feature = "cluster")]
+            pub(crate) fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
+                $(if let Some(description) = OperatorExec::<$description>::described(plan) {
+                    return Some(Self::$name(description.clone()));
+                })*
+                None
+            }
+
+            /// The physical node over `inputs`.
+            ///
+            /// # Errors
+            /// When the operator takes other inputs.
+            pub(crate) fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+                match self.clone() {
+                    $(Self::$name(description) => OperatorExec::plan(description, inputs),)*
+                }
+            }
+        }
+    };
 }
 
-impl Operator {
-    fn name(&self) -> &'static str {
-        match self {
-            Operator::BucketPairs(_) => "BucketPairs",
-            Operator::Dense(_) => "Dense",
-            Operator::TokenCounts(_) => "TokenCounts",
-            Operator::Prefixes(_) => "Prefixes",
-            Operator::Touched(_) => "Touched",
-            Operator::Represent(_) => "Represent",
-            Operator::Score(_) => "Score",
-        }
-    }
-
-    /// The columns that come out of `inputs`.
-    fn schema(&self, inputs: &[LogicalPlan]) -> SchemaRef {
-        match self {
-            Operator::BucketPairs(_) | Operator::Dense(_) => super::bucket_pairs::schema(),
-            Operator::TokenCounts(_) => super::token_counts::schema(),
-            Operator::Prefixes(_) => super::prefixes::schema(),
-            Operator::Touched(_) => match inputs.last() {
-                Some(documents) => super::touched::marked(documents.schema().as_arrow()),
-                None => Arc::new(Schema::empty()),
-            },
-            Operator::Represent(_) => super::represent::schema(),
-            Operator::Score(_) => super::score::schema(),
-        }
-    }
-
-    /// The operator that a node of a physical plan stands for; `None` if it is not one of ours.
-    #[cfg(feature = "cluster")]
-    pub(crate) fn of(plan: &dyn ExecutionPlan) -> Option<Self> {
-        fn described<D: Description>(plan: &dyn ExecutionPlan) -> Option<D> {
-            OperatorExec::described(plan).cloned()
-        }
-        None.or_else(|| described(plan).map(Operator::BucketPairs))
-            .or_else(|| described(plan).map(Operator::Dense))
-            .or_else(|| described(plan).map(Operator::TokenCounts))
-            .or_else(|| described(plan).map(Operator::Prefixes))
-            .or_else(|| described(plan).map(Operator::Touched))
-            .or_else(|| described(plan).map(Operator::Represent))
-            .or_else(|| described(plan).map(Operator::Score))
-    }
-
-    /// The physical operator.
-    ///
-    /// # Errors
-    /// When `inputs` are not what the operator takes.
-    pub(crate) fn over(&self, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        match self.clone() {
-            Operator::BucketPairs(rule) => OperatorExec::plan(rule, inputs),
-            Operator::Dense(pass) => OperatorExec::plan(pass, inputs),
-            Operator::TokenCounts(counts) => OperatorExec::plan(counts, inputs),
-            Operator::Prefixes(prefixes) => OperatorExec::plan(prefixes, inputs),
-            Operator::Touched(touched) => OperatorExec::plan(touched, inputs),
-            Operator::Represent(represent) => OperatorExec::plan(represent, inputs),
-            Operator::Score(scoring) => OperatorExec::plan(scoring, inputs),
-        }
-    }
+operators! {
+    /// Input: (bucket, doc, ..). See [`super::bucket_pairs`].
+    BucketPairs(PairRule) => |_| super::bucket_pairs::schema(),
+    /// Input: (token, doc, size, position, state, reference). See [`super::dense_pairs`].
+    Dense(Pass) => |_| super::bucket_pairs::schema(),
+    /// Input: (tokens). See [`super::token_counts`].
+    TokenCounts(TokenCounts) => |_| super::token_counts::schema(),
+    /// Inputs: counters and documents. See [`super::prefixes`].
+    Prefixes(Prefixes) => |_| super::prefixes::schema(),
+    /// Inputs: counters and documents, whose columns stay. See [`super::may_match`].
+    MayMatch(MayMatch) => |inputs| match inputs.last() {
+        Some(documents) => super::may_match::marked(documents.schema().as_arrow()),
+        None => Arc::new(Schema::empty()),
+    },
+    /// Input: (root, high, low, jaccard). See [`super::represent`].
+    Represent(Represent) => |_| super::represent::schema(),
+    /// Inputs: sketches and probes. See [`super::score`].
+    Score(Scoring) => |_| super::score::schema(),
 }
 
 /// A frame that runs `operator` over `inputs`; the first input's session plans it.

@@ -1,4 +1,4 @@
-//! Pairs on their way into a batch.
+//! A batch of pairs in the making.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,13 +13,13 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// The columns (a, b): two different documents of one bucket, a < b. A pair comes once for each bucket it shares. A row
-/// without b says that a is in a hot bucket or in a dense one: see [`super::bucket_pairs`].
+/// The columns (a, b): two documents of a bucket, a < b. A pair comes once for each common bucket. A row without b means that a is
+/// in a hot or dense bucket: see [`super::bucket_pairs`].
 pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// A batch of pairs that is being made.
+/// A batch of pairs in the making.
 pub(super) struct PairBuilder {
     a: UInt64Builder,
     b: UInt64Builder,
@@ -42,7 +42,7 @@ impl PairBuilder {
         }
     }
 
-    /// A document without a second one.
+    /// Adds a document without a second one.
     pub(super) fn push_alone(&mut self, doc: u64) {
         self.a.append_value(doc);
         self.b.append_null();

@@ -1,14 +1,13 @@
-//! The tokens of each document that a similar document must share one of: the rarest few.
+//! The prefix of each document: its rarest tokens; every similar document must have one of them.
 //!
-//! Put the tokens of every document in one order that all share. Two sets of which o tokens are common have one in
-//! common among the first |x| - o + 1 of the one and the first |y| - o + 1 of the other (Chaudhuri, Ganti and Kaushik,
-//! *A primitive operator for similarity joins in data cleaning*, ICDE 2006). The rarest come first, so that few
-//! documents share one: here in the order of (counter, token), with the counters of [`super::token_counts`]. A token
-//! of one document meets no other, so it takes its place in the order and goes nowhere. In a run against known documents only
-//! the new ones are counted: then tokens that no new document has come first, and go nowhere.
+//! Sort the tokens of all documents in the same order. Two sets x and y with o common tokens have one in common among the first
+//! |x| - o + 1 of x and the first |y| - o + 1 of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in
+//! data cleaning*, ICDE 2006). The order is (counter, token) with the counters of [`super::token_counts`], rarest first, so that
+//! few documents share a token of a prefix. A token of a single document keeps its place in the order and is not given. In a run
+//! against reference documents only new documents are counted, and tokens that no new document has are not given.
 //!
-//! If another set holds o of the x tokens of a set, one of those is among the first x - o + 1 of that set, but the other set may
-//! have it anywhere. So for containment, prefixes meet all tokens of all documents that are in some prefix.
+//! If another set contains o of the tokens of x, one of them is among the first |x| - o + 1 of x, but the other set may have it
+//! anywhere. So for containment, prefixes are joined with all tokens that are in some prefix.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -17,16 +16,13 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Builder, UInt64Builder}
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::common::cast::as_uint64_array;
 use datafusion::common::{DataFusionError, Result, internal_err};
-use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
-use tokio::sync::OnceCell;
 
-use super::token_counts::Counts;
+use super::token_counts::{Counts, HeldCounts};
 use crate::kernel::jaccard::least_contained;
-use crate::plan::{Batches, Description, Requirement, Shape, Task};
+use crate::plan::{Batches, Description, Requirement, Shape, SharedValue, Task};
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(vec![
@@ -37,14 +33,14 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and
-/// of those the ones that come before this one.
+/// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and the number
+/// of those before this one.
 pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
 /// Counters (at, counts) and documents (doc: UInt64, tokens: `List<UInt64>`) -> the columns of [`schema`]. For
-/// [`Tokens::OfPrefixes`] the counters of the tokens of all prefixes come between them.
+/// [`Tokens::OfPrefixes`] the counters of all prefixes' tokens are the second input.
 ///
 /// The counters are one partition and are read whole before the first document; the documents keep their partitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -55,49 +51,21 @@ pub(crate) struct Prefixes {
     pub threshold: f64,
     /// Which tokens of a document are given.
     pub tokens: Tokens,
-    /// Tokens with a lesser counter are not given: no other document has them that could be paired with this one. It is 2 where
-    /// all documents are counted, and 1 where new documents are counted and the known ones are not.
+    /// Tokens with a lower counter are not given, since no document to compare has them: 2 if all documents are counted, 1 if
+    /// only new ones are.
     pub least: u8,
 }
 
 /// Which tokens of a document are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tokens {
-    /// Those of its prefix.
+    /// The tokens of its prefix.
     OfPrefix,
-    /// All that are in the prefix of some document, as far as counters tell.
+    /// All that are in the prefix of some document, by the counters.
     OfPrefixes,
 }
 
-/// The counters that the tasks of a process share.
-type Shared = OnceCell<Result<Arc<Held>, Arc<DataFusionError>>>;
-
-/// Counters, and the memory that is reserved for them.
-#[derive(Debug)]
-pub(crate) struct Held {
-    counts: Counts,
-    /// Those of the tokens of all prefixes, where they are asked for.
-    of_prefixes: Option<Counts>,
-    _held: MemoryReservation,
-}
-
 impl Prefixes {
-    async fn held(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        of_prefixes: Option<Arc<dyn ExecutionPlan>>,
-        context: Arc<TaskContext>,
-    ) -> Result<Arc<Held>> {
-        let held = MemoryConsumer::new("Prefixes").register(context.memory_pool());
-        held.try_grow((1 + usize::from(of_prefixes.is_some())) << self.bits)?;
-        let counts = Counts::read(self.bits, plan, &context).await?;
-        let of_prefixes = match of_prefixes {
-            Some(plan) => Some(Counts::read(self.bits, plan, &context).await?),
-            None => None,
-        };
-        Ok(Arc::new(Held { counts, of_prefixes, _held: held }))
-    }
-
     /// Tokens in the prefix of a set of `len`.
     fn length(&self, len: usize) -> usize {
         len - least_contained(len as u64, self.threshold) as usize + usize::from(len > 0)
@@ -117,10 +85,10 @@ impl fmt::Display for Prefixes {
 impl Description for Prefixes {
     const NAME: &'static str = "PrefixesExec";
 
-    type Shared = Shared;
+    type Shared = SharedValue<HeldCounts>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
-        // The documents come last: their partitions are those of the plan.
+        // The documents come last: the output has their partitions.
         let counters = match self.tokens {
             Tokens::OfPrefix => 1,
             Tokens::OfPrefixes => 2,
@@ -130,19 +98,14 @@ impl Description for Prefixes {
         Shape::over(inputs, schema(), requirements)
     }
 
-    fn start(self: Arc<Self>, task: Task<'_, Shared>) -> Result<Batches> {
-        let (counters, of_prefixes) = match (task.inputs, self.tokens) {
-            ([counters, _], Tokens::OfPrefix) => (Arc::clone(counters), None),
-            ([counters, of_prefixes, _], Tokens::OfPrefixes) => {
-                (Arc::clone(counters), Some(Arc::clone(of_prefixes)))
-            }
-            (inputs, _) => return internal_err!("prefixes have not {} inputs", inputs.len()),
+    fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
+        let Some((_, counters)) = task.inputs.split_last() else {
+            return internal_err!("prefixes have no inputs");
         };
-        let documents = task.rows_of(task.inputs.len() - 1)?;
-        let (shared, context) = (Arc::clone(task.shared), task.context);
+        let documents = task.rows_of(counters.len())?;
+        let (counters, shared) = (counters.to_vec(), Arc::clone(task.shared));
         let batches = futures::stream::once(async move {
-            let read = async || self.held(counters, of_prefixes, context).await.map_err(Arc::new);
-            let held = shared.get_or_init(read).await.clone().map_err(DataFusionError::Shared)?;
+            let held = shared.get(HeldCounts::read("Prefixes", self.bits, counters, task.context)).await?;
             let mut room = Vec::new();
             let prefixes = documents.map(move |batch| self.tokens_of(&batch?, &held, &mut room));
             Ok::<_, DataFusionError>(prefixes)
@@ -152,21 +115,29 @@ impl Description for Prefixes {
 }
 
 impl Prefixes {
-    fn tokens_of(&self, batch: &RecordBatch, held: &Held, room: &mut Vec<(u8, u64)>) -> Result<RecordBatch> {
+    fn tokens_of(
+        &self,
+        batch: &RecordBatch,
+        held: &HeldCounts,
+        room: &mut Vec<(u8, u64)>,
+    ) -> Result<RecordBatch> {
         let (mut tokens, mut docs) = (UInt64Builder::new(), UInt64Builder::new());
         let (mut sizes, mut positions) = (UInt32Builder::new(), UInt32Builder::new());
         let keys = as_uint64_array(batch.column(0))?;
+        let [counts, of_prefixes @ ..] = &held.counts[..] else {
+            return internal_err!("prefixes have no counters");
+        };
         for (&doc, set) in keys.values().iter().zip(batch.column(1).as_list::<i32>().iter()) {
             let Some(set) = set else { continue };
             let set = set.as_primitive::<UInt64Type>().values();
-            // Lists of Arrow have fewer than 2^31 elements.
+            // Arrow lists have fewer than 2^31 elements.
             let size = set.len() as u32;
             let length = match self.tokens {
                 Tokens::OfPrefix => self.length(set.len()),
                 Tokens::OfPrefixes => set.len(),
             };
-            for (position, &(count, token)) in (0..).zip(first(set, &held.counts, length, room)) {
-                let in_a_prefix = held.of_prefixes.as_ref().is_none_or(|counts| counts.of(token) > 0);
+            for (position, &(count, token)) in (0..).zip(first(set, counts, length, room)) {
+                let in_a_prefix = of_prefixes.iter().all(|counts| counts.of(token) > 0);
                 if count >= self.least && in_a_prefix {
                     tokens.append_value(token);
                     docs.append_value(doc);

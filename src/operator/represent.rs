@@ -1,12 +1,12 @@
-//! Which document represents each one of a component, and how well the two are connected.
+//! The representative of each document of a component, and how well the two are connected.
 //!
-//! Components do not touch each other, so each is taken by itself: tasks share them out by their roots, and each keeps one
-//! component at a time. What one pass over its edges finds depends on their order, which the engine sorts them by.
+//! Components are independent: they are partitioned by their roots, and a task keeps one component at a time. One pass over
+//! the edges of a component is enough, because the engine sorts them first.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{ArrayRef, Float64Array, Float64Builder, RecordBatch, UInt64Array, UInt64Builder};
+use arrow::array::{ArrayRef, Float64Builder, RecordBatch, UInt64Builder};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::{as_float64_array, as_uint64_array};
@@ -28,33 +28,33 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
         Field::new("rank", DataType::UInt64, false),
         Field::new("representative", DataType::UInt64, false),
         Field::new("jaccard", DataType::Float64, true),
-        Field::new("weakest", DataType::Float64, true),
+        Field::new("weakest_link", DataType::Float64, true),
     ]))
 });
 
-/// The columns (root, rank, representative, jaccard, weakest): a node of a component, the one that represents it, the similarity
-/// of the two if they are a pair, and the least similarity on the best path between them.
+/// The columns (root, rank, representative, jaccard, weakest_link): a node of a component, its representative, the similarity of the
+/// two if they are a pair, and the least similarity on the best path between them.
 pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// The pairs of components (root, high, low: UInt64, jaccard: Float64) -> the columns of [`schema`]. The nodes of a component have
-/// numbers from 1, in the order in which they are wanted, and `low` is less than `high`.
+/// The pairs of components (root, high, low: UInt64, jaccard: Float64) -> the columns of [`schema`]. The nodes of a component are
+/// numbered from 1 in the order of preference, and `low` is less than `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Represent {
-    /// Node 1 represents its component. Every node has a row where the component has no number over [`MOST_NODES`]; in a larger one
-    /// only those that are paired with node 1 have, without `weakest`. In the row of node 1, `weakest` is its greatest similarity: that is
-    /// how well a document is connected with a copy that it is no pair with.
+    /// Node 1 represents its component. Every node has a row if no number is over [`MOST_NODES`]; in a larger component only the nodes
+    /// that are paired with node 1 have one, without `weakest_link`. In the row of node 1, `weakest_link` is its greatest similarity, by which
+    /// copies without a pair are connected.
     Components,
-    /// Nodes represent those that they are paired with: see [`Greedy`]. Every node that does not represent itself has a row, without
-    /// `weakest`.
+    /// Nodes represent nodes that they are paired with: see [`Greedy`]. Every other node than a representative has a row, without
+    /// `weakest_link`.
     Greedy,
 }
 
-/// The greatest number that a node has in a component whose paths are looked for: they take 20 to 40 bytes for each.
+/// The greatest number of a node in a component whose paths are searched, which takes 20 to 40 bytes a node.
 pub(crate) const MOST_NODES: u32 = 1_000_000;
 
-/// What the memory pool knows it by.
+/// The name in the memory pool.
 const CONSUMER: &str = "Represent";
 
 impl fmt::Display for Represent {
@@ -92,14 +92,9 @@ impl Description for Represent {
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
-        let pass = match *self {
-            Represent::Components => Pass::Components { paths: StrongestPaths::default(), too_large: false },
-            Represent::Greedy => Pass::Greedy(Greedy::default()),
-        };
-        let reader = Reader {
+        let reader = ComponentReader {
             input: task.rows_of(0)?,
-            pass,
-            root: None,
+            component: Component::new(*self),
             found: Found::default(),
             held: MemoryConsumer::new(CONSUMER).register(task.context.memory_pool()),
         };
@@ -110,51 +105,69 @@ impl Description for Represent {
     }
 }
 
-/// What is known of the component that is being read.
-enum Pass {
-    Components {
+/// A pair of nodes of the component `root`.
+#[derive(Debug, Clone, Copy)]
+struct Edge {
+    root: u64,
+    high: u64,
+    low: u64,
+    jaccard: f64,
+}
+
+/// The component that is being read.
+struct Component {
+    /// `None` before the first edge.
+    root: Option<u64>,
+    nodes: Nodes,
+}
+
+enum Nodes {
+    Connected {
         paths: StrongestPaths,
-        /// Whether it has a number over [`MOST_NODES`].
+        /// Whether a node has a number over [`MOST_NODES`].
         too_large: bool,
     },
     Greedy(Greedy),
 }
 
-impl Pass {
-    /// Takes an edge of the component `root`.
-    fn take(
-        &mut self,
-        root: u64,
-        high: u64,
-        low: u64,
-        jaccard: f64,
-        found: &mut Found,
-        held: &MemoryReservation,
-    ) -> Result<()> {
-        match self {
-            Pass::Greedy(greedy) => {
+impl Component {
+    fn new(represent: Represent) -> Self {
+        let nodes = match represent {
+            Represent::Components => Nodes::Connected { paths: StrongestPaths::default(), too_large: false },
+            Represent::Greedy => Nodes::Greedy(Greedy::default()),
+        };
+        Self { root: None, nodes }
+    }
+
+    /// Adds an edge, after the end of the component before it if the edge is of another.
+    fn add(&mut self, edge: Edge, found: &mut Found, held: &MemoryReservation) -> Result<()> {
+        if self.root != Some(edge.root) {
+            self.end(found);
+            self.root = Some(edge.root);
+        }
+        let Edge { root, high, low, jaccard } = edge;
+        match &mut self.nodes {
+            Nodes::Greedy(greedy) => {
                 if greedy.represents(high, low) {
-                    found.push(root, high, low, Some(jaccard), None);
+                    found.push(root, (high, low), Some(jaccard), None);
                     reserve(held, greedy.bytes())?;
                 }
             }
-            Pass::Components { paths, too_large } => {
-                let small = u32::try_from(high).ok().filter(|&high| high <= MOST_NODES && !*too_large);
-                match small {
+            Nodes::Connected { paths, too_large } => {
+                match u32::try_from(high).ok().filter(|&high| high <= MOST_NODES && !*too_large) {
                     Some(high) => {
                         reserve(held, paths.bytes_with(high))?;
-                        // Below a number of 32 bits.
+                        // Less than `high`, so it has 32 bits too.
                         paths.join(high, low as u32, jaccard);
                     }
                     None => {
-                        if !*too_large {
-                            *too_large = true;
+                        if !std::mem::replace(too_large, true) {
                             for path in paths.paths().filter(|path| path.direct.is_some()) {
-                                found.push(root, u64::from(path.node), FIRST, path.direct, None);
+                                found.push(root, (path.node.into(), FIRST), path.direct, None);
                             }
                         }
                         if low == FIRST {
-                            found.push(root, high, FIRST, Some(jaccard), None);
+                            found.push(root, (high, FIRST), Some(jaccard), None);
                         }
                     }
                 }
@@ -163,25 +176,25 @@ impl Pass {
         Ok(())
     }
 
-    /// Ends the component `root`: the next edge is another's.
-    fn end(&mut self, root: u64, found: &mut Found) {
-        match self {
-            Pass::Greedy(greedy) => greedy.clear(),
-            Pass::Components { paths, too_large } => {
-                if !*too_large {
-                    found.push(root, FIRST, FIRST, None, paths.strongest_of_first());
+    /// Ends the component.
+    fn end(&mut self, found: &mut Found) {
+        let Some(root) = self.root.take() else { return };
+        match &mut self.nodes {
+            Nodes::Greedy(greedy) => greedy.clear(),
+            Nodes::Connected { paths, too_large } => {
+                if !std::mem::take(too_large) {
+                    found.push(root, (FIRST, FIRST), None, paths.strongest_of_first());
                     for path in paths.paths() {
-                        found.push(root, u64::from(path.node), FIRST, path.direct, Some(path.weakest));
+                        found.push(root, (path.node.into(), FIRST), path.direct, Some(path.weakest));
                     }
                 }
                 paths.clear();
-                *too_large = false;
             }
         }
     }
 }
 
-/// Reserves so many bytes, if they are not just those that are reserved.
+/// Changes the size of a reservation.
 fn reserve(held: &MemoryReservation, bytes: usize) -> Result<()> {
     if held.size() == bytes { Ok(()) } else { held.try_resize(bytes) }
 }
@@ -189,130 +202,94 @@ fn reserve(held: &MemoryReservation, bytes: usize) -> Result<()> {
 /// The number of the node that represents a whole component.
 const FIRST: u64 = 1;
 
-/// Rows that are found.
+/// Rows with the columns of [`schema`].
 #[derive(Default)]
 struct Found {
-    roots: UInt64Builder,
-    ranks: UInt64Builder,
-    representatives: UInt64Builder,
-    jaccard: Float64Builder,
-    weakest: Float64Builder,
+    numbers: [UInt64Builder; 3],
+    shares: [Float64Builder; 2],
 }
 
 impl Found {
+    /// Adds the row of a node and its representative.
     fn push(
         &mut self,
         root: u64,
-        rank: u64,
-        representative: u64,
+        (node, representative): (u64, u64),
         jaccard: Option<f64>,
         weakest: Option<f64>,
     ) {
-        self.roots.append_value(root);
-        self.ranks.append_value(rank);
-        self.representatives.append_value(representative);
-        self.jaccard.append_option(jaccard);
-        self.weakest.append_option(weakest);
+        for (builder, number) in self.numbers.iter_mut().zip([root, node, representative]) {
+            builder.append_value(number);
+        }
+        for (builder, share) in self.shares.iter_mut().zip([jaccard, weakest]) {
+            builder.append_option(share);
+        }
     }
 
     fn finish(&mut self) -> Result<RecordBatch> {
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.roots.finish()),
-            Arc::new(self.ranks.finish()),
-            Arc::new(self.representatives.finish()),
-            Arc::new(self.jaccard.finish()),
-            Arc::new(self.weakest.finish()),
-        ];
-        Ok(RecordBatch::try_new(schema(), columns)?)
+        let numbers = self.numbers.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef);
+        let shares = self.shares.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef);
+        Ok(RecordBatch::try_new(schema(), numbers.chain(shares).collect())?)
     }
 }
 
-struct Reader {
+struct ComponentReader {
     input: SendableRecordBatchStream,
-    pass: Pass,
-    /// The component that is being read.
-    root: Option<u64>,
+    component: Component,
     found: Found,
     held: MemoryReservation,
 }
 
-impl Reader {
-    /// What a batch of edges finds; none at the end.
+impl ComponentReader {
+    /// The rows that a batch of edges finds; `None` at the end.
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let Some(batch) = self.input.next().await.transpose()? else {
-            let Some(last) = self.root.take() else { return Ok(None) };
-            self.pass.end(last, &mut self.found);
+            if self.component.root.is_none() {
+                return Ok(None);
+            }
+            self.component.end(&mut self.found);
             return self.found.finish().map(Some);
         };
-        self.read(
-            as_uint64_array(batch.column(0))?,
-            as_uint64_array(batch.column(1))?,
-            as_uint64_array(batch.column(2))?,
-            as_float64_array(batch.column(3))?,
-        )?;
+        let number = |at: usize| as_uint64_array(batch.column(at));
+        let (roots, highs, lows) = (number(0)?, number(1)?, number(2)?);
+        let jaccard = as_float64_array(batch.column(3))?;
+        for row in 0..batch.num_rows() {
+            let (root, high, low) = (roots.value(row), highs.value(row), lows.value(row));
+            let edge = Edge { root, high, low, jaccard: jaccard.value(row) };
+            self.component.add(edge, &mut self.found, &self.held)?;
+        }
         tokio::task::consume_budget().await;
         self.found.finish().map(Some)
-    }
-
-    fn read(
-        &mut self,
-        roots: &UInt64Array,
-        highs: &UInt64Array,
-        lows: &UInt64Array,
-        jaccard: &Float64Array,
-    ) -> Result<()> {
-        for row in 0..roots.len() {
-            let root = roots.value(row);
-            match self.root {
-                Some(last) if last != root => self.pass.end(last, &mut self.found),
-                _ => {}
-            }
-            self.root = Some(root);
-            let (high, low, jaccard) = (highs.value(row), lows.value(row), jaccard.value(row));
-            self.pass.take(root, high, low, jaccard, &mut self.found, &self.held)?;
-        }
-        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow::array::AsArray;
+    use arrow::datatypes::{Float64Type, UInt64Type};
     use datafusion::execution::memory_pool::{MemoryPool, UnboundedMemoryPool};
 
     use super::*;
 
     type Row = (u64, u64, u64, Option<f64>, Option<f64>);
 
-    /// What comes out of (root, high, low, jaccard).
-    fn found(mut pass: Pass, edges: &[(u64, u64, u64, f64)]) -> Vec<Row> {
+    /// The rows that come out of (root, high, low, jaccard).
+    fn found(represent: Represent, edges: &[(u64, u64, u64, f64)]) -> Vec<Row> {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let held = MemoryConsumer::new(CONSUMER).register(&pool);
-        let mut found = Found::default();
-        let mut last = None;
+        let (mut component, mut found) = (Component::new(represent), Found::default());
         for &(root, high, low, jaccard) in edges {
-            if last.is_some_and(|last| last != root) {
-                pass.end(last.unwrap(), &mut found);
-            }
-            last = Some(root);
-            pass.take(root, high, low, jaccard, &mut found, &held).unwrap();
+            component.add(Edge { root, high, low, jaccard }, &mut found, &held).unwrap();
         }
-        pass.end(last.unwrap(), &mut found);
+        component.end(&mut found);
         let batch = found.finish().unwrap();
-        let number =
-            |at: usize| batch.column(at).as_primitive::<arrow::datatypes::UInt64Type>().values().to_vec();
-        let share = |at: usize| {
-            batch.column(at).as_primitive::<arrow::datatypes::Float64Type>().iter().collect::<Vec<_>>()
+        let number = |at: usize| batch.column(at).as_primitive::<UInt64Type>();
+        let share = |at: usize, row| batch.column(at).as_primitive::<Float64Type>().iter().nth(row).unwrap();
+        let row = |row| {
+            let [root, node, representative] = [0, 1, 2].map(|at| number(at).value(row));
+            (root, node, representative, share(3, row), share(4, row))
         };
-        let numbers = number(0).into_iter().zip(number(1)).zip(number(2));
-        let shares = share(3).into_iter().zip(share(4));
-        numbers.zip(shares).map(|(((a, b), c), (d, e))| (a, b, c, d, e)).collect()
-    }
-
-    fn components() -> Pass {
-        Pass::Components { paths: StrongestPaths::default(), too_large: false }
+        (0..batch.num_rows()).map(row).collect()
     }
 
     #[test]
@@ -327,21 +304,21 @@ mod tests {
             (9, 1, 1, None, Some(0.6)),
             (9, 3, 1, Some(0.6), Some(0.6)),
         ];
-        assert_eq!(found(components(), &edges), expected);
+        assert_eq!(found(Represent::Components, &edges), expected);
         let expected = [(7, 2, 1, Some(0.9), None), (5, 2, 1, Some(0.7), None), (9, 3, 1, Some(0.6), None)];
-        assert_eq!(found(Pass::Greedy(Greedy::default()), &edges), expected);
+        assert_eq!(found(Represent::Greedy, &edges), expected);
     }
 
-    /// Whenever the number shows that says how large it is.
+    /// Wherever the edge comes that shows its size.
     #[test]
-    fn in_a_component_that_is_too_large_only_pairs_are_told() {
+    fn a_component_that_is_too_large_has_its_pairs_alone() {
         let large = u64::from(MOST_NODES) + 1;
         let next = (8, 2, 1, 0.5);
         for at in 0..3 {
             let mut edges = vec![(7, 2, 1, 0.9), (7, 4, 1, 0.3)];
             edges.insert(at, (7, large, 2, 0.9 - at as f64 / 10.0));
             edges.push(next);
-            let rows = found(components(), &edges);
+            let rows = found(Represent::Components, &edges);
             let expected = [
                 (7, 2, 1, Some(0.9), None),
                 (7, 4, 1, Some(0.3), None),
@@ -352,6 +329,6 @@ mod tests {
         }
         let just = [(7, large - 1, 1, 0.9)];
         let expected = [(7, 1, 1, None, Some(0.9)), (7, large - 1, 1, Some(0.9), Some(0.9))];
-        assert_eq!(found(components(), &just), expected);
+        assert_eq!(found(Represent::Components, &just), expected);
     }
 }

@@ -1,8 +1,6 @@
-//! Jaccard scoring over stored sketches: pairs looked up, scored, and kept where the score reaches the threshold.
+//! Scores of pairs from stored sketches. Pairs whose score reaches the threshold are kept.
 //!
-//! A pair costs two look-ups and one merge of two sorted sets, and copies nothing. How candidates meet their sketches is said
-//! by [`crate::stage::scores::Road`]. The search of all pairs holds the sketches that a plan hands over, once for all its
-//! tasks.
+//! A pair costs two look-ups and one merge of two sorted sets, and copies nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,9 +10,8 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::ExecutionPlan;
-use futures::{StreamExt, TryFutureExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
-use tokio::sync::OnceCell;
 
 use super::all_pairs::{Segments, all_pairs};
 use super::score_home::{score_all, score_home};
@@ -23,33 +20,33 @@ use super::scorer::Scorer;
 pub(crate) use super::scorer::schema;
 use super::sketches::Sketches;
 use crate::job::{self, Measure, ScoreBy};
-use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task};
+use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, SharedValue, Task};
 
-/// How pairs are probed and which of them are kept: sketches and probes -> scored pairs.
+/// How pairs are scored, and which of them are kept: sketches and probes -> scored pairs.
 ///
 /// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`), with (home: UInt64) before these for
-/// candidates at homes. Where they are held whole, they come in one partition, which is read to its end before the first
-/// probe; the probes keep their partitions. Else both are spread over partitions by home or by document. For all pairs, a
-/// column `known: Boolean` before the others says which documents are known from earlier runs: two of those are no pair.
+/// candidates at homes. Sketches that are held whole come in one partition, which is read before the first probe; probes keep
+/// their partitions. Otherwise both are partitioned by home or by document. For all pairs, a first column `reference: Boolean` marks
+/// documents of earlier runs, which are not compared with each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
-    /// The threshold and what it is for.
+    /// The threshold and the measure.
     pub score: job::Score,
     /// Bands of the signature.
     pub bands: usize,
     /// Rows of a band.
     pub rows: usize,
-    /// What a row of the probes says.
+    /// The rows of the probes.
     pub probe: Probe,
 }
 
-/// What a row of the probes says.
+/// A row of the probes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Probe {
     /// (a, b): score this pair. The tasks of a process hold all sketches together.
     Held,
-    /// (a, b): score this pair. A task holds the sketches of its partition, which is a segment of the documents, and reads
-    /// those of all partitions past them; so the node below must be one whose partitions can be read again.
+    /// (a, b): score this pair. A task holds the sketches of its partition, a segment of the documents, and streams those of all
+    /// partitions past them; so the input must be one that can be read again.
     Segments,
     /// (home, a, b): score this pair with the sketches of its home.
     Homes(Homes),
@@ -65,12 +62,12 @@ pub(crate) enum Probe {
     },
 }
 
-/// What decides on the home of a pair.
+/// The key of a pair's home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Homes {
     /// The lesser of the two documents.
     OfLesser,
-    /// The segments that both are of.
+    /// The segments of both documents.
     OfBlocks,
 }
 
@@ -92,14 +89,11 @@ impl fmt::Display for Scoring {
     }
 }
 
-/// The road on which sketches come to pairs in `plan`, in a word; `None` if it scores nothing.
+/// The name of the way in which sketches come to pairs in `plan`; `None` if it scores nothing.
 pub(crate) fn road(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
     let own = OperatorExec::<Scoring>::described(plan.as_ref()).map(Scoring::road);
     own.or_else(|| plan.children().into_iter().find_map(road))
 }
-
-/// Where they are held whole, the sketches that the tasks of a process share.
-type Shared = OnceCell<Result<Arc<Sketches>, Arc<DataFusionError>>>;
 
 impl Scoring {
     fn scorer(&self) -> Scorer {
@@ -107,7 +101,7 @@ impl Scoring {
         Scorer { score, bands, rows }
     }
 
-    /// How the sketches come to the pairs, in a word.
+    /// The name of the way in which sketches come to pairs.
     pub(crate) fn road(&self) -> &'static str {
         match self.probe {
             Probe::Held => "held",
@@ -118,7 +112,7 @@ impl Scoring {
         }
     }
 
-    /// Whether a task reads partitions of the sketches that other tasks read too.
+    /// Whether tasks read the sketches of all partitions.
     pub(crate) fn reads_again(&self) -> bool {
         self.probe == Probe::Segments
     }
@@ -127,7 +121,7 @@ impl Scoring {
 impl Description for Scoring {
     const NAME: &'static str = "JaccardScoreExec";
 
-    type Shared = Shared;
+    type Shared = SharedValue<Sketches>;
 
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape> {
         let [sketches, probes] = inputs else {
@@ -148,7 +142,7 @@ impl Description for Scoring {
         Ok(Shape::over(inputs, schema(), requirements)?.co_partitioned(keys.is_some()))
     }
 
-    fn start(self: Arc<Self>, task: Task<'_, Shared>) -> Result<Batches> {
+    fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches> {
         let [sketches, _] = task.inputs else { return internal_err!("scores have two inputs") };
         let probes = task.rows_of(1)?;
         let (sketches, scorer) = (Arc::clone(sketches), self.scorer());
@@ -156,32 +150,25 @@ impl Description for Scoring {
         match self.probe {
             Probe::Homes(_) => Ok(score_home(task.rows_of(0)?, probes, scorer, task.context)),
             Probe::Segments => Ok(score_segment(sketches, task.partition, probes, scorer, task.context)),
-            Probe::Held => {
-                let held = held(sketches, Arc::clone(task.shared), task.context);
-                Ok(futures::stream::once(held.map_ok(move |held| score_all(held, probes, scorer)))
-                    .try_flatten()
-                    .boxed())
-            }
-            Probe::All { left, right, segments } => {
-                let between = Segments { left, right, segments };
-                let held = held(sketches, Arc::clone(task.shared), task.context);
-                let pairs = held.map_ok(move |held| all_pairs(held, probes, between, scorer, batch_size));
+            Probe::Held | Probe::All { .. } => {
+                let (shared, context) = (Arc::clone(task.shared), task.context);
+                let pairs = async move {
+                    let held = shared.get(read_whole(sketches, context)).await?;
+                    Ok::<_, DataFusionError>(match self.probe {
+                        Probe::All { left, right, segments } => {
+                            let between = Segments { left, right, segments };
+                            all_pairs(held, probes, between, scorer, batch_size).boxed()
+                        }
+                        _ => score_all(held, probes, scorer),
+                    })
+                };
                 Ok(futures::stream::once(pairs).try_flatten().boxed())
             }
         }
     }
 }
 
-/// The sketches of `plan`, which is read by the first task that asks.
-async fn held(
-    plan: Arc<dyn ExecutionPlan>,
-    shared: Arc<Shared>,
-    context: Arc<TaskContext>,
-) -> Result<Arc<Sketches>> {
-    let read = async || read_whole(plan, context).await.map(Arc::new).map_err(Arc::new);
-    shared.get_or_init(read).await.clone().map_err(DataFusionError::Shared)
-}
-
+/// The sketches of a plan of one partition.
 async fn read_whole(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<Sketches> {
     let mut sketches = Sketches::new(MemoryConsumer::new("Score").register(context.memory_pool()));
     let mut input = plan.execute(0, context)?;

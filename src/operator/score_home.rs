@@ -1,30 +1,25 @@
-//! Candidates at their homes: the sketches that a task's pairs ask for are read, and then the pairs one after the other.
+//! Scores of candidates at their homes: a task reads the sketches of its pairs, and then the pairs one after the other.
 //!
-//! Plans make homes small. One that is too large all the same, as that of a document with very many candidates, is cut
-//! into blocks on disk: sketches by segments of their keys, pairs by the two segments that they are of.
+//! Plans make homes small. A home that is too large all the same, as that of a document with very many candidates, is cut into
+//! blocks on disk: sketches by segments of their keys, pairs by the segments of both documents.
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt32Array};
-use arrow::compute::take_record_batch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::RecordBatch;
 use datafusion::common::cast::as_uint64_array;
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
-use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
-use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::scorer::{Scorer, Scores};
 use super::sketches::{Sketches, docs};
-use crate::plan::Batches;
+use crate::plan::{Batches, PartitionStore, Reads};
 
-/// Segments of the keys of a home that is too large.
+/// Segments of a home that is too large.
 const SEGMENTS: usize = 16;
-
-/// Bytes of a segment that go to disk at once.
-const SPILL_BYTES: usize = 1 << 20;
 
 /// Sketches (home, doc, shingles, signature) and pairs (home, a, b) of a partition -> the pairs that `scorer` keeps.
 pub(super) fn score_home(
@@ -47,10 +42,10 @@ pub(super) fn score_home(
     batches.try_flatten().boxed()
 }
 
-/// What came of reading sketches.
+/// The sketches of a home.
 enum Read {
     Whole(Sketches),
-    /// What was read, for which memory is reserved, and what was not.
+    /// The batches that were read, with their reservation, and the rest.
     TooLarge {
         read: Vec<RecordBatch>,
         rest: SendableRecordBatchStream,
@@ -109,10 +104,10 @@ fn block(one: usize, other: usize) -> usize {
     one.min(other) * SEGMENTS + one.max(other)
 }
 
-/// A home on disk.
+/// A home on disk: its sketches by segment, its pairs by block.
 struct Blocks {
-    sketches: Parts,
-    pairs: Parts,
+    sketches: PartitionStore,
+    pairs: PartitionStore,
 }
 
 impl Blocks {
@@ -123,8 +118,12 @@ impl Blocks {
         mut pairs: SendableRecordBatchStream,
         context: &TaskContext,
     ) -> Result<Self> {
-        let mut of_sketches = Parts::new(SEGMENTS, rest.schema(), context);
-        // What is divided takes its place.
+        let store = |partitions, schema| {
+            let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+            PartitionStore::new("ScoreBlocks", (partitions, Reads::Again), schema, metrics, context)
+        };
+        let of_sketches = store(SEGMENTS, rest.schema());
+        // A batch that is divided makes room for its parts.
         let read = stream::iter(read).map(|batch| {
             held.shrink(get_record_batch_memory_size(&batch).min(held.size()));
             Ok(batch)
@@ -133,14 +132,14 @@ impl Blocks {
         while let Some(batch) = all.next().await.transpose()? {
             of_sketches.divide(&batch, docs(&batch)?.iter().map(|&doc| segment(doc)))?;
         }
-        of_sketches.spill()?;
+        of_sketches.complete()?;
         held.free();
-        let mut of_pairs = Parts::new(SEGMENTS * SEGMENTS, pairs.schema(), context);
+        let of_pairs = store(SEGMENTS * SEGMENTS, pairs.schema());
         while let Some(batch) = pairs.next().await.transpose()? {
             let (a, b) = ends(&batch)?;
             of_pairs.divide(&batch, a.iter().zip(b).map(|(&a, &b)| block(segment(a), segment(b))))?;
         }
-        of_pairs.spill()?;
+        of_pairs.complete()?;
         Ok(Self { sketches: of_sketches, pairs: of_pairs })
     }
 
@@ -152,13 +151,13 @@ impl Blocks {
             let home = Arc::clone(&home);
             async move {
                 let (this, held) = home.as_ref();
-                if this.pairs.files[block(one, other)].is_empty() {
+                if this.pairs.has_no_files(block(one, other)) {
                     return Ok::<_, DataFusionError>(stream::empty().boxed());
                 }
                 let mut sketches = Sketches::new(held.new_empty());
-                this.sketches.read_into(one, &mut sketches).await?;
+                read_into(&this.sketches, one, &mut sketches).await?;
                 if one != other {
-                    this.sketches.read_into(other, &mut sketches).await?;
+                    read_into(&this.sketches, other, &mut sketches).await?;
                 }
                 Ok(score_all(Arc::new(sketches), this.pairs.read(block(one, other))?, scorer))
             }
@@ -167,101 +166,20 @@ impl Blocks {
     }
 }
 
-/// Rows on disk, in parts.
-struct Parts {
-    spills: SpillManager,
-    schema: SchemaRef,
-    /// What is not yet on disk of each part, and its bytes.
-    pending: Vec<(Vec<RecordBatch>, usize)>,
-    /// For what is not yet on disk.
-    held: MemoryReservation,
-    files: Vec<Vec<Arc<dyn SpillFile>>>,
-}
-
-impl Parts {
-    fn new(count: usize, schema: SchemaRef, context: &TaskContext) -> Self {
-        let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
-        Self {
-            spills: SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema)),
-            schema,
-            pending: vec![(Vec::new(), 0); count],
-            held: MemoryConsumer::new("ScoreParts").register(context.memory_pool()),
-            files: vec![Vec::new(); count],
-        }
+async fn read_into(store: &PartitionStore, segment: usize, sketches: &mut Sketches) -> Result<()> {
+    let mut rows = store.read(segment)?;
+    while let Some(batch) = rows.next().await.transpose()? {
+        sketches.add(&batch)?;
     }
-
-    /// Adds each row of a batch to the part that `parts` gives for it. Where the pool has no room for them, all that waits goes
-    /// to disk first; what a batch takes is the least that there must be room for.
-    fn divide(&mut self, batch: &RecordBatch, parts: impl Iterator<Item = usize>) -> Result<()> {
-        let mut rows = vec![Vec::new(); self.pending.len()];
-        for (row, part) in (0u32..).zip(parts) {
-            rows[part].push(row);
-        }
-        for (part, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
-            let rows = take_record_batch(batch, &UInt32Array::from(rows))?;
-            let size = get_record_batch_memory_size(&rows);
-            if self.held.try_grow(size).is_err() {
-                self.spill()?;
-                self.held.grow(size);
-            }
-            let (pending, bytes) = &mut self.pending[part];
-            *bytes += size;
-            pending.push(rows);
-            if *bytes >= SPILL_BYTES {
-                self.spill_part(part)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes what is not yet on disk.
-    fn spill(&mut self) -> Result<()> {
-        (0..self.pending.len()).try_for_each(|part| self.spill_part(part))
-    }
-
-    fn spill_part(&mut self, part: usize) -> Result<()> {
-        let (pending, bytes) = std::mem::take(&mut self.pending[part]);
-        self.held.shrink(bytes);
-        if !pending.is_empty() {
-            let rows = arrow::compute::concat_batches(&self.schema, &pending)?;
-            self.files[part].extend(self.spills.spill_record_batch_and_finish(&[rows], "a home")?);
-        }
-        Ok(())
-    }
-
-    fn read(&self, part: usize) -> Result<SendableRecordBatchStream> {
-        let files = self.files[part].iter();
-        let streams = files.map(|file| self.spills.read_spill_as_stream_unbuffered(Arc::clone(file), None));
-        let streams = streams.collect::<Result<Vec<_>>>()?;
-        let batches = stream::iter(streams).flatten();
-        Ok(Box::pin(datafusion::physical_plan::stream::RecordBatchStreamAdapter::new(
-            Arc::clone(&self.schema),
-            batches,
-        )))
-    }
-
-    async fn read_into(&self, part: usize, sketches: &mut Sketches) -> Result<()> {
-        let mut rows = self.read(part)?;
-        while let Some(batch) = rows.next().await.transpose()? {
-            sketches.add(&batch)?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use arrow::array::{AsArray, ListArray, UInt64Array};
-    use arrow::datatypes::{DataType, Field, Schema, UInt32Type, UInt64Type};
-    use datafusion::execution::memory_pool::FairSpillPool;
-    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-    use datafusion::prelude::{SessionConfig, SessionContext};
-
     use super::*;
-    use crate::job::{Measure, Score, ScoreBy};
+    use crate::operator::fixtures::{self, numbers, scorer, session, stream_of};
 
     const DOCUMENTS: u64 = 1_000;
     const SHINGLES: u64 = 500;
@@ -271,86 +189,38 @@ mod tests {
         document.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 
-    /// Documents of which each shares nine tenths of its shingles with the next, and every tenth pair of them no shingle.
+    /// Each document shares nine tenths of its shingles with the next, and every tenth pair of neighbours none.
     fn set(document: u64) -> Vec<u64> {
         let start = document / 10 * 10 * SHINGLES + document % 10 * SHINGLES / 20;
         (start..start + SHINGLES).collect()
     }
 
-    fn stream_of(batches: Vec<RecordBatch>) -> SendableRecordBatchStream {
-        let schema = batches[0].schema();
-        Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches.into_iter().map(Ok))))
+    /// The keys of a document and the one before it.
+    fn neighbours(document: u64) -> (u64, u64) {
+        let (one, other) = (key(document - 1), key(document));
+        (one.min(other), one.max(other))
     }
 
-    fn sketches() -> SendableRecordBatchStream {
-        let batch = |documents: std::ops::Range<u64>| {
-            let docs = UInt64Array::from_iter_values(documents.clone().map(key));
-            let homes = UInt64Array::from_iter_values(documents.clone().map(|_| 3));
-            let some = |set: Vec<u64>| Some(set.into_iter().map(Some).collect::<Vec<_>>());
-            let shingles =
-                ListArray::from_iter_primitive::<UInt64Type, _, _>(documents.clone().map(|d| some(set(d))));
-            let signatures = ListArray::from_iter_primitive::<UInt32Type, _, _>(
-                documents.map(|d| Some(vec![Some(d as u32), Some(7)])),
-            );
-            let item = |name: &str, column: &ListArray| {
-                Field::new(name, arrow::array::Array::data_type(column).clone(), true)
-            };
-            let schema = Schema::new(vec![
-                Field::new("home", DataType::UInt64, false),
-                Field::new("doc", DataType::UInt64, false),
-                item("shingles", &shingles),
-                item("signature", &signatures),
-            ]);
-            let columns: Vec<arrow::array::ArrayRef> =
-                vec![Arc::new(homes), Arc::new(docs), Arc::new(shingles), Arc::new(signatures)];
-            RecordBatch::try_new(Arc::new(schema), columns).unwrap()
-        };
-        stream_of((0..DOCUMENTS).step_by(50).map(|start| batch(start..start + 50)).collect())
-    }
-
-    /// Every document with the next one.
-    fn pairs() -> SendableRecordBatchStream {
-        let ends = (1..DOCUMENTS).map(|d| (key(d - 1).min(key(d)), key(d - 1).max(key(d))));
-        let (a, b): (Vec<u64>, Vec<u64>) = ends.unzip();
-        let column = |name| Field::new(name, DataType::UInt64, false);
-        let schema = Arc::new(Schema::new(vec![column("home"), column("a"), column("b")]));
-        let batches = a.chunks(100).zip(b.chunks(100)).map(|(a, b)| {
-            let homes = UInt64Array::from(vec![3; a.len()]);
-            let (a, b) = (UInt64Array::from(a.to_vec()), UInt64Array::from(b.to_vec()));
-            let columns: Vec<arrow::array::ArrayRef> = vec![Arc::new(homes), Arc::new(a), Arc::new(b)];
-            RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
-        });
-        stream_of(batches.collect())
-    }
-
-    async fn scored(pool: usize) -> Result<BTreeSet<(u64, u64, u64)>> {
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(pool)));
-        let context = SessionContext::new_with_config_rt(SessionConfig::new(), runtime.build_arc().unwrap());
-        let score =
-            Score { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false };
-        let scorer = Scorer { score, bands: 1, rows: 1 };
-        let batches = score_home(sketches(), pairs(), scorer, context.task_ctx());
-        let batches: Vec<RecordBatch> = batches.try_collect().await?;
-        assert_eq!(context.runtime_env().memory_pool.reserved(), 0);
-        let mut rows = BTreeSet::new();
-        for batch in &batches {
-            let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
-            for ((a, b), shared) in column(0).into_iter().zip(column(1)).zip(column(2)) {
-                assert!(rows.insert((a, b, shared)), "{a} and {b} came twice");
-            }
-        }
-        Ok(rows)
+    async fn scored(pool: usize) -> Result<BTreeSet<(u64, u64)>> {
+        let starts = (0..DOCUMENTS).step_by(50);
+        let sketches = starts.map(|start| fixtures::sketches((start..start + 50).map(|d| (key(d), set(d)))));
+        let pairs: Vec<_> = (1..DOCUMENTS).map(neighbours).collect();
+        let pairs = pairs.chunks(100).map(|pairs| numbers(["a", "b"], pairs));
+        let (session, sketches, pairs) =
+            (session(pool), stream_of(sketches.collect()), stream_of(pairs.collect()));
+        let found = fixtures::scored(score_home(sketches, pairs, scorer(), session.task_ctx())).await?;
+        assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
+        Ok(found)
     }
 
     #[tokio::test]
     async fn a_home_that_is_too_large_is_scored_in_blocks() {
-        let whole = scored(1 << 30).await.unwrap();
-        let expected = (1..DOCUMENTS)
-            .filter(|d| !d.is_multiple_of(10))
-            .map(|d| (key(d - 1).min(key(d)), key(d - 1).max(key(d)), SHINGLES - SHINGLES / 20));
-        assert_eq!(whole, expected.collect());
-        // The sketches take four megabytes and more, and two segments of sixteen a little over half of one.
-        assert_eq!(scored(2 << 20).await.unwrap(), whole);
+        let expected: BTreeSet<_> =
+            (1..DOCUMENTS).filter(|d| !d.is_multiple_of(10)).map(neighbours).collect();
+        // The sketches take over four megabytes, and two segments of sixteen a little over half of one.
+        for pool in [1 << 30, 2 << 20] {
+            assert_eq!(scored(pool).await.unwrap(), expected, "a pool of {pool} bytes");
+        }
         let error = scored(1 << 17).await.unwrap_err();
         assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
     }

@@ -1,9 +1,9 @@
-//! Candidates by segments of the documents: a task holds the sketches of one segment, and reads those of all segments past
-//! them.
+//! Scores of candidates by segments of the documents: a task holds the sketches of one segment, and streams those of all
+//! segments past them.
 //!
-//! This is a block nested loop join on disk: the sketches are written once and read once for each segment, however many
-//! candidates there are. The pairs of a segment are those whose lesser document is in it. As many of them as there is room
-//! for wait in the order of their greater documents, so that a sketch that comes past finds its own.
+//! This is a block nested loop join on disk: the sketches are written once and read once for each segment, for any number of
+//! candidates. The pairs of a segment are those whose lesser document is in it. As many of them as fit in memory wait in the
+//! order of their greater documents, so that each streamed sketch finds its pairs.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::scorer::{Scorer, Scores};
 use super::sketches::{Document, Sketches, each_document};
 use crate::plan::Batches;
 
-/// Bytes of pairs that may wait where the sketches of the segment take less.
+/// Bytes of waiting pairs, if the sketches of the segment take less.
 const LEAST_WAITING: usize = 4 << 20;
 
 /// Scores the `pairs` (a, b) of a segment. `sketches` (doc, shingles, signature) has a partition for each segment.
@@ -48,20 +48,20 @@ pub(super) fn score_segment(
     batches.boxed()
 }
 
-/// The scoring of a segment: for as many pairs as there is room for, a pass over all sketches.
+/// The state of a segment: each pass over all sketches scores as many pairs as fit in memory.
 struct Passes {
     sketches: Arc<dyn ExecutionPlan>,
     segment: usize,
     scorer: Scorer,
     context: Arc<TaskContext>,
-    /// The sketches of the segment, once there is a pair.
+    /// The sketches of the segment, read with its first pair.
     held: Sketches,
     waiting: Waiting,
-    /// Of the segments from the own one on, the next whose sketches come past; none before the first pass and after the last.
+    /// The distance from this segment to the next one to stream; `None` between two passes.
     next: Option<usize>,
-    /// The sketches that come past.
+    /// The streamed sketches.
     past: Option<SendableRecordBatchStream>,
-    /// Pairs of this pass whose greater document has come.
+    /// Pairs of this pass whose greater document was streamed.
     found: usize,
 }
 
@@ -78,13 +78,13 @@ impl Passes {
             } else if !self.go_on(&mut kept).await? {
                 break;
             }
-            // All of it may be in memory, and then nothing waits by itself: let a stop signal and other tasks in.
+            // If all of it is in memory, nothing waits: let other tasks run, and a stop signal through.
             tokio::task::consume_budget().await;
         }
         kept.finish()
     }
 
-    /// Begins with the next segment, or with the next pairs; false if there are none.
+    /// Begins the next segment, or the next pass; false if there are no more pairs.
     async fn go_on(&mut self, kept: &mut Scores) -> Result<bool> {
         let segments = self.sketches.output_partitioning().partition_count();
         match self.next {
@@ -143,13 +143,13 @@ struct Waiting {
     /// (b, a), in order.
     pairs: Vec<(u64, u64)>,
     room: MemoryReservation,
-    /// Pairs for which there was no room.
+    /// Pairs that did not fit.
     ahead: Option<RecordBatch>,
     rest: SendableRecordBatchStream,
 }
 
 impl Waiting {
-    /// Whether there are pairs that have not waited yet.
+    /// Whether there are further pairs.
     async fn more(&mut self) -> Result<bool> {
         while self.ahead.as_ref().is_none_or(|batch| batch.num_rows() == 0) {
             match self.rest.next().await.transpose()? {
@@ -160,7 +160,7 @@ impl Waiting {
         Ok(true)
     }
 
-    /// Takes as many of them as there is room for, besides sketches of so many bytes.
+    /// Takes as many pairs as fit in addition to `held` bytes of sketches.
     async fn fill(&mut self, held: usize) -> Result<()> {
         let most = held.max(LEAST_WAITING);
         self.pairs.clear();
@@ -178,7 +178,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Makes room for `more` pairs, or says that there is none. What a batch takes is the least that there must be room for.
+    /// Makes room for `more` pairs; false if there is none. The first batch must fit.
     fn make_room(&mut self, more: usize, most: usize) -> bool {
         let wanted = self.pairs.len() + more;
         if wanted <= self.pairs.capacity() {
@@ -196,7 +196,7 @@ impl Waiting {
         false
     }
 
-    /// Scores the pairs whose greater document is `b`; how many they are.
+    /// Scores the pairs whose greater document is `b`, and returns their number.
     fn score(&self, held: &Sketches, b: Document<'_>, scorer: Scorer, kept: &mut Scores) -> Result<usize> {
         let start = self.pairs.partition_point(|(doc, _)| *doc < b.doc);
         let mut count = 0;
@@ -212,103 +212,55 @@ impl Waiting {
 mod tests {
     use std::collections::BTreeSet;
 
-    use arrow::array::{ArrayRef, AsArray, ListArray, UInt64Array};
-    use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
     use datafusion::catalog::memory::MemorySourceConfig;
     use datafusion::common::DataFusionError;
-    use datafusion::execution::memory_pool::FairSpillPool;
-    use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-    use datafusion::prelude::{SessionConfig, SessionContext};
-    use futures::TryStreamExt;
 
     use super::*;
-    use crate::job::{Measure, Score, ScoreBy};
+    use crate::operator::fixtures::{self, numbers, scorer, session, stream_of};
 
     const DOCUMENTS: u64 = 600;
     const SEGMENTS: u64 = 5;
 
-    /// Every document shares nine shingles of ten with those whose number differs by a multiple of 100.
+    /// Documents share nine shingles of ten with those whose number differs by a multiple of 100.
     fn set(document: u64) -> Vec<u64> {
         let of_group = (0..90).map(|i| document % 100 * 1_000 + i);
         of_group.chain((0..10).map(|i| 1_000_000 + document * 10 + i)).collect()
     }
 
+    fn of_segment(segment: u64) -> Vec<u64> {
+        (0..DOCUMENTS).filter(|document| document % SEGMENTS == segment).collect()
+    }
+
     fn sketches() -> Arc<dyn ExecutionPlan> {
-        let batch = |documents: Vec<u64>| {
-            let lists = |set: fn(u64) -> Vec<u64>| documents.iter().map(move |d| set(*d));
-            let some = |set: Vec<u64>| Some(set.into_iter().map(Some).collect::<Vec<_>>());
-            let shingles = ListArray::from_iter_primitive::<UInt64Type, _, _>(lists(set).map(some));
-            let signature = |d: &u64| Some(vec![Some(*d as u32), Some(7)]);
-            let signatures =
-                ListArray::from_iter_primitive::<UInt32Type, _, _>(documents.iter().map(signature));
-            let columns: Vec<ArrayRef> = vec![
-                Arc::new(UInt64Array::from(documents.clone())),
-                Arc::new(shingles),
-                Arc::new(signatures),
-            ];
-            let names = ["doc", "shingles", "signature"];
-            let fields = names.iter().zip(&columns).map(|(n, c)| Field::new(*n, c.data_type().clone(), true));
-            RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns).unwrap()
-        };
-        let segment = |segment: u64| -> Vec<RecordBatch> {
-            let documents: Vec<u64> = (0..DOCUMENTS).filter(|d| d % SEGMENTS == segment).collect();
-            documents.chunks(20).map(|some| batch(some.to_vec())).collect()
-        };
-        let partitions: Vec<_> = (0..SEGMENTS).map(segment).collect();
+        let batch = |documents: &[u64]| fixtures::sketches(documents.iter().map(|&d| (d, set(d))));
+        let partition = |segment| of_segment(segment).chunks(20).map(batch).collect::<Vec<_>>();
+        let partitions: Vec<_> = (0..SEGMENTS).map(partition).collect();
         let schema = partitions[0][0].schema();
         MemorySourceConfig::try_new_exec(&partitions, schema, None).unwrap()
     }
 
-    fn stream_of(schema: SchemaRef, batches: Vec<RecordBatch>) -> SendableRecordBatchStream {
-        Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches.into_iter().map(Ok))))
-    }
-
     /// All pairs whose lesser document is in a segment.
-    fn pairs(segment: u64) -> SendableRecordBatchStream {
-        let lesser = (0..DOCUMENTS).filter(|d| d % SEGMENTS == segment);
-        let ends: Vec<(u64, u64)> = lesser.flat_map(|a| (a + 1..DOCUMENTS).map(move |b| (a, b))).collect();
-        let column = |name| Field::new(name, DataType::UInt64, false);
-        let schema = Arc::new(Schema::new(vec![column("a"), column("b")]));
-        let batches = ends.chunks(1_000).map(|ends| {
-            let (a, b): (Vec<u64>, Vec<u64>) = ends.iter().copied().unzip();
-            let columns: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(a)), Arc::new(UInt64Array::from(b))];
-            RecordBatch::try_new(Arc::clone(&schema), columns).unwrap()
-        });
-        stream_of(Arc::clone(&schema), batches.collect())
+    fn pairs(segment: u64) -> Vec<(u64, u64)> {
+        of_segment(segment).into_iter().flat_map(|a| (a + 1..DOCUMENTS).map(move |b| (a, b))).collect()
     }
 
-    async fn scored(
-        pool: usize,
-        pairs: impl Fn(u64) -> SendableRecordBatchStream,
-    ) -> Result<BTreeSet<(u64, u64)>> {
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(FairSpillPool::new(pool)));
-        let context = SessionContext::new_with_config_rt(SessionConfig::new(), runtime.build_arc().unwrap());
-        let score =
-            Score { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false };
-        let (scorer, sketches, mut found) =
-            (Scorer { score, bands: 1, rows: 1 }, sketches(), BTreeSet::new());
+    async fn scored(pool: usize, pairs: impl Fn(u64) -> Vec<(u64, u64)>) -> Result<BTreeSet<(u64, u64)>> {
+        let (session, sketches, mut found) = (session(pool), sketches(), BTreeSet::new());
         for segment in 0..SEGMENTS {
-            let (sketches, context) = (Arc::clone(&sketches), context.task_ctx());
-            let batches = score_segment(sketches, segment as usize, pairs(segment), scorer, context);
-            for batch in batches.try_collect::<Vec<_>>().await? {
-                let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
-                for pair in column(0).into_iter().zip(column(1)) {
-                    assert!(found.insert(pair), "{pair:?} came twice");
-                }
-            }
+            let batches = pairs(segment).chunks(1_000).map(|pairs| numbers(["a", "b"], pairs)).collect();
+            let (sketches, pairs) = (Arc::clone(&sketches), stream_of(batches));
+            let batches = score_segment(sketches, segment as usize, pairs, scorer(), session.task_ctx());
+            found.append(&mut fixtures::scored(batches).await?);
         }
-        assert_eq!(context.runtime_env().memory_pool.reserved(), 0);
+        assert_eq!(session.runtime_env().memory_pool.reserved(), 0);
         Ok(found)
     }
 
     #[tokio::test]
     async fn pairs_that_do_not_fit_wait_for_the_next_pass() {
-        let expected: BTreeSet<(u64, u64)> = (0..DOCUMENTS)
-            .flat_map(|a| (a + 1..DOCUMENTS).map(move |b| (a, b)))
-            .filter(|(a, b)| (b - a).is_multiple_of(100))
-            .collect();
-        // The sketches of a segment take a tenth of a megabyte and more, its pairs over half of one.
+        let all = (0..SEGMENTS).flat_map(pairs);
+        let expected: BTreeSet<_> = all.filter(|(a, b)| (b - a).is_multiple_of(100)).collect();
+        // The sketches of a segment take over a tenth of a megabyte, its pairs over half of one.
         for pool in [1 << 30, 400 << 10] {
             assert_eq!(scored(pool, pairs).await.unwrap(), expected, "a pool of {pool} bytes");
         }
@@ -318,17 +270,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_candidate_without_a_sketch_is_an_error() {
-        let of_nobody = |segment: u64| {
-            let column = |name| Field::new(name, DataType::UInt64, false);
-            let schema = Arc::new(Schema::new(vec![column("a"), column("b")]));
-            let columns: Vec<ArrayRef> = vec![
-                Arc::new(UInt64Array::from(vec![segment])),
-                Arc::new(UInt64Array::from(vec![DOCUMENTS + segment])),
-            ];
-            let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
-            stream_of(schema, vec![batch])
-        };
-        let error = scored(1 << 30, of_nobody).await.unwrap_err().to_string();
+        let unknown = |segment: u64| vec![(segment, DOCUMENTS + segment)];
+        let error = scored(1 << 30, unknown).await.unwrap_err().to_string();
         assert!(error.contains("the sketches of 0 candidates of 1 came"), "{error}");
     }
 }

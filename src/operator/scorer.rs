@@ -1,4 +1,4 @@
-//! One pair: its similarity, and whether it is kept.
+//! The score of a pair.
 
 use std::sync::{Arc, LazyLock};
 
@@ -32,10 +32,10 @@ pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// What pairs are held against.
+/// The criteria for pairs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scorer {
-    /// The threshold and what it is for.
+    /// The threshold and the measure.
     pub(super) score: job::Score,
     /// Bands of the signature.
     pub(super) bands: usize,
@@ -78,12 +78,12 @@ impl Scorer {
     }
 }
 
-/// The share of equal values; a run's signatures all have one length.
+/// The share of equal values. All signatures of a run have one length.
 fn estimate(a: &[u32], b: &[u32]) -> f64 {
     minhash_similarity(a, b).unwrap_or(0.0)
 }
 
-/// Scored pairs on their way into a batch.
+/// A batch of scored pairs in the making.
 #[derive(Default)]
 pub(super) struct Scores {
     a: UInt64Builder,
@@ -96,7 +96,7 @@ pub(super) struct Scores {
 }
 
 impl Scores {
-    /// The batch, if there is anything in it.
+    /// The batch; `None` if it is empty.
     pub(super) fn finish(&mut self) -> Result<Option<RecordBatch>> {
         if self.a.is_empty() {
             return Ok(None);
@@ -113,7 +113,7 @@ impl Scores {
         Ok(Some(RecordBatch::try_new(schema(), columns)?))
     }
 
-    /// Whether there are that many rows.
+    /// Whether it has that many rows.
     pub(super) fn is_full(&self, rows: usize) -> bool {
         self.a.len() >= rows
     }

@@ -30,24 +30,24 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// Sketches as they came: nothing is copied after decoding.
+/// Sketches in the buffers of their batches: nothing is copied.
 #[derive(Debug)]
 pub(crate) struct Sketches {
-    /// The rows themselves, whose buffers the sketches share.
+    /// The batches, whose buffers the sketches share.
     rows: Vec<RecordBatch>,
     sketches: Vec<Sketch>,
     by_doc: HashMap<u64, SketchRef, BuildHasherDefault<KeyHasher>>,
     held: MemoryReservation,
 }
 
-/// Where a document's sketch is.
+/// The place of a document's sketch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SketchRef {
     batch: u32,
     row: u32,
 }
 
-/// A document, as pairs are scored by it.
+/// A document and its sketch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Document<'a> {
     pub(super) doc: u64,
@@ -63,7 +63,7 @@ struct Sketch {
     shingle_values: ScalarBuffer<u64>,
     signatures: OffsetBuffer<i32>,
     signature_values: ScalarBuffer<u32>,
-    /// Which documents are known from earlier runs; none where that is not told.
+    /// Which documents are of earlier runs; `None` without that column.
     known: Option<BooleanArray>,
 }
 
@@ -78,7 +78,7 @@ impl Sketch {
             shingle_values: as_uint64_array(shingles.values())?.values().clone(),
             signatures: signatures.offsets().clone(),
             signature_values: as_uint32_array(signatures.values())?.values().clone(),
-            known: match batch.column_by_name("known") {
+            known: match batch.column_by_name("reference") {
                 Some(known) => Some(as_boolean_array(known)?.clone()),
                 None => None,
             },
@@ -117,16 +117,16 @@ pub(super) fn docs(batch: &RecordBatch) -> Result<&[u64]> {
 }
 
 impl Sketches {
-    /// None yet; those that come are accounted for in `held`.
+    /// No sketches yet. `held` accounts for them.
     pub(super) fn new(held: MemoryReservation) -> Self {
         Self { rows: Vec::new(), sketches: Vec::new(), by_doc: HashMap::default(), held }
     }
 
-    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`). A document that is there already
-    /// has the same sketch again.
+    /// Adds rows (.., doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`). A document may come again with the same
+    /// sketch.
     ///
     /// # Errors
-    /// [`DataFusionError::ResourcesExhausted`] where the pool has no room, and then nothing was added.
+    /// [`DataFusionError::ResourcesExhausted`] if the pool has no room. Then nothing was added.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         // An entry takes 16 bytes; the table that holds them is at most doubled while it grows.
         // The columns of a batch that comes from disk share one buffer.
@@ -140,7 +140,7 @@ impl Sketches {
         Ok(())
     }
 
-    /// Gives back the rows, and what was reserved for them.
+    /// The batches and their reservation.
     pub(super) fn into_rows(self) -> (Vec<RecordBatch>, MemoryReservation) {
         (self.rows, self.held)
     }
@@ -148,7 +148,7 @@ impl Sketches {
     /// The sketch of a document.
     ///
     /// # Errors
-    /// Where it is not there, which is a bug.
+    /// If it is missing, which is a bug.
     fn find(&self, doc: u64) -> Result<SketchRef> {
         match self.by_doc.get(&doc) {
             Some(&sketch) => Ok(sketch),
@@ -170,23 +170,23 @@ impl Sketches {
         Ok(self.document(doc, self.find(doc)?))
     }
 
-    /// Whether there are none.
+    /// Whether there are no sketches.
     pub(super) fn is_empty(&self) -> bool {
         self.sketches.is_empty()
     }
 
-    /// Bytes that they take.
+    /// Bytes that are reserved for them.
     pub(super) fn bytes(&self) -> usize {
         self.held.size()
     }
 
-    /// Whether it is known from an earlier run.
+    /// Whether the document is of an earlier run.
     pub(super) fn is_known(&self, of: SketchRef) -> bool {
         let sketch = &self.sketches[of.batch as usize];
         sketch.known.as_ref().is_some_and(|known| known.value(of.row as usize))
     }
 
-    /// The documents, in no order.
+    /// The documents in any order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, SketchRef)> {
         self.by_doc.iter().map(|(&doc, &sketch)| (doc, sketch))
     }
@@ -194,6 +194,6 @@ impl Sketches {
 
 fn slice<'a, T>(offsets: &OffsetBuffer<i32>, values: &'a [T], row: u32) -> &'a [T] {
     let row = row as usize;
-    // Arrow keeps list offsets at 0 or above and in order.
+    // The offsets of Arrow lists are ascending and not negative.
     &values[offsets[row] as usize..offsets[row + 1] as usize]
 }

@@ -1,9 +1,8 @@
-//! How often each token occurs in a collection, about: one counter for many tokens, in room that is known before.
+//! Approximate counts of tokens: many tokens share a counter, in memory whose size is known before.
 //!
-//! A token's counter is at least the number of documents that have it, up to 255, where it stops. This is a count-min
-//! sketch of one row (Cormode and Muthukrishnan, *An improved data stream summary: the count-min sketch and its
-//! applications*, Journal of Algorithms 55, 2005). It decides only in which order tokens are looked at, which any order
-//! would do for; what matters is that a token whose counter is 1 is in one document.
+//! A counter is at least the number of documents with the token, up to 255. This is a count-min sketch of one row (Cormode and
+//! Muthukrishnan, *An improved data stream summary: the count-min sketch and its applications*, Journal of Algorithms 55, 2005).
+//! Counters decide the order of tokens, for which any order is correct, and a token whose counter is 1 is in one document.
 
 use std::fmt;
 use std::sync::{Arc, LazyLock};
@@ -13,7 +12,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion::common::cast::{as_binary_array, as_uint64_array};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, TryStreamExt};
 
@@ -28,12 +27,12 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// The columns (at, counts): counters of one byte each, from counter `at` on. Rows that overlap are to be added up.
+/// The columns (at, counts): counters of one byte each, from counter `at` on. Rows that overlap are added up.
 pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// Counters, a power of two of them.
+/// Counters; their number is a power of two.
 #[derive(Debug)]
 pub(super) struct Counts {
     bits: u32,
@@ -46,8 +45,8 @@ impl Counts {
         Self { bits, counts: vec![0; 1 << bits] }
     }
 
-    /// Tokens may be hashes or running numbers; the product spreads both (Knuth, *The Art of Computer Programming* 3,
-    /// section 6.4).
+    /// The place of a token's counter. Tokens may be hashes or running numbers; the product spreads both (Knuth, *The Art of
+    /// Computer Programming* 3, section 6.4).
     fn at(&self, token: u64) -> usize {
         (token.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - self.bits)) as usize
     }
@@ -59,7 +58,7 @@ impl Counts {
         }
     }
 
-    /// Whether the token was counted, as far as so many counters of its own tell.
+    /// Whether the token was counted, by `probes` counters of its own.
     pub(super) fn has(&self, token: u64, probes: u32) -> bool {
         (0..probes).all(|probe| self.of(probed(token, probe)) > 0)
     }
@@ -69,7 +68,7 @@ impl Counts {
         self.counts[self.at(token)]
     }
 
-    /// Those of a plan of one partition with the columns of [`schema`], read to its end.
+    /// Reads the counters of a plan of one partition with the columns of [`schema`].
     pub(super) async fn read(
         bits: u32,
         plan: Arc<dyn ExecutionPlan>,
@@ -96,7 +95,7 @@ impl Counts {
         Ok(())
     }
 
-    /// The counters as batches with the columns of [`schema`], without stretches of zeros.
+    /// Batches with the columns of [`schema`], without rows of zeros.
     fn batches(&self) -> Vec<Result<RecordBatch>> {
         let rows = self.counts.chunks(ROW).enumerate().filter(|(_, row)| row.iter().any(|&count| count > 0));
         let rows: Vec<_> = rows.map(|(at, row)| ((at * ROW) as u64, row)).collect();
@@ -113,7 +112,32 @@ impl Counts {
     }
 }
 
-/// What stands for a token at one of its counters. The first one is its own.
+/// The counters of several plans, and the memory that is reserved for them.
+#[derive(Debug)]
+pub(crate) struct HeldCounts {
+    pub(super) counts: Vec<Counts>,
+    _held: MemoryReservation,
+}
+
+impl HeldCounts {
+    /// Reads `2^bits` counters of each plan. The memory pool knows them as `consumer`.
+    pub(super) async fn read(
+        consumer: &str,
+        bits: u32,
+        plans: Vec<Arc<dyn ExecutionPlan>>,
+        context: Arc<TaskContext>,
+    ) -> Result<Self> {
+        let held = MemoryConsumer::new(consumer).register(context.memory_pool());
+        held.try_grow(plans.len() << bits)?;
+        let mut counts = Vec::with_capacity(plans.len());
+        for plan in plans {
+            counts.push(Counts::read(bits, plan, &context).await?);
+        }
+        Ok(Self { counts, _held: held })
+    }
+}
+
+/// The key of a token at one of its counters. The first one is the token itself.
 fn probed(token: u64, probe: u32) -> u64 {
     token.rotate_left(21 * probe)
 }
@@ -127,8 +151,8 @@ const ROWS: usize = 16;
 pub(crate) struct TokenCounts {
     /// The counters are `2^bits`.
     pub bits: u32,
-    /// Counters of each token, up to 3. With more than one it is hardly ever taken for counted when it was not: a filter of
-    /// Bloom, *Space/time trade-offs in hash coding with allowable errors*, Communications of the ACM 13, 1970.
+    /// Counters of each token, up to 3. More counters make it unlikely that a token counts as present by mistake: a Bloom filter
+    /// (Bloom, *Space/time trade-offs in hash coding with allowable errors*, Communications of the ACM 13, 1970).
     pub probes: u32,
 }
 
@@ -157,7 +181,7 @@ impl Description for TokenCounts {
             held.try_grow(1 << self.bits)?;
             let mut counts = Counts::new(self.bits);
             while let Some(batch) = input.next().await.transpose()? {
-                // Null lists, and what stands outside of a slice, are not among these.
+                // Without null lists and values outside of the slice.
                 for tokens in batch.column(0).as_list::<i32>().iter().flatten() {
                     tokens
                         .as_primitive::<UInt64Type>()

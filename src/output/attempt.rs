@@ -1,5 +1,5 @@
-//! The record of an attempt, written ahead: it is put before the attempt's first file, so that whatever the attempt leaves
-//! behind is known to be ours.
+//! The record of an attempt. It is put before the attempt's first file, so that every file that the attempt leaves behind is
+//! known to be ours.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,17 +10,17 @@ use crate::error::Result;
 /// The folder of records, inside the output.
 pub(crate) const ATTEMPTS: &str = "_work/attempts";
 
-/// What an attempt says of itself before it writes anything.
+/// The record that an attempt puts before it writes anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The attempt, whose id stands in the names of its files.
+    /// The attempt, whose id is in the names of its files.
     pub attempt: String,
     /// The run that it belongs to: see [`crate::job::fingerprint`].
     pub fingerprint: String,
     /// The version of this program.
     pub resemblance: String,
-    /// The files of the finished output that it is to replace, inside the output. They are removed once it is replaced,
-    /// and nobody would know them as ours if the replacing process died in between.
+    /// The files of the finished output that it replaces, as paths inside the output. They are removed after the replacement,
+    /// and would count as foreign if the process died in between.
     pub replaces: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl Record {
     }
 }
 
-/// The ids of the attempts whose records are there, sorted.
+/// The ids of the attempts that have records, sorted.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -45,8 +45,8 @@ pub(crate) async fn ids(output: &Layout) -> Result<Vec<String>> {
     Ok(inside.filter_map(|inside| Some(attempt_of(&inside)?.to_string())).collect())
 }
 
-/// Whether the store refuses a put that must not replace anything; some servers do not know that condition, and replace.
-/// `record` is there already, so that a put with other content in its place must be refused.
+/// Whether the store refuses a put that must not replace anything. Some servers do not know that condition and replace.
+/// `record` exists, so that a put with other content in its place must be refused.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -54,10 +54,10 @@ pub(crate) async fn keeps_conditions(output: &Layout, record: &Record) -> Result
     if output.folder().is_some() {
         return Ok(true);
     }
-    let other = Record { resemblance: format!("{} asks", record.resemblance), ..record.clone() };
+    let other = Record { resemblance: format!("{} probe", record.resemblance), ..record.clone() };
     let replaced = output.create(&path(&record.attempt), &other).await?;
     if replaced {
-        // What replaced it without being asked is replaced in the same way.
+        // Put the record again, which the server replaced despite the condition.
         record.put(output).await?;
     }
     Ok(!replaced)
@@ -67,7 +67,7 @@ fn path(attempt: &str) -> String {
     format!("{ATTEMPTS}/{attempt}.json")
 }
 
-/// The attempt whose record a path inside the output is.
+/// The attempt whose record has this path inside the output.
 pub(super) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(ATTEMPTS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }

@@ -1,4 +1,4 @@
-//! Whether the files that a manifest names are there as it names them.
+//! Compares the files of a result with its manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,18 +7,19 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use object_store::ObjectStoreExt;
 
 use super::Layout;
+use super::digest::Digest;
 use super::manifest::{File, Run};
 use crate::error::{Context, Error, Result};
 
-/// Files whose bytes are read at the same time.
+/// The number of files that are read at the same time.
 const CONCURRENT_FILES: usize = 8;
 
-/// A file that is not as its manifest names it.
+/// A file that differs from its manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damage {
     /// Its path inside the output.
     pub path: String,
-    /// What is wrong with it, as the end of a sentence.
+    /// What is wrong with it.
     pub what: What,
 }
 
@@ -59,7 +60,7 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Those of `files` that are gone or have another size. Reads sizes alone: one listing for each folder of a far store.
+/// Those of `files` that are gone or have another size. Reads only sizes: one listing for each folder of an object store.
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
@@ -113,7 +114,7 @@ pub(crate) async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
     let checked: Vec<Option<Damage>> = stream::iter(whole)
         .map(|file| {
             let output = output.clone();
-            // A task of its own, so that several cores compute.
+            // Its own task, so that several cores compute.
             let task = tokio::spawn(async move { checksum(&output, &file).await });
             async move { task.await.map_err(|e| Error::bug("a file was not read to its end").because(e))? }
         })
@@ -136,16 +137,16 @@ async fn checksum(output: &Layout, file: &File) -> Result<Option<Damage>> {
         Err(e) => return Err(e).context(failed),
     };
     let mut stream = got.into_stream();
-    let mut crc32 = crc32fast::Hasher::new();
+    let mut digest = Digest::default();
     while let Some(bytes) = stream.try_next().await.context(failed)? {
-        crc32.update(&bytes);
+        digest.update(&bytes);
     }
-    let found = crc32.finalize();
+    let (_, found) = digest.end();
     let what = What::Crc32 { found, crc32: file.crc32 };
     Ok((found != file.crc32).then_some(Damage { path, what }))
 }
 
-/// Refuses a manifest that names files outside the output: somebody changed it.
+/// Refuses a manifest that names files outside the output: it was changed.
 fn lies_inside(output: &Layout, file: &File) -> Result<()> {
     let plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains(['\\', '\0']);
     if file.path.split('/').all(plain) {
@@ -159,13 +160,36 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
     )))
 }
 
-/// Whether the output still holds the result of `manifest`. Where another run replaced it, files that it names are gone, and
-/// nothing is damaged.
+/// What of the files of a result is compared with its manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Their sizes.
+    Sizes,
+    /// Every byte.
+    Bytes,
+}
+
+/// The manifest of the result in `output` and its damaged files, as deep as `depth` says for the manifest; `None` if the
+/// output holds no finished result. Where another run replaces the result meanwhile, its own is checked.
 ///
 /// # Errors
-/// When the store does not answer, or the manifest that is there cannot be read.
-pub(crate) async fn is_current(output: &Layout, manifest: &Run) -> Result<bool> {
-    Ok(output.manifest().await?.as_ref() == Some(manifest))
+/// As [`Layout::manifest`], [`sizes`] and [`bytes`], and those of `depth`.
+pub(crate) async fn result(
+    output: &Layout,
+    depth: impl Fn(&Run) -> Result<Depth>,
+) -> Result<Option<(Run, Vec<Damage>)>> {
+    loop {
+        let Some(manifest) = output.manifest().await? else { return Ok(None) };
+        let files: Vec<&File> = manifest.files().collect();
+        let damage = match depth(&manifest)? {
+            Depth::Sizes => sizes(output, &files).await?,
+            Depth::Bytes => bytes(output, &files).await?,
+        };
+        // The files of a result that was replaced are gone, and nothing is damaged.
+        if damage.is_empty() || output.manifest().await?.as_ref() == Some(&manifest) {
+            return Ok(Some((manifest, damage)));
+        }
+    }
 }
 
 /// The error for damaged files of a finished output.

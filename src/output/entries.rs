@@ -1,4 +1,4 @@
-//! Whatever lies in a folder of an output, whoever put it there.
+//! The files in a folder of an output, also those of other programs.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,13 @@ use object_store::path::Path;
 use super::{Layout, local};
 use crate::error::{Context, Result};
 
-/// A file that lies in an output.
+/// A file in an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     /// Its path inside the output.
     pub inside: String,
+    /// Its size.
+    pub bytes: u64,
     place: Place,
 }
 
@@ -24,19 +26,19 @@ enum Place {
 }
 
 impl Entry {
-    /// Whether it has a name that files have while they are written in nobody's name, such as commits.
+    /// Whether its name is that of an unfinished file without a writer's name, such as a commit.
     pub(crate) fn is_begun(&self) -> bool {
         local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), "")
     }
 
-    /// Whether it was left half written in the name of `output`'s writer.
+    /// Whether its name is that of an unfinished file of `output`'s writer.
     pub(crate) fn is_staged_by(&self, output: &Layout) -> bool {
         local::is_staged(self.inside.rsplit('/').next().unwrap_or_default(), output.writer())
     }
 }
 
 impl Layout {
-    /// A file anywhere in the output that is not one of `ours`; `None` if there is no such file.
+    /// A file anywhere in the output that is not one of `ours`; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -47,7 +49,7 @@ impl Layout {
         let mut listed = self.store().list(Some(self.root()));
         while let Some(meta) = listed.try_next().await.context(|| format!("cannot list {}", self.shown()))? {
             let Some(inside) = self.inside(&meta.location) else { continue };
-            let entry = Entry { inside, place: Place::Store(meta.location) };
+            let entry = Entry { inside, bytes: meta.size, place: Place::Store(meta.location) };
             if !ours(&entry) {
                 return Ok(Some(entry));
             }
@@ -63,20 +65,21 @@ impl Layout {
         let Some(root) = self.folder() else {
             let listed = self.list(folder).await?.into_iter();
             let entry = |meta: object_store::ObjectMeta| {
-                Some(Entry { inside: self.inside(&meta.location)?, place: Place::Store(meta.location) })
+                let inside = self.inside(&meta.location)?;
+                Some(Entry { inside, bytes: meta.size, place: Place::Store(meta.location) })
             };
             return Ok(listed.filter_map(entry).collect());
         };
         let files = local::files_under(&root.join(folder));
         let files = files.context(|| format!("cannot list {}/{folder}", self.shown()))?;
-        let entry = |(file, _): (PathBuf, u64)| {
+        let entry = |(file, bytes): (PathBuf, u64)| {
             let inside = file.strip_prefix(root).ok()?.to_string_lossy().into_owned();
-            Some(Entry { inside, place: Place::Disk(file) })
+            Some(Entry { inside, bytes, place: Place::Disk(file) })
         };
         Ok(files.into_iter().filter_map(entry).collect())
     }
 
-    /// Removes files. One that is gone already is not an error.
+    /// Removes files. It is no error if one is gone already.
     ///
     /// # Errors
     /// When the store refuses.

@@ -1,4 +1,4 @@
-//! Files of an output on this machine: put at once, and on the disk before their names are.
+//! Files of an output on this machine: written atomically, and synced before they get their names.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-/// Writes a file that is not there yet.
+/// Writes a new file.
 ///
 /// # Errors
 /// [`object_store::Error::AlreadyExists`] where it is there, or what the system says.
@@ -14,7 +14,7 @@ pub(super) async fn create(folder: &Path, inside: &str, bytes: &Bytes) -> object
     put(folder, inside, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
 }
 
-/// Writes a file, replacing what is there.
+/// Writes a file, and replaces an existing one.
 ///
 /// # Errors
 /// What the system says.
@@ -34,7 +34,7 @@ async fn put(
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
         let mut staged = staged_in(&parent, "")?;
         staged.write_all(&bytes)?;
-        // First the bytes and then the name: after a power cut no name stands for less than was written.
+        // Sync the bytes before the rename, so that a power cut leaves no incomplete file of that name.
         staged.as_file().sync_all()?;
         name(staged, &path)?;
         sync_folder(&parent)
@@ -55,7 +55,7 @@ async fn put(
     })
 }
 
-/// A new file in `folder`, which is made if it is not there. Its name bears `writer`.
+/// A new file in `folder`, which is created if it is missing. Its name contains `writer`.
 fn staged_in(folder: &Path, writer: &str) -> io::Result<tempfile::NamedTempFile> {
     std::fs::create_dir_all(folder)?;
     let prefix = format!("{}{writer}", STAGED.0);
@@ -67,13 +67,13 @@ fn staged_in(folder: &Path, writer: &str) -> io::Result<tempfile::NamedTempFile>
     builder.tempfile_in(folder)
 }
 
-/// A file that has not got its name. Dropped, it is removed.
+/// A file without its final name. It is removed when this is dropped.
 pub(super) struct Staged {
     staged: tempfile::TempPath,
     path: PathBuf,
 }
 
-/// Begins a file that will be at `path`. Until then its name bears `writer`.
+/// Creates a file that will be renamed to `path`. Until then its name contains `writer`.
 ///
 /// # Errors
 /// What the system says.
@@ -86,7 +86,7 @@ pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, St
 }
 
 impl Staged {
-    /// Gives the file its name, unless another file has it. Its bytes must be on the disk by then.
+    /// Renames the file, unless a file of that name exists. Its bytes must be synced.
     ///
     /// # Errors
     /// [`io::ErrorKind::AlreadyExists`], or what the system says.
@@ -103,17 +103,17 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// What stands before and behind the random part of a file's name while it is written.
+/// Prefix and suffix of the name of an unfinished file.
 const STAGED: (&str, &str) = (".resemblance-", ".tmp");
 
-/// Whether a file has a name that files have while they are written, in the name of `writer`; that of others is empty.
+/// Whether this is the name of an unfinished file of `writer`, which may be empty.
 pub(super) fn is_staged(name: &str, writer: &str) -> bool {
     let rest = name.strip_prefix(STAGED.0).and_then(|rest| rest.strip_prefix(writer));
     let random = rest.and_then(|rest| rest.strip_suffix(STAGED.1));
     random.is_some_and(|random| random.len() == 6 && random.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
-/// Puts the names that a folder has on the disk, where the system has that for folders.
+/// Syncs the entries of a folder, if the system supports that.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }

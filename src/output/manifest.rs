@@ -1,4 +1,4 @@
-//! Manifests: what a step or a run wrote, file by file. Readers read what a manifest names, never a listing.
+//! Manifests: the files that a step or a run wrote. Readers read the files of a manifest, never a listing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -9,8 +9,9 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::cast::{as_string_array, as_uint32_array, as_uint64_array};
 use serde::{Deserialize, Serialize};
 
+use super::counts::Counts;
 use crate::error::{Error, Result};
-use crate::job::{ClusterMethod, Columns, FORMAT_VERSION, InputFile, Keep};
+use crate::job::{FORMAT_VERSION, InputFile, Job};
 use crate::schema::SourceTypes;
 
 /// One Parquet file of a table.
@@ -111,30 +112,30 @@ pub struct Run {
     pub resemblance: String,
     /// The job's name.
     pub name: String,
-    /// Tells runs apart whose tables may differ: see [`crate::job::fingerprint`].
+    /// Equal for runs whose tables are equal: see [`crate::job::fingerprint`].
     pub fingerprint: String,
     /// The resolved job.
     pub job: serde_json::Value,
     /// The files that were read.
     pub inputs: Vec<Input>,
-    /// What the tables' columns take from the source; text ids and no columns in older outputs.
+    /// The types of ids and carried columns; text ids and no columns in older outputs.
     #[serde(default)]
     pub source: SourceTypes,
-    /// The run that cut the texts, where this one took the sketches of a finished output.
+    /// The run that read the texts, if this one reused the sketches of a finished output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// Where this output was merged from others: the runs that cut the texts.
+    /// The runs that read the texts, if this output was merged from others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
-    /// The outputs whose documents were known to the run, in their order.
+    /// The outputs whose documents the run knew, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,
-    /// The fingerprints of the outputs that this one is merged from; in place of one that is itself merged, of those that it is merged
-    /// from.
+    /// The fingerprints of the outputs that this one is merged from. A merged output among them is replaced by those that it is
+    /// merged from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
-    /// Counts of the run by name, such as `documents`, `candidates`, `pairs`.
-    pub counts: BTreeMap<String, u64>,
+    /// Counts of the run.
+    pub counts: Counts,
     /// Rejected documents by reason.
     pub rejects: BTreeMap<String, u64>,
     /// The steps in order.
@@ -142,14 +143,14 @@ pub struct Run {
     pub steps: Vec<StepTime>,
     /// The public tables.
     pub tables: BTreeMap<String, Table>,
-    /// What a reader should know, as sentences.
+    /// Sentences for the reader.
     pub warnings: Vec<String>,
-    /// On a disk, the machine that wrote the output, since its start: see `process::boot`. Until it is restarted, what
-    /// it wrote is there as it wrote it.
+    /// For a local output, the boot of the machine that wrote it: see `process::boot`. Until a restart, its files are as they
+    /// were written.
     #[serde(default)]
     pub boot: Option<String>,
-    /// The attempts that wrote to this output, whose ids stand in the names of their files: what still bears one of them and
-    /// is not among the tables' files can be removed. The last one wrote this manifest.
+    /// The attempts that wrote to this output, whose ids are in the names of their files: a file with one of these ids that is
+    /// not in the tables can be removed. The last attempt wrote this manifest.
     #[serde(default)]
     pub attempts: Vec<String>,
 }
@@ -160,7 +161,7 @@ impl Run {
         self.tables.values().flat_map(|table| &table.files)
     }
 
-    /// Whether this program reads the rows of the tables. Their files can be named, compared and removed all the same.
+    /// Checks that this program can read the tables. Files of other formats can still be listed, compared and removed.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where the output, which the user calls `shown`, has another format.
@@ -177,48 +178,36 @@ impl Run {
         )))
     }
 
-    /// What the table documents keeps of the sketches.
+    /// The job that was run, every default filled in.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where the job in the manifest does not say it.
-    pub fn keep(&self) -> Result<Keep> {
-        let keep = self.job.pointer("/output/keep").cloned().unwrap_or_default();
-        serde_json::from_value(keep).map_err(|e| {
-            Error::input(
-                "the job in the manifest does not say what documents keeps (output.keep): run the job again with --overwrite",
-            )
+    /// [`Kind::Input`](crate::error::Kind::Input) when another version of this program wrote it, or this program would not
+    /// have run it.
+    pub fn job(&self) -> Result<Job> {
+        self.read_job(&self.job)
+    }
+
+    /// The job that `written` records, which this run's program wrote: its own, or that of one of its origins.
+    ///
+    /// # Errors
+    /// As [`Self::job`].
+    pub(super) fn read_job(&self, written: &serde_json::Value) -> Result<Job> {
+        let job: Job = serde_json::from_value(written.clone()).map_err(|e| {
+            Error::input(format!(
+                "the job in the manifest cannot be read: resemblance {} wrote it, and this is {}; run the job again with \
+                 --overwrite",
+                self.resemblance,
+                env!("CARGO_PKG_VERSION")
+            ))
             .because(e)
-        })
-    }
-
-    /// The columns that its tables have.
-    ///
-    /// # Errors
-    /// As [`Self::keep`].
-    pub(crate) fn columns(&self) -> Result<Columns> {
-        let passages = self.job.pointer("/output/passages").and_then(serde_json::Value::as_bool);
-        let has_group = |source: &str| self.job.pointer(source).is_some_and(|group| group.is_string());
-        Ok(Columns {
-            keep: self.keep()?,
-            passages: passages.unwrap_or(false),
-            groups: has_group("/source/group") || has_group("/against/source/group"),
-            represented: self.represented()?,
-        })
-    }
-
-    /// What made the clusters, where they say how well documents are connected with their representative.
-    fn represented(&self) -> Result<Option<ClusterMethod>> {
-        if self.job.get("against").is_some() {
-            return Ok(None);
-        }
-        let method = self.job.pointer("/clusters/method").cloned();
-        let method: Option<ClusterMethod> = method.map(serde_json::from_value).transpose().map_err(|e| {
+        })?;
+        job.check().map_err(|e| {
             Error::input(
-                "the job in the manifest has a clusters.method that this version does not know: run the job again with --overwrite",
+                "the job in the manifest is not valid, so the manifest was changed: run the job again with --overwrite",
             )
             .because(e)
         })?;
-        Ok(Some(method.unwrap_or_default()))
+        Ok(job)
     }
 
     /// The paths of its files, inside the output.
@@ -227,20 +216,20 @@ impl Run {
     }
 }
 
-/// The run that cut the texts of an output which was made of another one's sketches.
+/// The run that read the texts of an output.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
     /// Its resolved job.
     pub job: serde_json::Value,
-    /// Its fingerprint, which tells whether its source has changed.
+    /// Its fingerprint, which shows whether its source has changed.
     pub fingerprint: String,
-    /// The outputs whose documents were known to it, without what they are merged from: its fingerprint tells of these too.
+    /// The outputs whose documents it knew, without those that they are merged from. They are part of its fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,
 }
 
 impl Origin {
-    /// The known outputs, as the inputs that its fingerprint was made of.
+    /// The known outputs as inputs of the fingerprint.
     pub(crate) fn known_inputs(known: &[KnownOutput]) -> Vec<InputFile> {
         let input = |(at, known): (usize, &KnownOutput)| InputFile {
             path: format!("against {at}"),
@@ -259,7 +248,7 @@ pub struct KnownOutput {
     pub output: String,
     /// The fingerprint in its manifest.
     pub fingerprint: String,
-    /// What its manifest has under the same name.
+    /// `merged` of its manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
 }
@@ -273,17 +262,17 @@ pub struct Input {
     pub bytes: u64,
 }
 
-/// What a step took.
+/// The time and rows of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepTime {
     /// Its name.
     pub name: String,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// Rows that it wrote: of its public tables, or of those between the steps where it has none.
+    /// Rows that it wrote to public tables, or to tables between steps if it has no public one.
     pub rows: u64,
-    /// Where it compares documents, how their sketches came to the pairs: `held`, `segments`, `homes`, `blocks`, or `all` where
-    /// every two were compared.
+    /// If it compares documents, how sketches were joined to pairs: `held`, `segments`, `homes`, `blocks`, or `all` if every pair
+    /// was compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub road: Option<String>,
 }

@@ -1,12 +1,12 @@
-//! An output: its paths, its store, its manifests, and what reads, writes, claims and cleans it.
+//! An output: its paths, its store, its manifests, its tables, the claim of the process that writes to it, and its clean-up.
 //!
 //! ```text
 //! OUTPUT/manifest.json            written last, in one put: its readers see a whole result
 //!        pairs/part-*.parquet     the public tables; the manifest names their files
 //!        clusters/  documents/  rejects/
-//!        TABLE/_delta_log/*.json  what makes a table a Delta table, where the job asks for it
-//!        _work/claims/            who may write here
-//!        _work/attempts/          who wrote here: put before an attempt's first file
+//!        TABLE/_delta_log/*.json  the log of a Delta table, if the job asks for one
+//!        _work/claims/            the claims of processes that write here
+//!        _work/attempts/          the record of each attempt: put before its first file
 //!        _work/STEP.KEY.json      a finished step: its files, rows and checksums
 //!        _work/TABLE/part-*       tables that only later steps read
 //! ```
@@ -14,7 +14,9 @@
 pub(crate) mod attempt;
 pub(crate) mod check;
 pub(crate) mod claim;
+pub mod counts;
 pub(crate) mod delta;
+pub(crate) mod digest;
 pub(crate) mod entries;
 pub(crate) mod garbage;
 mod local;

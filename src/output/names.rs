@@ -1,5 +1,5 @@
-//! Names of the files that a run writes: they bear the attempt that wrote them and the folder that they were written to, so
-//! that a copy in another folder is known as a copy.
+//! Names of the files that a run writes. They contain the attempt that wrote them and a hash of their folder, so that a copy in
+//! another folder is recognised as a copy.
 //!
 //! ```text
 //! part-00003-0123456789abcdef0123456789abcdef-89abcdef0123-4567cdef.resemblance.parquet
@@ -18,10 +18,10 @@ const ENDING: &str = ".resemblance.parquet";
 /// Hexadecimal digits of an attempt.
 const ATTEMPT_DIGITS: usize = 32;
 
-/// Hexadecimal digits that are the file's own.
+/// Random hexadecimal digits of a file.
 const FILE_DIGITS: usize = 12;
 
-/// Hexadecimal digits that say for which folder the name was made.
+/// Hexadecimal digits of the hash of name and folder.
 const PLACE_DIGITS: usize = 8;
 
 /// One attempt at a run: a process that writes to an output. A run that is killed and taken up again has several.
@@ -29,7 +29,7 @@ const PLACE_DIGITS: usize = 8;
 pub struct Attempt(String);
 
 impl Attempt {
-    /// An attempt that nobody had before.
+    /// A new attempt with a random id.
     pub fn random() -> Self {
         Self(uuid::Uuid::new_v4().simple().to_string())
     }
@@ -44,17 +44,17 @@ impl Attempt {
         &self.0
     }
 
-    /// A new file of this attempt in `folder` of the output: its path inside the output. Each call gives another one: a partition
-    /// that runs again never writes to a file that somebody may read.
+    /// The path inside the output of a new file of this attempt in `folder`. Each call returns another path, so that a partition
+    /// that runs again never writes to a file that is being read.
     pub fn part(&self, folder: &str, partition: usize) -> String {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let name = format!("part-{partition:05}-{}-{}", self.0, &random[..FILE_DIGITS]);
         format!("{folder}/{name}-{}{ENDING}", place(folder, &name))
     }
 
-    /// The attempt that wrote a file of the output, by its path inside; `None` for paths that [`Attempt::part`] does not give,
-    /// such as that of a copy in another folder. A number behind `#` is passed over: a local store calls a file so that is not
-    /// whole yet.
+    /// The attempt that wrote a file, from the file's path inside the output; `None` for paths that [`Attempt::part`] does not
+    /// return, such as that of a copy in another folder. A number after `#`, which a local store adds to incomplete files, is
+    /// ignored.
     pub(crate) fn of_part(inside: &str) -> Option<Self> {
         let (folder, name) = whole_name(inside).rsplit_once('/')?;
         let (name, of_place) = name.strip_suffix(ENDING)?.rsplit_once('-')?;
@@ -70,7 +70,7 @@ impl Attempt {
     }
 }
 
-/// The digits by which a name says that it was made for `folder`.
+/// The digits of the hash of a name and its folder.
 fn place(folder: &str, name: &str) -> String {
     let hash = xxh3_64(format!("{folder}/{name}").as_bytes());
     format!("{hash:016x}")[..PLACE_DIGITS].to_owned()
@@ -82,7 +82,7 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// A file's name without the number that a local store puts behind `#` while it writes.
+/// A file's name without the `#` and number that a local store appends while it writes.
 pub(super) fn whole_name(name: &str) -> &str {
     match name.rsplit_once('#') {
         Some((whole, number)) if !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()) => whole,

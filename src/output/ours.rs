@@ -8,11 +8,11 @@
 //!   program in a commit of a Delta log, the name in the footer of a generated Parquet file ([`generated_as`]), or the line in
 //!   the lock of a folder for spills ([`FOLDER`]).
 //!
-//! A name alone proves nothing, and a copy of a file of ours is somebody else's. What is not ours stays; what needs its place is
-//! refused with a sentence.
+//! A name alone proves nothing, and a copy of a file of ours is foreign. What is not ours stays; what needs its place is refused
+//! with a sentence.
 //!
-//! Of the files that are ours, one is dead when nothing in force names it and its attempt does not claim the output now. The
-//! logs of Delta tables stay, whoever wrote them, because their readers need every one of their files. What a log names that
+//! Of the files that are ours, one is dead when nothing in force names it and its attempt does not claim the output now. The logs
+//! of Delta tables stay, also those of other programs, because their readers need every one of their files. What a log names that
 //! does not follow our results stays too.
 
 use std::collections::BTreeSet;
@@ -30,8 +30,8 @@ use super::paths::WORK;
 use super::{Layout, attempt, claim, delta, local};
 #[cfg(feature = "cluster")]
 use crate::error::Context;
+use crate::error::guard::guarded;
 use crate::error::{Error, Result};
-use crate::guard::guarded;
 
 /// Who wrote a `manifest.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) enum Writer {
     Run,
     /// `apply` of this program, of any version.
     Apply,
-    /// Somebody else.
+    /// Another program.
     Other,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
     }
 }
 
-/// What a file at this place begins with if we wrote it; `None` for places where we write none that can be told so.
+/// The first bytes of a file of ours at this place; `None` for places where our files cannot be recognised by them.
 fn beginning(inside: &str) -> Option<String> {
     if let Some(attempt) = attempt::attempt_of(inside) {
         return Some(format!("{{\n  \"attempt\": \"{attempt}\""));
@@ -149,7 +149,7 @@ pub(crate) fn marks_folder(file: &Path) -> bool {
 pub(super) enum Verdict {
     /// It is needed.
     InForce,
-    /// Nobody can say that it is ours.
+    /// Nothing proves that it is ours.
     Foreign,
     /// It is ours, and a Delta log names it, or may name it, that does not follow our results.
     Held,
@@ -185,8 +185,7 @@ pub(super) struct Ours {
 impl Ours {
     /// What says that files of `output` are ours, but for claims: its manifest and the records of its attempts.
     ///
-    /// # Errors
-    /// When the store does not answer, or the manifest is of a newer version: then nobody knows what it names.
+    /// # Errors When the store does not answer, or the manifest is of a newer version: then its files are unknown.
     pub(super) async fn named(output: &Layout) -> Result<Self> {
         let mut ours = Self::of_manifest(output.manifest().await?);
         for meta in output.list(attempt::ATTEMPTS).await? {
@@ -310,8 +309,7 @@ impl Layout {
 
     /// Removes a JSON file of ours that says nothing true any more. One that is gone already is not an error.
     ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where somebody else wrote it, or the store refuses.
+    /// # Errors [`Kind::Input`](crate::error::Kind::Input) if it is foreign, or the store refuses.
     pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
         match self.read_bytes(inside).await? {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! The layout of an output: which path holds what, on any object store. What is done with the objects is in [`super::store`].
+//! The layout of an output: the paths of its files, on any object store. Their operations are in [`super::store`].
 
 use std::path::{Path as FsPath, PathBuf};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use object_store::path::Path;
 use url::Url;
 
 use crate::address;
+use crate::address::local_path;
 use crate::error::{Context, Error, Result};
-use crate::local_path;
 use crate::schema::Table;
 
-/// The folder of what only a run itself reads.
+/// The folder of files that only runs read.
 pub(super) const WORK: &str = "_work";
 
 /// The manifest of a finished run.
@@ -30,7 +30,7 @@ pub struct Layout {
     shown: String,
     /// The folder, where the output is on this machine.
     folder: Option<PathBuf>,
-    /// What the names of its files bear while they are written to a disk.
+    /// The prefix of unfinished files on a disk.
     writer: String,
 }
 
@@ -69,12 +69,12 @@ impl Layout {
         Ok(Self { store, store_url, root, shown: url.to_owned(), folder, writer: String::new() })
     }
 
-    /// The same output, written to in the name of `writer`, by which files are known that a killed process left half written.
+    /// The same output, whose unfinished files have the prefix `writer`, by which those of a killed process are found.
     pub(crate) fn written_by(self, writer: &str) -> Self {
         Self { writer: format!("{writer}-"), ..self }
     }
 
-    /// What the names of its files bear while they are written to a disk.
+    /// The prefix of unfinished files on a disk.
     pub(super) fn writer(&self) -> &str {
         &self.writer
     }
@@ -102,7 +102,7 @@ impl Layout {
         &self.store
     }
 
-    /// The path that all others start with.
+    /// The path of the output in its store.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
@@ -117,7 +117,7 @@ impl Layout {
         inside.split('/').fold(self.root.clone(), |path, part| path.join(part))
     }
 
-    /// The path inside the output of an object of its store; none for objects elsewhere.
+    /// The path inside the output of an object of its store; `None` for objects elsewhere.
     pub(super) fn inside(&self, path: &Path) -> Option<String> {
         let parts = path.prefix_match(&self.root)?;
         Some(parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>().join("/"))
@@ -131,7 +131,7 @@ impl Layout {
         }
     }
 
-    /// The manifest of a step, inside the output. `key` tells the steps of one run from those of others.
+    /// The manifest of a step, inside the output. `key` distinguishes the steps of different runs.
     pub(crate) fn step(step: &str, key: &str) -> String {
         format!("{WORK}/{step}.{key}.json")
     }
@@ -142,7 +142,7 @@ impl Layout {
     /// When store and path do not make a URL.
     pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
-        // What a URL would read otherwise; the rest is encoded as it is parsed.
+        // Encode what would otherwise end the path; the parser encodes the rest.
         let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
             .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))

@@ -1,8 +1,10 @@
-//! A process, as another process may later ask about it: is it still there?
+//! The identity of a process, by which another process can later check whether it still runs.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
 
 /// A process of some machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,10 +13,9 @@ pub(crate) struct Process {
     host: String,
     /// The process's number on that machine.
     pid: u32,
-    /// What tells the machine, since its start, and the process's namespace from others; `None` if the system does not
-    /// say.
+    /// The boot of the machine and the process's namespace; `None` if the system does not provide them.
     place: Option<String>,
-    /// When the process began, in the system's ticks since its start: numbers of processes are used again.
+    /// The start of the process, in ticks since the machine's start: process numbers are reused.
     began: Option<u64>,
 }
 
@@ -22,16 +23,17 @@ impl Process {
     /// This process.
     pub(super) fn own() -> Self {
         let pid = std::process::id();
-        let host = read("/proc/sys/kernel/hostname").or_else(|| std::env::var("HOSTNAME").ok());
+        let host = read("/proc/sys/kernel/hostname")
+            .or_else(|| Environment::of_process().host_name().map(str::to_owned));
         Self { host: host.unwrap_or_else(|| "unknown host".into()), pid, place: place(), began: began(pid) }
     }
 
-    /// A process of which nothing is known.
+    /// An unknown process.
     pub(super) fn unknown() -> Self {
         Self { host: "unknown host".into(), pid: 0, place: None, began: None }
     }
 
-    /// Whether the process is still there; `None` if this process cannot know, as on another machine.
+    /// Whether the process still runs; `None` if this process cannot know, as on another machine.
     pub(super) fn is_alive(&self) -> Option<bool> {
         let began_then = self.began?;
         if place()? != *self.place.as_ref()? {
@@ -53,12 +55,12 @@ fn read(path: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// What tells this machine, since its start, from every other; `None` if the system does not say.
+/// The id of this machine's boot; `None` if the system does not provide one.
 pub(crate) fn boot() -> Option<String> {
     read("/proc/sys/kernel/random/boot_id")
 }
 
-/// What two processes share that can see each other's numbers.
+/// The boot and namespace that processes share if their numbers are comparable.
 fn place() -> Option<String> {
     let boot = boot()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
@@ -93,7 +95,7 @@ mod tests {
         assert_eq!(other.is_alive(), Some(false));
         // The same number, used again.
         assert_eq!(Process { began: Some(1), ..own.clone() }.is_alive(), Some(false));
-        // Of another machine nobody knows.
+        // A process of another machine.
         assert_eq!(Process { place: Some("elsewhere".into()), ..own }.is_alive(), None);
         assert_eq!(Process::unknown().is_alive(), None);
     }

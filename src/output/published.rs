@@ -1,4 +1,4 @@
-//! What an output has published: the manifest of its run and those of its steps.
+//! The published state of an output: the manifest of its run and those of its steps.
 
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -7,12 +7,12 @@ use object_store::{ObjectStore, UpdateVersion};
 use super::manifest::{File, Run};
 use super::ours;
 use super::paths::{Layout, MANIFEST, WORK};
-use crate::error::{Context, Result};
+use crate::error::{Context, Error, Result};
 use crate::job::FORMAT_VERSION;
 use crate::schema::Table;
 
 impl Layout {
-    /// Whether anything lies in the folders of ours, or a manifest.
+    /// Whether there is a manifest or any file in our folders.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -29,7 +29,7 @@ impl Layout {
         Ok(self.manifest_bytes().await?.is_some())
     }
 
-    /// The bytes of `manifest.json`, and what the store calls this version of it; `None` if there is none.
+    /// The bytes of `manifest.json` and the store's version of it; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -50,7 +50,7 @@ impl Layout {
     /// [`Run::check_format`]. `None` if there is none.
     ///
     /// # Errors
-    /// When the store does not answer, or somebody else wrote it, or a newer program.
+    /// When the store does not answer, or another program or a newer version wrote it.
     pub(crate) async fn manifest(&self) -> Result<Option<Run>> {
         let Some((bytes, _)) = self.manifest_bytes().await? else { return Ok(None) };
         let manifest = self.parse::<Run>(MANIFEST, &bytes);
@@ -58,14 +58,22 @@ impl Layout {
             ours::refuse_writer(&bytes, self.shown())?;
         }
         let manifest = manifest.map(Some)?;
-        // What an older program wrote is known; what a newer one means by its names is not.
+        // The names in a newer manifest may have other meanings.
         if let Some(newer) = manifest.as_ref().filter(|run| run.format_version > u64::from(FORMAT_VERSION)) {
             newer.check_format(self.shown())?;
         }
         Ok(manifest)
     }
 
-    /// The names of the steps whose manifests bear `key`, sorted.
+    /// The error where a finished output is expected and there is none.
+    pub(crate) fn unfinished(&self) -> Error {
+        Error::input(format!(
+            "{} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to its end",
+            self.shown()
+        ))
+    }
+
+    /// The names of the steps whose manifests have `key`, sorted.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -80,7 +88,7 @@ impl Layout {
         Ok(steps)
     }
 
-    /// Removes a step: its manifest first, so that nobody takes over what is half removed, then its `files`.
+    /// Removes a step: its manifest first, so that no run reuses a half-removed step, then its `files`.
     ///
     /// # Errors
     /// When the store refuses.

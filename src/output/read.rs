@@ -1,4 +1,4 @@
-//! The table that a manifest names, file by file.
+//! Reads a table whose files a manifest names.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -22,12 +22,12 @@ use super::Layout;
 use super::check::{Damage, What, damaged};
 use super::manifest::File;
 use super::paths::WORK;
+use crate::error::guard::guarded_async;
 use crate::error::{Context, Error, Result};
-use crate::guard::guarded_async;
 use crate::schema::{Table, contract};
 use crate::udf::expr_fn::unsigned_bits;
 
-/// The rows of `files`, which have the columns of `schema`. Reads nothing yet.
+/// The rows of `files`, which have the columns of `schema`. Lazy.
 ///
 /// # Errors
 /// When there is not a file, or a path makes no URL.
@@ -41,7 +41,7 @@ pub fn frame(
     Ok(session.read_table(Arc::new(table))?)
 }
 
-/// The same as a table that SQL can be given.
+/// The table of `files` for SQL.
 ///
 /// # Errors
 /// When there is not a file, or a path makes no URL.
@@ -59,9 +59,8 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
 }
 
-/// The rows of a public table that [`frame`] or SQL gives, as steps and queries compute on them: signed numbers become the
-/// unsigned ones of the same bits. Here alone they are turned back. What the source brought, ids and columns that are carried,
-/// stays.
+/// The rows of a public table from [`frame`] or SQL with the unsigned numbers that steps and queries compute on, which the files
+/// hold as signed numbers of the same bits. Ids and carried columns stay as they are.
 ///
 /// # Errors
 /// When the frame lacks a column that it should have.
@@ -85,8 +84,8 @@ pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     Ok(frame.select(columns)?)
 }
 
-/// A table that is read whole or not at all: a scan is planned only over every file that the manifest names, each with the
-/// size and the rows that it names. The engine's own table passes over files that are gone or empty.
+/// A table that is read completely or not at all: every file of the manifest must have its size and rows when a scan is
+/// planned. The engine's own table skips files that are gone or empty.
 #[derive(Debug)]
 pub(crate) struct ManifestTable {
     layout: Layout,
@@ -115,8 +114,8 @@ impl TableProvider for ManifestTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> DfResult<Arc<dyn ExecutionPlan>> {
-        // Given the limit, the engine leaves files out; the operator above the scan applies it all the same.
-        // Planning reads the footers, over some of which the library panics.
+        // With the limit, the engine would skip files; the operator above the scan applies it anyway.
+        // Planning reads the footers, and the library panics on some damaged ones.
         let plan =
             guarded_async(self.listing.scan(state, projection, filters, None)).await.context(|| {
                 let shown = self.layout.shown();
@@ -129,19 +128,19 @@ impl TableProvider for ManifestTable {
     }
 }
 
-/// What a plan reads of a file.
+/// A file in a plan's scans.
 struct Scanned {
     bytes: u64,
     rows: Option<u64>,
 }
 
 impl ManifestTable {
-    /// The error for a result that another run replaced while it was read; `None` if that did not happen.
+    /// The error if another run replaced the result while it was read.
     async fn replaced(&self) -> Option<Error> {
         let now = self.layout.manifest().await.ok()??;
         let (paths, shown) = (now.paths(), self.layout.shown());
         let file = self.files.iter().find(|file| !paths.contains(file.path.as_str()))?;
-        // A table between the steps of a run is in no manifest.
+        // Tables between the steps of a run are in no manifest.
         (!file.path.starts_with(WORK)).then(|| {
             Error::input(format!(
                 "another run replaced the result in {shown} while it was read, and removed {}: run the command again",
@@ -150,7 +149,7 @@ impl ManifestTable {
         })
     }
 
-    /// Holds the files that `plan` reads against those of the manifest.
+    /// Compares the files that `plan` reads with those of the manifest.
     fn check(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
         let mut scanned = BTreeMap::new();
         collect(plan, &mut scanned);
@@ -158,7 +157,7 @@ impl ManifestTable {
         for file in self.files.iter() {
             let path = self.layout.path(&file.path).to_string();
             let Some(there) = scanned.get(&path) else {
-                // An empty file is passed over by the engine as well as one that is not there.
+                // The engine skips empty and missing files alike.
                 found.push(Damage { path: file.path.clone(), what: What::Gone { bytes: file.bytes } });
                 continue;
             };

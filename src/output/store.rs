@@ -1,4 +1,4 @@
-//! The objects of an output: read, put, listed and removed, on this machine or in any object store.
+//! Reads, puts, lists and removes the files of an output, on this machine or in any object store.
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -12,7 +12,7 @@ use super::paths::{Layout, MANIFEST, WORK};
 use crate::error::{Context, Error, Result};
 
 impl Layout {
-    /// Reads a file of the output whole; `None` if there is none.
+    /// The bytes of a file of the output and the store's version of it; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -21,7 +21,7 @@ impl Layout {
         Ok(Some((bytes, UpdateVersion { e_tag: meta.e_tag, version: meta.version })))
     }
 
-    /// The same with all that the store says of it.
+    /// The bytes of a file of the output and the store's metadata; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -34,7 +34,7 @@ impl Layout {
         let meta = got.meta.clone();
         match got.bytes().await {
             Ok(bytes) => Ok(Some((bytes, meta))),
-            // On a disk the file is opened when it is asked for, and may be gone when it is read.
+            // A file on a disk may be gone between its opening and its reading.
             Err(object_store::Error::NotFound { .. }) => Ok(None),
             Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
         }
@@ -43,16 +43,16 @@ impl Layout {
     /// Reads a JSON file of the output; `None` if there is none.
     ///
     /// # Errors
-    /// When the store does not answer or the file is not what it should be.
+    /// When the store does not answer or the file is not a `T`.
     pub(crate) async fn read<T: DeserializeOwned>(&self, inside: &str) -> Result<Option<T>> {
         let Some((bytes, _)) = self.read_bytes(inside).await? else { return Ok(None) };
         self.parse(inside, &bytes).map(Some)
     }
 
-    /// What the bytes of a JSON file of ours say.
+    /// Parses the bytes of a JSON file.
     ///
     /// # Errors
-    /// When they are not what they should be.
+    /// When they are not a `T`.
     pub(super) fn parse<T: DeserializeOwned>(&self, inside: &str, bytes: &[u8]) -> Result<T> {
         serde_json::from_slice(bytes).map_err(|e| {
             Error::input(format!(
@@ -63,8 +63,8 @@ impl Layout {
         })
     }
 
-    /// Writes a JSON file of the output at once, unless another is there: whether it is there as given. The manifest of a
-    /// run is on the disk then, where that is this machine's; what lies under `_work` may be lost in a power cut.
+    /// Writes a JSON file of the output atomically, unless one exists. Returns whether the file now has this content. On this
+    /// machine, a run's manifest is synced to the disk; files under `_work` may be lost in a power cut.
     ///
     /// # Errors
     /// When the store refuses.
@@ -77,8 +77,8 @@ impl Layout {
         self.created(inside, put, &bytes).await
     }
 
-    /// Writes a file of the output at once, unless another is there: whether it is there as given. It is on the disk then,
-    /// where that is this machine's.
+    /// Writes a file of the output atomically, unless one exists, and syncs it to a local disk. Returns whether the file now has
+    /// this content.
     ///
     /// # Errors
     /// When the store refuses.
@@ -95,11 +95,11 @@ impl Layout {
         self.store().put_opts(&path, bytes.clone().into(), PutMode::Create.into()).await.map(|_| ())
     }
 
-    /// Whether a file is there as it was `put`, if absent.
+    /// Whether a file has the bytes of a put-if-absent that ended with `put`.
     async fn created(&self, inside: &str, put: object_store::Result<()>, bytes: &Bytes) -> Result<bool> {
         let there = match put {
             Ok(()) => return Ok(true),
-            // A put whose answer was lost is sent again, and then meets itself.
+            // A put is repeated if its answer was lost, and then finds its own file.
             Err(object_store::Error::AlreadyExists { .. }) => {
                 match self.store().get(&self.path(inside)).await {
                     Ok(got) => got.bytes().await,
@@ -112,8 +112,8 @@ impl Layout {
         Ok(there.context(|| format!("cannot write {}/{inside}", self.shown()))? == *bytes)
     }
 
-    /// Writes a JSON file of the output at once, replacing `found`: whether it is there as given. Readers see the one or
-    /// the other. Where the store can tell that it is no longer `found` that is there, it stays.
+    /// Replaces `found`, a JSON file of the output, atomically. Returns whether the file now has this content. If the store
+    /// detects that the file is no longer `found`, it stays.
     ///
     /// # Errors
     /// When the store refuses.
@@ -127,7 +127,7 @@ impl Layout {
         self.replace_bytes(inside, json(value)?, found, version).await
     }
 
-    /// The same with bytes.
+    /// Replaces a file by bytes, as [`Self::replace`].
     ///
     /// # Errors
     /// As [`Self::replace`].
@@ -149,7 +149,7 @@ impl Layout {
             None => {
                 let put = |mode| self.store().put_opts(&path, bytes.clone().into(), mode);
                 match put(PutMode::Update(version.clone()).into()).await {
-                    // A server that has no such condition.
+                    // The server does not support conditions.
                     Err(
                         object_store::Error::NotImplemented { .. } | object_store::Error::NotSupported { .. },
                     ) => put(PutMode::Overwrite.into()).await.map(|_| ()),
@@ -174,7 +174,7 @@ impl Layout {
         Ok(listed)
     }
 
-    /// Removes objects. One that is gone already is not an error.
+    /// Removes objects. It is no error if one is gone already.
     pub(super) async fn remove(&self, paths: Vec<Path>) -> Result<()> {
         let removed = self.store().delete_stream(futures::stream::iter(paths.into_iter().map(Ok)).boxed());
         let mut removed = std::pin::pin!(removed);
@@ -187,8 +187,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Removes the empty folders under `_work`, and itself where it is empty: object stores have no folders, so only a
-    /// local one keeps them.
+    /// Removes the empty folders in `_work` of a local output, and `_work` itself if it is empty.
     pub(super) fn remove_empty_work(&self) {
         if let Some(folder) = self.folder() {
             local::remove_empty(&folder.join(WORK));

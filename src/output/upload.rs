@@ -1,4 +1,4 @@
-//! A file of any size and any name, put into an output while it is made: it has its name when it is whole, and not before.
+//! Uploads of files of any size and name to an output. A file gets its name when it is complete.
 
 use std::path::PathBuf;
 
@@ -13,30 +13,9 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use tokio::io::AsyncWriteExt;
 
 use super::Layout;
+use super::digest::{self, Digest, PUT_BYTES};
 use super::local::{self, Staged};
 use crate::error::{Context, Error, Result};
-
-/// Bytes that go to the store at once, and how many such parts may be under way.
-const PUT_BYTES: usize = 8 << 20;
-const PUTS: usize = 2;
-
-/// Bytes, counted and checksummed.
-#[derive(Debug, Clone, Default)]
-struct Digest {
-    bytes: u64,
-    crc32: crc32fast::Hasher,
-}
-
-impl Digest {
-    fn update(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
-        self.crc32.update(bytes);
-    }
-
-    fn end(self) -> (u64, u32) {
-        (self.bytes, self.crc32.finalize())
-    }
-}
 
 /// A file that is being put.
 pub(crate) struct Upload {
@@ -48,10 +27,10 @@ pub(crate) struct Upload {
 
 enum To {
     Disk(tokio::fs::File, Staged),
-    /// So few bytes that they are put at once, which a store can refuse where another file is there.
+    /// Few enough bytes for one put, which a store can refuse if the file exists.
     Small(Vec<u8>),
     Store(Box<BufWriter>),
-    /// A file of this name is there. It stays, and what is put must be the same.
+    /// The file exists. It stays, and the upload must have the same bytes.
     There {
         bytes: u64,
         crc32: u32,
@@ -59,7 +38,7 @@ enum To {
 }
 
 impl Layout {
-    /// Begins to put a file. A file that is there already is never replaced: it must have the bytes that are put.
+    /// Starts the upload of a file. An existing file is never replaced: the upload must have its bytes.
     ///
     /// # Errors
     /// When the store refuses, or the path leads out of the output.
@@ -127,13 +106,13 @@ impl Layout {
         }
     }
 
-    /// Where a file of this name is on this machine. Its name is taken as it is: [`Layout::path`] has other names for some.
+    /// The path of a file on this machine, with its name as it is: [`Layout::path`] encodes some names.
     fn place(&self, inside: &str) -> Result<PathBuf> {
         let folder = self.folder().ok_or_else(|| Error::bug("an output in a store has no folder"))?;
         inside.split('/').all(is_name).then(|| folder.join(inside)).ok_or_else(|| outside(inside))
     }
 
-    /// Where a file of this name is in its store.
+    /// The path of a file in its store.
     fn key(&self, inside: &str) -> Result<Path> {
         if !inside.split('/').all(is_name) {
             return Err(outside(inside));
@@ -162,9 +141,7 @@ impl Upload {
         if let To::Small(buffer) = &mut self.to
             && buffer.len() + bytes.len() > PUT_BYTES
         {
-            let store = self.output.store().clone();
-            let mut writer = BufWriter::with_capacity(store, self.output.key(&self.inside)?, PUT_BYTES)
-                .with_max_concurrency(PUTS);
+            let mut writer = digest::writer(self.output.store(), self.output.key(&self.inside)?);
             writer.put(std::mem::take(buffer).into()).await.context(failed)?;
             self.to = To::Store(Box::new(writer));
         }
@@ -179,8 +156,8 @@ impl Upload {
         }
     }
 
-    /// Gives the file its name: its path, its size and its CRC-32. Where another task or attempt gave it to a file of the same bytes
-    /// meanwhile, that is the file.
+    /// Gives the file its name, and returns its path, size and CRC-32. If another task or attempt has written a file of that
+    /// name with the same bytes meanwhile, that file stays.
     ///
     /// # Errors
     /// When the store refuses, or has another file of that name.
@@ -217,7 +194,7 @@ impl Upload {
                     }
                 }
             }
-            // What goes up in parts replaces whatever is there, so that is looked at once more.
+            // An upload in parts replaces an existing file, so look for one again.
             To::Store(mut writer) => match output.digest(&inside).await? {
                 Some(there) => {
                     writer.abort().await.context(failed)?;

@@ -1,7 +1,7 @@
 //! The writer node: each partition writes its own uniquely named Parquet files and returns a row for each.
 //!
-//! Nothing is committed here. The driver collects the rows and names the files in a manifest, so a partition that
-//! ran twice, or died half-way, leaves a file that nobody names.
+//! Nothing is committed here. The driver collects the rows and names the files in a manifest, so the files of a partition that
+//! ran twice or died are in no manifest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,19 +29,16 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use serde::{Deserialize, Serialize};
 
+use super::digest::{self, Digest};
 use super::manifest::File;
 use super::names::Attempt;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 use crate::schema;
 use crate::udf::unsigned_bits::reinterpret;
 
-/// Encoded bytes at which a row group ends, at most and at least. Between them, a 32nd of the memory pool for each
-/// writer: what is encoded is held until its group ends, and once more while it goes to the store.
+/// The range of encoded bytes at which a row group ends. Within it, a 32nd of the memory pool for each writer: encoded bytes
+/// are held until their group ends, and once more while they are sent to the store.
 const ROW_GROUP_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=16 << 20;
-
-/// Bytes that go to the store at once, and how many such parts may be under way.
-const PUT_BYTES: usize = 8 << 20;
-const PUTS: usize = 2;
 
 /// A table that a writer node writes: which rows and columns of its input.
 #[derive(Debug, Clone)]
@@ -52,10 +49,10 @@ pub struct Target {
     pub folder: String,
     /// Which rows it takes.
     pub rows: Rows,
-    /// Its columns, found by name in the input and brought to these types: unsigned numbers become the signed ones of the
-    /// same bits where this says so, and all others are cast.
+    /// Its columns, found by name in the input. Unsigned numbers whose column is signed here keep their bits; all others are
+    /// cast.
     pub schema: SchemaRef,
-    /// How many of them, the last ones, are columns of the source, which bear other names in the input: see
+    /// How many of them, the last ones, are columns of the source, which have other names in the input: see
     /// [`crate::schema::carried`].
     pub carried: usize,
 }
@@ -74,11 +71,11 @@ pub enum Rows {
 /// Rows -> one row (table, path, rows, bytes, crc32) for each file written. Partitions stay as they are.
 #[derive(Debug, Clone)]
 pub struct Write {
-    /// The URL by which the session knows the store that is written to.
+    /// The URL of the store in the session.
     pub store_url: ObjectStoreUrl,
-    /// The path in that store under which the tables' folders are.
+    /// The path in that store of the tables' folders.
     pub root: Path,
-    /// The attempt whose name the files bear.
+    /// The attempt whose id the files' names have.
     pub attempt: Attempt,
     /// The tables that are written.
     pub targets: Vec<Target>,
@@ -93,7 +90,7 @@ impl fmt::Display for Write {
 
 impl Description for Write {
     const NAME: &'static str = "WriteExec";
-    /// It counts the rows that come in: what comes out is a row for each file.
+    /// The node counts its input rows: its output is a row for each file.
     const COUNTS_ROWS: bool = false;
 
     type Shared = ();
@@ -124,8 +121,9 @@ impl Description for Write {
             }
             let mut files = Vec::with_capacity(parts.len());
             for part in parts {
-                // The first partition always writes, so that every table has a file and thereby a schema.
-                files.extend(part.finish(partition == 0).await?);
+                // The first partition always writes, so that every table has a file and so a schema.
+                let empty = if partition == 0 { Empty::Write } else { Empty::Skip };
+                files.extend(part.finish(empty).await?);
             }
             File::write_rows(&files)
         };
@@ -146,16 +144,23 @@ fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usi
     bytes.clamp(*ROW_GROUP_BYTES.start(), *ROW_GROUP_BYTES.end())
 }
 
-/// Accounts for what the open row groups hold; where the pool has no room for it, they end here.
+/// Reserves the memory of the open row groups. If the pool has no room for it, they end.
 async fn reserve(held: &MemoryReservation, parts: &mut [Part]) -> Result<()> {
     if held.try_resize(parts.iter().map(Part::memory).sum()).is_err() {
         for part in parts.iter_mut() {
             part.end_row_group().await?;
         }
-        // What is left is the least that a writer needs; there is nothing more to give back.
+        // The rest is the least that a writer needs.
         held.resize(parts.iter().map(Part::memory).sum());
     }
     Ok(())
+}
+
+/// What becomes of a file without rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Empty {
+    Write,
+    Skip,
 }
 
 /// The file that one partition writes for one table.
@@ -209,9 +214,8 @@ impl Part {
 
     fn open(&mut self) -> Result<&mut AsyncArrowWriter<Checked>> {
         if self.writer.is_none() {
-            let sink = BufWriter::with_capacity(Arc::clone(&self.store), self.path.clone(), PUT_BYTES)
-                .with_max_concurrency(PUTS);
-            let sink = Checked { sink, bytes: 0, crc32: crc32fast::Hasher::new() };
+            let sink = digest::writer(&self.store, self.path.clone());
+            let sink = Checked { sink, digest: Digest::default() };
             let properties = properties(&self.target.schema)?;
             self.writer =
                 Some(AsyncArrowWriter::try_new(sink, Arc::clone(&self.target.schema), Some(properties))?);
@@ -251,31 +255,25 @@ impl Part {
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.target.schema), columns, &options)?)
     }
 
-    async fn finish(mut self, even_if_empty: bool) -> Result<Option<File>> {
-        if even_if_empty {
+    async fn finish(mut self, empty: Empty) -> Result<Option<File>> {
+        if empty == Empty::Write {
             self.open()?;
         }
         let Some(mut writer) = self.writer else { return Ok(None) };
         writer.finish().await?;
-        let Checked { bytes, crc32, .. } = writer.into_inner();
-        Ok(Some(File {
-            table: self.target.table,
-            path: self.inside,
-            rows: self.rows,
-            bytes,
-            crc32: crc32.finalize(),
-        }))
+        let (bytes, crc32) = writer.into_inner().digest.end();
+        Ok(Some(File { table: self.target.table, path: self.inside, rows: self.rows, bytes, crc32 }))
     }
 }
 
 fn named<'a>(batch: &'a RecordBatch, column: &str) -> Result<&'a Arc<dyn Array>> {
     match batch.column_by_name(column) {
         Some(array) => Ok(array),
-        None => internal_err!("column {column} is to be written and is not in the plan: {}", batch.schema()),
+        None => internal_err!("column {column} must be written but is not in the plan: {}", batch.schema()),
     }
 }
 
-/// How Parquet is written: zstd, but for lists of hashes, in which there is nothing to compress or to repeat.
+/// Parquet settings: zstd, except for lists of hashes, which neither repeat nor compress.
 fn properties(schema: &SchemaRef) -> ParquetResult<WriterProperties> {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -300,18 +298,16 @@ fn properties(schema: &SchemaRef) -> ParquetResult<WriterProperties> {
     Ok(properties.build())
 }
 
-/// A store's writer that counts and checksums what passes.
+/// The writer of an object store with the digest of its bytes.
 struct Checked {
     sink: BufWriter,
-    bytes: u64,
-    crc32: crc32fast::Hasher,
+    digest: Digest,
 }
 
 impl AsyncFileWriter for Checked {
     fn write(&mut self, bytes: Bytes) -> BoxFuture<'_, ParquetResult<()>> {
         Box::pin(async move {
-            self.bytes += bytes.len() as u64;
-            self.crc32.update(&bytes);
+            self.digest.update(&bytes);
             self.sink.put(bytes).await.map_err(|e| ParquetError::External(Box::new(e)))
         })
     }

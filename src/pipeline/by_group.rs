@@ -3,29 +3,29 @@
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col};
 
-use super::steps::Steps;
+use super::run_tables::RunTables;
 use super::tables::WorkTable;
 use crate::error::Result;
 use crate::job::{Compare, Job};
+use crate::pipeline::frames;
 use crate::schema::Table;
-use crate::stage;
 
 /// What pairs and clusters are made of.
 pub(super) const NAMES: [&str; 4] = ["id", "doc", "shingle_count", "group"];
 
 /// The columns [`NAMES`], of documents that carry what `job` carries.
 pub(super) fn named(job: &Job) -> Vec<Expr> {
-    vec![col("id"), col("doc"), col("shingle_count"), stage::by_group::group(job.source.group.as_deref())]
+    vec![col("id"), col("doc"), col("shingle_count"), frames::by_group::group(job.source.group.as_deref())]
 }
 
 /// Those of the run's own documents.
-pub(super) fn own(steps: &Steps<'_>, job: &Job) -> Result<DataFrame> {
+pub(super) fn own(steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
     Ok(steps.table(Table::Documents)?.select(named(job))?)
 }
 
 /// What decides which document of a cluster represents it.
 fn order(job: &Job) -> Result<Vec<Expr>> {
-    stage::keep::columns(&job.clusters.keep, job.source.group.as_deref())
+    frames::keep::columns(&job.clusters.keep, job.source.group.as_deref())
 }
 
 /// The columns of [`named`] and of [`order`].
@@ -40,7 +40,7 @@ pub(super) fn order_by_doc(job: &Job) -> Result<Vec<Expr>> {
 
 /// The names of the columns of [`ordered`].
 pub(super) fn ordered_names(job: &Job) -> Vec<String> {
-    let order = (0..job.clusters.keep.len()).map(stage::keep::name);
+    let order = (0..job.clusters.keep.len()).map(frames::keep::name);
     NAMES.map(str::to_owned).into_iter().chain(order).collect()
 }
 
@@ -48,23 +48,37 @@ pub(super) fn ordered_names(job: &Job) -> Vec<String> {
 pub(super) fn copies(job: &Job) -> Vec<Expr> {
     let mut columns = ["doc", "set_hash_0", "set_hash_1"].map(col).to_vec();
     if job.candidates.compare != Compare::All {
-        let group = stage::by_group::group(job.source.group.as_deref()).unalias();
-        columns.push(stage::by_group::key(group));
+        let group = frames::by_group::group(job.source.group.as_deref()).unalias();
+        columns.push(frames::by_group::key(group));
     }
     columns
+}
+
+/// The same columns of the run's own documents, whatever the table documents keeps.
+///
+/// # Errors
+/// When a table cannot be read.
+pub(super) fn own_copies(steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+    let keys = steps.table(WorkTable::KEYS)?.select(["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
+    match job.candidates.compare {
+        Compare::All => Ok(keys),
+        Compare::Within | Compare::Across => {
+            frames::with_columns(keys, frames::by_group::keys(own(steps, job)?)?)
+        }
+    }
 }
 
 /// (doc, group_key) of all documents, where the job compares by groups.
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) fn keys(steps: &Steps<'_>, job: &Job) -> Result<Option<DataFrame>> {
+pub(super) fn keys(steps: &RunTables<'_>, job: &Job) -> Result<Option<DataFrame>> {
     if job.candidates.compare == Compare::All {
         return Ok(None);
     }
-    let keys = stage::by_group::keys(own(steps, job)?)?;
+    let keys = frames::by_group::keys(own(steps, job)?)?;
     Ok(Some(match &job.against {
-        Some(_) => keys.union(stage::by_group::keys(steps.table(WorkTable::Known)?)?)?,
+        Some(_) => keys.union(frames::by_group::keys(steps.table(WorkTable::REFERENCE)?)?)?,
         None => keys,
     }))
 }
@@ -73,9 +87,9 @@ pub(super) fn keys(steps: &Steps<'_>, job: &Job) -> Result<Option<DataFrame>> {
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) fn compared(steps: &Steps<'_>, job: &Job, pairs: DataFrame) -> Result<DataFrame> {
+pub(super) fn compared(steps: &RunTables<'_>, job: &Job, pairs: DataFrame) -> Result<DataFrame> {
     match keys(steps, job)? {
-        Some(keys) => stage::by_group::compared(pairs, keys, job.candidates.compare),
+        Some(keys) => frames::by_group::compared(pairs, keys, job.candidates.compare),
         None => Ok(pairs),
     }
 }

@@ -1,37 +1,31 @@
-//! The sentence, as code: documents -> shingles -> signatures -> bands -> candidates -> pairs -> clusters.
+//! Runs a job, stage by stage: documents -> shingles -> signatures -> bands -> candidates -> pairs -> clusters.
 //!
-//! Stages are lazy; this is where they are cut into *steps* that run, are published and can be taken up again.
-//! A step is published by its manifest, written after its files; a run is finished by `manifest.json`.
+//! A stage is published by its manifest, written after its files, and a run that resumes does not repeat it; a run is finished by
+//! `manifest.json`.
 
+mod all_sketches;
 mod by_group;
-mod components;
-mod earlier;
+mod candidate_pairs;
+pub(crate) mod context;
+pub mod frames;
 mod input;
-mod known;
-mod known_ids;
-mod known_outputs;
-mod known_source;
-pub(crate) mod known_texts;
-mod leader_rounds;
-mod lineage;
-mod merge;
 pub(crate) mod numbers;
 mod outcome;
 pub(crate) mod overlap;
 mod pair_limit;
 mod previous_result;
 mod publish;
-mod read;
-mod results;
+mod reference;
 mod road;
-mod search;
+pub(crate) mod run_tables;
+pub(crate) mod runner;
+mod same_keys;
 mod sketches;
-mod step;
-mod steps;
+pub mod stage;
 pub(crate) mod tables;
-mod texts;
 mod verify;
 mod walk;
+mod writes;
 
 use std::sync::Arc;
 
@@ -41,16 +35,17 @@ use crate::job::Job;
 use crate::output::claim::{Claim, Waiting};
 use crate::output::names::Attempt;
 use crate::output::{Layout, attempt, delta};
-use input::Input;
-use known::Known;
+use context::StageContext;
+use input::{Input, Read};
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
 use previous_result::PreviousResult;
 use publish::{MadeOf, publish, publish_logs};
-use read::Read;
-pub use step::Step;
-use steps::Steps;
-use walk::Walk;
+use reference::ReferenceDocuments;
+pub(crate) use reference::texts::{reference_texts, with_group};
+use run_tables::RunTables;
+use runner::Runner;
+use walk::walk;
 
 /// Runs `job` on `engine`, or takes it up where an earlier run of the same job over the same inputs stopped. Where another
 /// run has the output, waits for its end.
@@ -71,11 +66,12 @@ pub async fn run(
     let output = Layout::open(session, &job.output.url)?;
     let attempt = Attempt::random();
     let mut waiting = Waiting::default();
-    if job.merge.is_none() {
+    if job.compares() {
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
     loop {
-        let (input, known) = (Input::find(session, job).await?, Known::find(session, job).await?);
+        let (input, known) =
+            (Input::find(session, job).await?, ReferenceDocuments::find(session, job).await?);
         input.refuse_overlap(&output)?;
         if let Some(known) = &known {
             known.refuse_overlap(&output)?;
@@ -115,7 +111,7 @@ pub async fn run(
 struct Run<'a> {
     job: &'a Job,
     input: &'a Input,
-    known: Option<&'a Known>,
+    known: Option<&'a ReferenceDocuments>,
     engine: &'a dyn Engine,
     existing: OnExisting,
     output: &'a Layout,
@@ -130,7 +126,7 @@ impl Run<'_> {
         let inner = RunControl { stop: stop.clone(), progress: Arc::clone(&control.progress) };
         let lost = self.claim.lost();
         let ended = tokio::select! {
-            ended = self.steps(&inner, read) => ended,
+            ended = self.stages(&inner, read) => ended,
             () = async { lost.cancelled().await; stop.cancel(); std::future::pending().await } => {
                 Err(Error::interrupted())
             }
@@ -141,7 +137,7 @@ impl Run<'_> {
         }
     }
 
-    async fn steps(&self, control: &RunControl, read: Read) -> Result<Outcome> {
+    async fn stages(&self, control: &RunControl, read: Read) -> Result<Outcome> {
         let Self { job, input, known, engine, existing, output, claim, fingerprint } = *self;
         // Somebody may have finished since it was looked at.
         if existing == OnExisting::Fail
@@ -166,12 +162,13 @@ impl Run<'_> {
             );
         }
         let key = replaced.key(fingerprint, existing);
-        let steps =
-            Steps::new(engine, output, claim, control, fingerprint, key, job).over(read.types.clone());
-        Walk::new(&steps, job, input, known, read.documents).walk().await?;
+        let runner = Runner::new(engine, (output, claim), control, fingerprint, key);
+        let tables = RunTables { runner, job, types: read.types };
+        let cx = StageContext::new(tables, input, known, read.documents);
+        walk(&cx).await?;
         let mut inputs = read.inputs;
-        inputs.extend(known.map(Known::inputs).unwrap_or_default());
+        inputs.extend(known.map(ReferenceDocuments::inputs).unwrap_or_default());
         let of = MadeOf { inputs: &inputs, origin: input.origin(), known, merged: input.merged() };
-        publish(steps, job, of, replaced).await
+        publish(cx, job, of, replaced).await
     }
 }

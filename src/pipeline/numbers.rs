@@ -1,4 +1,4 @@
-//! Small answers: what the driver itself has to know of a table.
+//! Small queries whose results the driver needs.
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::common::runtime::SpawnedTask;
@@ -6,7 +6,7 @@ use datafusion::prelude::{DataFrame, cast, col};
 
 use crate::error::{Error, Result};
 
-/// Runs in a task of its own at once, so that small queries are planned side by side. Dropped, it ends.
+/// Runs a small query in a task of its own, so that several are planned at the same time. The task ends when the future is dropped.
 pub(super) fn spawn<T: Send + 'static>(
     work: impl Future<Output = Result<T>> + Send + 'static,
 ) -> impl Future<Output = Result<T>> {
@@ -23,7 +23,7 @@ pub(super) async fn keys_of(frame: DataFrame) -> Result<Vec<u64>> {
     Ok(keys)
 }
 
-/// How many rows a frame has.
+/// The number of rows of a frame.
 pub(super) async fn rows_of(frame: DataFrame) -> Result<u64> {
     Ok(frame.count().await? as u64)
 }
@@ -37,7 +37,7 @@ pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
     Ok(number)
 }
 
-/// A column as plain strings, whatever strings the engine keeps it as.
+/// A column as plain strings, whatever string type the engine uses.
 pub(crate) fn utf8(column: &str) -> datafusion::prelude::Expr {
     cast(col(column), arrow::datatypes::DataType::Utf8).alias(column)
 }

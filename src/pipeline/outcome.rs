@@ -1,9 +1,10 @@
 //! How a run ends, and the result that an output may hold already.
 
 use crate::error::{Error, Result};
+use crate::output::Layout;
+use crate::output::check::{self, Depth};
 use crate::output::manifest::Run as Manifest;
 use crate::output::process::boot;
-use crate::output::{Layout, check};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,8 +31,7 @@ pub enum OnExisting {
 /// # Errors
 /// Where it is another job's or of another format, or is damaged.
 pub(super) async fn finished(output: &Layout, fingerprint: &str) -> Result<Option<Outcome>> {
-    loop {
-        let Some(manifest) = output.manifest().await? else { return Ok(None) };
+    let checked = check::result(output, |manifest| {
         manifest.check_format(output.shown())?;
         if manifest.fingerprint != fingerprint {
             return Err(Error::job(format!(
@@ -39,19 +39,16 @@ pub(super) async fn finished(output: &Layout, fingerprint: &str) -> Result<Optio
                 output.shown()
             )));
         }
-        let files: Vec<_> = manifest.files().collect();
-        // Files are not synced one by one, so after a power cut some may have been lost. Whether there was one since the machine
-        // wrote them, or whether this is another machine, its start tells.
+        // Files are not synced one by one, so a power cut may have lost some of them since: only within one start of the
+        // machine that wrote them are their sizes enough.
         let same_start = manifest.boot.is_some() && manifest.boot == boot();
-        let damage = match output.folder().is_some() && !same_start {
-            true => check::bytes(output, &files).await?,
-            false => check::sizes(output, &files).await?,
-        };
-        if damage.is_empty() {
-            return Ok(Some(Outcome { manifest, already_finished: true, steps_reused: 0 }));
+        Ok(if output.folder().is_some() && !same_start { Depth::Bytes } else { Depth::Sizes })
+    });
+    match checked.await? {
+        None => Ok(None),
+        Some((manifest, damage)) if damage.is_empty() => {
+            Ok(Some(Outcome { manifest, already_finished: true, steps_reused: 0 }))
         }
-        if check::is_current(output, &manifest).await? {
-            return Err(check::damaged(output, &damage));
-        }
+        Some((_, damage)) => Err(check::damaged(output, &damage)),
     }
 }

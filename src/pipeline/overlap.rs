@@ -1,4 +1,4 @@
-//! An output that the source would read, or that holds the source, is refused before anything is written.
+//! Refuses an output that overlaps with what is read, before anything is written.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use crate::output::Layout;
 use crate::source::Listed;
 use crate::source::reach::{Reach, same_store};
 
-/// Refuses a source and an output of which one lies in the other: a run would read what it writes, and what it may remove
-/// would lie among documents. `setting` is what the user calls the output's URL.
+/// Refuses a source and an output where one is inside the other: a run would read what it writes, or could remove documents.
+/// `setting` names the output's URL in messages.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -37,7 +37,7 @@ pub(crate) fn refuse_urls(output: &Layout, source: &job::Source, setting: &str) 
     Ok(())
 }
 
-/// Refuses an output that is also read, or that lies in one which is read, or holds it.
+/// Refuses an output that is the one that is read, or is inside it, or contains it.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -54,7 +54,7 @@ pub(crate) fn refuse_output(output: &Layout, read: &Layout, setting: &str) -> Re
     Ok(())
 }
 
-/// Refuses an output that holds a file of the source, also by a link.
+/// Refuses an output that contains a file of the source, also by a link.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -71,12 +71,12 @@ pub(crate) fn refuse_files(output: &Layout, listed: &Listed, setting: &str) -> R
     Ok(())
 }
 
-/// Where the folders of local files really are, each looked up once.
+/// The folders of local files without links, each resolved once.
 #[derive(Default)]
 struct Links(BTreeMap<PathBuf, PathBuf>);
 
 impl Links {
-    /// Whether a local file is in the output by a link.
+    /// Whether a link leads from a local file into the output.
     fn lead_into(&mut self, output: &Layout, location: &Path) -> bool {
         let Some(root) = output.folder() else { return false };
         let Ok(file) = LocalFileSystem::new().path_to_filesystem(location) else { return false };

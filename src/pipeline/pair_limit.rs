@@ -2,17 +2,14 @@
 
 use datafusion::prelude::{DataFrame, col, lit};
 
+use super::context::StageContext;
 use super::numbers::{one_number, rows_of};
-use super::sketches::Sketches;
-use super::step::Step;
-use super::steps::Steps;
 use super::tables::WorkTable;
-use super::verify::every_two;
 use crate::error::{Error, Result};
 use crate::job::{Job, Measure, Method};
+use crate::pipeline::frames::copies::{Paired, Rules};
+use crate::pipeline::{frames, stage};
 use crate::schema::Table;
-use crate::stage;
-use crate::stage::copies::{Paired, Rules};
 
 /// Documents, about, of which every two are compared to foretell how many pairs there are.
 const SAMPLE: u64 = 2_000;
@@ -38,15 +35,15 @@ pub(super) struct Population {
 
 impl Population {
     /// All documents, each group of copies as one.
-    async fn all(steps: &Steps<'_>, job: &Job) -> Result<Self> {
-        let groups = steps.table(WorkTable::Copies)?;
+    async fn all(cx: &StageContext<'_>) -> Result<Self> {
+        let groups = cx.table(WorkTable::COPIES)?;
         let copies = rows_of(groups.clone().filter(col("doc").not_eq(col("rep")))?).await?;
-        let mut documents = steps.table(Table::Documents)?.select(vec![col("doc")])?;
-        if job.against.is_some() {
-            documents = documents.union(steps.table(WorkTable::Known)?.select(vec![col("doc")])?)?;
+        let mut documents = cx.table(Table::Documents)?.select(vec![col("doc")])?;
+        if cx.job.against.is_some() {
+            documents = documents.union(cx.table(WorkTable::REFERENCE)?.select(vec![col("doc")])?)?;
         }
-        let count = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
-        let documents = stage::copies::without_copies(documents, groups)?;
+        let count = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
+        let documents = frames::copies::without_copies(documents, groups)?;
         let keys = documents.select(vec![col("doc").alias("needed")])?;
         Ok(Self { keys, count: count.saturating_sub(copies) })
     }
@@ -67,20 +64,14 @@ pub(super) fn with_new(new: u64, known: u64) -> u64 {
 ///
 /// Keys are hashes, so those that a number divides are drawn at random, and the same ones in every run. Of a pair, both
 /// documents are in the sample of one in `n` documents with a chance of one in `n * n`.
-pub(super) async fn estimate(sketches: &Sketches<'_>, of: Population, sample: u64) -> Result<Estimate> {
-    let (steps, one_in) = (sketches.steps, one_in(of.count, sample));
+pub(super) async fn estimate(cx: &StageContext<'_>, of: Population, sample: u64) -> Result<Estimate> {
+    let one_in = one_in(of.count, sample);
     let needed = match one_in {
         1 => of.keys,
         _ => of.keys.filter((col("needed") % lit(one_in)).eq(lit(0_u64)))?,
     };
-    let documents = sketches.of_sample(needed).await?;
-    let frames = match steps.is_done(Step::Sample).await? {
-        true => Vec::new(),
-        false => every_two(sketches, documents).await?,
-    };
-    steps.expect(1);
-    steps.run(Step::Sample, 0, frames).await?;
-    Ok(estimated(steps, of.count, sample))
+    stage::sample::compare(cx, needed).await?;
+    Ok(estimated(cx, of.count, sample))
 }
 
 /// A sample of about `sample` of `count` documents has one in so many.
@@ -89,74 +80,73 @@ fn one_in(count: u64, sample: u64) -> u64 {
 }
 
 /// What a sample of about `sample` of `count` documents says, once it was compared.
-pub(super) fn estimated(steps: &Steps<'_>, count: u64, sample: u64) -> Estimate {
+pub(super) fn estimated(cx: &StageContext<'_>, count: u64, sample: u64) -> Estimate {
     let one_in = one_in(count, sample);
-    let pairs = steps.rows(WorkTable::Sample).saturating_mul(one_in).saturating_mul(one_in);
+    let pairs = cx.rows(WorkTable::SAMPLE).saturating_mul(one_in).saturating_mul(one_in);
     Estimate { pairs, exact: one_in == 1 }
 }
 
 /// Ends a run whose copies alone are too many pairs.
-pub(super) async fn check_copies(steps: &Steps<'_>, job: &Job) -> Result<()> {
-    match with_copies(steps, job, 0).await? {
-        Some(pairs) => Err(too_many(job, &format!("{pairs} pairs of identical documents"))),
+pub(super) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
+    match with_copies(cx, 0).await? {
+        Some(pairs) => Err(too_many(cx.job, &format!("{pairs} pairs of identical documents"))),
         None => Ok(()),
     }
 }
 
 /// Ends a run that would find too many pairs among some documents, or among all where none are given: there are at most
 /// `at_most`. Where these are few enough, nothing is compared.
-pub(super) async fn check_pairs(sketches: &Sketches<'_>, of: Option<Population>, at_most: u64) -> Result<()> {
-    let (steps, job) = (sketches.steps, sketches.job);
-    if with_copies(steps, job, at_most).await?.is_none() {
+pub(super) async fn check_pairs(cx: &StageContext<'_>, of: Option<Population>, at_most: u64) -> Result<()> {
+    if with_copies(cx, at_most).await?.is_none() {
         return Ok(());
     }
     let of = match of {
         Some(of) => of,
-        None => Population::all(steps, job).await?,
+        None => Population::all(cx).await?,
     };
-    let Estimate { pairs, exact } = estimate(sketches, of, SAMPLE).await?;
+    let Estimate { pairs, exact } = estimate(cx, of, SAMPLE).await?;
     // A sample with hardly a pair says little of how many there are in all.
-    if !exact && steps.rows(WorkTable::Sample) < TOO_FEW {
+    if !exact && cx.rows(WorkTable::SAMPLE) < TOO_FEW {
         return Ok(());
     }
     let about = if exact { "" } else { "about " };
-    match with_copies(steps, job, pairs.min(at_most)).await? {
-        Some(pairs) => Err(too_many(job, &format!("{about}{pairs} pairs"))),
+    match with_copies(cx, pairs.min(at_most)).await? {
+        Some(pairs) => Err(too_many(cx.job, &format!("{about}{pairs} pairs"))),
         None => Ok(()),
     }
 }
 
 /// Ends a run that has scored so many pairs that it would write too many.
-pub(super) async fn check_scores(steps: &Steps<'_>, job: &Job) -> Result<()> {
-    match with_copies(steps, job, of_scores(steps, job).await?).await? {
-        Some(pairs) => Err(too_many(job, &format!("at least {pairs} pairs"))),
+pub(super) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
+    match with_copies(cx, of_scores(cx).await?).await? {
+        Some(pairs) => Err(too_many(cx.job, &format!("at least {pairs} pairs"))),
         None => Ok(()),
     }
 }
 
 /// The pairs that scores are written as, at least. Where copies may have scores of 1 with each other, these are most of the pairs of a
 /// large group.
-async fn of_scores(steps: &Steps<'_>, job: &Job) -> Result<u64> {
-    let (scores, copies) = (steps.rows(WorkTable::Scores), steps.rows(WorkTable::Copies));
-    let rules = Rules::of(job);
+async fn of_scores(cx: &StageContext<'_>) -> Result<u64> {
+    let (scores, copies) = (cx.rows(WorkTable::SCORES), cx.rows(WorkTable::COPIES));
+    let rules = Rules::of(cx.job);
     let most = u128::from(scores) * u128::from(copies) * u128::from(copies);
-    if rules.paired() == Paired::All || most <= u128::from(job.output.max_pairs) {
+    if rules.paired() == Paired::All || most <= u128::from(cx.job.output.max_pairs) {
         return Ok(scores);
     }
-    let (groups, scores) = (steps.table(WorkTable::Copies)?, steps.table(WorkTable::Scores)?);
-    one_number(stage::pairs::of_scores(groups, scores, rules)?).await
+    let (groups, scores) = (cx.table(WorkTable::COPIES)?, cx.table(WorkTable::SCORES)?);
+    one_number(frames::pairs::of_scores(groups, scores, rules)?).await
 }
 
 /// So many pairs with those of copies, if they are too many.
-async fn with_copies(steps: &Steps<'_>, job: &Job, pairs: u64) -> Result<Option<u64>> {
-    let (most, table, rules) = (job.output.max_pairs, WorkTable::Copies, Rules::of(job));
+async fn with_copies(cx: &StageContext<'_>, pairs: u64) -> Result<Option<u64>> {
+    let (most, table, rules) = (cx.job.output.max_pairs, WorkTable::COPIES, Rules::of(cx.job));
     if rules.paired() == Paired::None {
         return Ok(Some(pairs).filter(|&pairs| pairs > most));
     }
-    if every_two_of(steps.rows(table)).saturating_add(pairs) <= most {
+    if every_two_of(cx.rows(table)).saturating_add(pairs) <= most {
         return Ok(None);
     }
-    let copies = one_number(stage::pairs::of_copies(steps.table(table)?, rules)?).await?;
+    let copies = one_number(frames::pairs::of_copies(cx.table(table)?, rules)?).await?;
     Ok(Some(copies.saturating_add(pairs)).filter(|&pairs| pairs > most))
 }
 

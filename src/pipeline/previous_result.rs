@@ -1,4 +1,4 @@
-//! The result that an output holds when a run begins: what `--overwrite` replaces, in one put, when the new one is whole.
+//! The result that an output has when a run begins, which `--overwrite` replaces by one put when the new one is complete.
 
 use bytes::Bytes;
 use object_store::UpdateVersion;
@@ -9,42 +9,42 @@ use crate::error::Result;
 use crate::output::manifest::Run as Manifest;
 use crate::output::{Layout, ours};
 
-/// What was there.
+/// The result before the run.
 pub(super) struct PreviousResult {
-    /// The bytes and version of `manifest.json`; `None` if there was none.
+    /// The bytes and version of `manifest.json`, if there was one.
     there: Option<(Bytes, UpdateVersion)>,
-    /// What they say; `None` if that cannot be read.
+    /// The parsed manifest, if it can be read.
     manifest: Option<Manifest>,
 }
 
 impl PreviousResult {
-    /// What `output` holds now.
+    /// The result of `output` now.
     ///
     /// # Errors
-    /// When the store does not answer, or somebody else wrote the manifest, so that nothing may replace it.
+    /// When the store does not answer, or another program wrote the manifest, which must not be replaced.
     pub(super) async fn read(output: &Layout) -> Result<Self> {
         let there = output.manifest_bytes().await?;
         let manifest = there.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
         if let (Some((bytes, _)), None) = (&there, &manifest) {
-            // One of another version names nothing that could be removed; its place is taken all the same.
+            // A manifest of another version can be replaced, but names nothing that could be removed.
             ours::refuse_writer(bytes, output.shown())?;
         }
         Ok(Self { there, manifest })
     }
 
-    /// The files of the result that was there.
+    /// The files of the result.
     pub(super) fn files(&self) -> Vec<String> {
         let paths = self.manifest.iter().flat_map(Manifest::paths);
         paths.map(str::to_owned).collect()
     }
 
-    /// The attempts that the result that was there names.
+    /// The attempts that the manifest names.
     pub(super) fn attempts(&self) -> Vec<String> {
         self.manifest.as_ref().map(|manifest| manifest.attempts.clone()).unwrap_or_default()
     }
 
-    /// What tells the steps of this run from those of others: its fingerprint, and for a run that replaces also what it
-    /// replaces. So `--overwrite` never takes over steps of the run whose result it replaces, and goes on from its own.
+    /// The key of this run's steps: its fingerprint, and with `--overwrite` also the result that it replaces, so that it resumes from
+    /// its own steps and never from those of that result.
     pub(super) fn key(&self, fingerprint: &str, existing: OnExisting) -> String {
         let fingerprint = fingerprint.get(..16).unwrap_or(fingerprint);
         match (existing, &self.there) {
@@ -56,8 +56,7 @@ impl PreviousResult {
         }
     }
 
-    /// Puts `manifest`, replacing what was there: whether it is there now. It is not where another process put one
-    /// meanwhile.
+    /// Puts `manifest` in place of the previous one. Returns false where another process has put one meanwhile.
     ///
     /// # Errors
     /// When the store refuses.

@@ -3,27 +3,27 @@
 use std::collections::BTreeMap;
 
 use datafusion::common::cast::{as_string_array, as_uint64_array};
-use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::functions_aggregate::expr_fn::{count, sum};
 use datafusion::prelude::{DataFrame, cast, col, lit};
 
-use super::earlier::Earlier;
-use super::known::Known;
-use super::known_ids;
-use super::leader_rounds;
+use super::context::StageContext;
 use super::numbers::{one_number, rows_of, spawn, utf8};
 use super::outcome::{Outcome, finished};
 use super::previous_result::PreviousResult;
-use super::results;
-use super::steps::Steps;
+use super::reference::ReferenceDocuments;
+use super::reference::chain::Chain;
+use super::reference::same_ids;
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
 use crate::job::{ClusterMethod, Compare, FORMAT_VERSION, InputFile, Job, Method};
+use crate::output::counts::Counts;
 use crate::output::manifest::{Input, Origin, Run as Manifest, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
 use crate::output::{Layout, attempt, check, delta, garbage};
-use crate::stage::copies::Rules;
-use crate::{schema, stage};
+use crate::pipeline::frames::copies::Rules;
+use crate::pipeline::{frames, stage};
+use crate::schema;
 
 /// What a result was made of.
 pub(super) struct MadeOf<'a> {
@@ -32,29 +32,28 @@ pub(super) struct MadeOf<'a> {
     /// The run that cut the texts, if it was another one.
     pub(super) origin: Option<&'a Origin>,
     /// The documents that earlier runs know.
-    pub(super) known: Option<&'a Known>,
+    pub(super) known: Option<&'a ReferenceDocuments>,
     /// The outputs that were merged.
-    pub(super) merged: Option<&'a Earlier>,
+    pub(super) merged: Option<&'a Chain>,
 }
 
 /// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
 pub(super) async fn publish(
-    steps: Steps<'_>,
+    steps: StageContext<'_>,
     job: &Job,
     of: MadeOf<'_>,
     replaced: PreviousResult,
 ) -> Result<Outcome> {
     let MadeOf { inputs, origin, known, merged } = of;
-    let (output, claim) = (steps.output(), steps.claim());
-    let mut counts = BTreeMap::new();
+    let (output, claim) = (steps.runner.output, steps.runner.claim);
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
     for &table in &tables {
-        let contract = schema::contract(table).over(steps.source(), job.columns());
+        let contract = schema::contract(table).over(&steps.types, job.columns());
         checks.push(spawn(check(contract, steps.stored(table)?, steps.rows(table))));
     }
-    let (members, scores) = (steps.table(WorkTable::Members)?, steps.table(WorkTable::Scores)?);
-    let left_out = stage::pairs::left_out(members, scores, Rules::of(job))?;
+    let (members, scores) = (steps.table(WorkTable::MEMBERS)?, steps.table(WorkTable::SCORES)?);
+    let left_out = frames::pairs::left_out(members, scores, Rules::of(job))?;
     let left_out = match job.candidates.compare {
         // There are no stars.
         Compare::Across => left_out.filter(lit(false))?,
@@ -63,41 +62,48 @@ pub(super) async fn publish(
     let (left_out, _, repeated, clusters, rejects) = futures::try_join!(
         spawn(one_number(left_out)),
         futures::future::try_join_all(checks),
-        spawn(one_number(results::repeated_sets(&steps, job)?)),
+        spawn(one_number(repeated_sets(&steps, job)?)),
         spawn(rows_of(steps.table(schema::Table::Clusters)?.filter(col("representative"))?)),
         spawn(reasons(steps.table(schema::Table::Rejects)?)),
     )?;
-    for &table in &tables {
-        counts.insert(table.name().to_owned(), steps.rows(table));
-    }
-    if job.candidates.method != Method::All && job.merge.is_none() {
+    let written = |table| tables.contains(&table).then(|| steps.rows(table));
+    let mut counts = Counts {
+        documents: steps.rows(schema::Table::Documents),
+        rejects: steps.rows(schema::Table::Rejects),
+        pairs: steps.rows(schema::Table::Pairs),
+        clusters,
+        clustered_documents: steps.rows(schema::Table::Clusters),
+        group_pairs: written(schema::Table::GroupPairs),
+        reference_rejects: written(schema::Table::ReferenceRejects),
+        dictionary: written(schema::Table::Dictionary),
+        cluster_id_changes: written(schema::Table::ClusterIdChanges),
+        scores: steps.rows(WorkTable::SCORES),
+        shingle_sets: steps.rows(schema::Table::Documents) - repeated,
+        pairs_left_out: left_out,
+        ..Counts::default()
+    };
+    if job.candidates.method != Method::All && merged.is_none() {
         // Those of hot and of dense documents come in tables that hold all.
-        let tables = [WorkTable::Candidates, WorkTable::AllCandidates, WorkTable::DenseCandidates];
-        let candidates = tables.into_iter().map(|table| steps.rows(table)).max();
-        counts.insert("candidates".into(), candidates.unwrap_or(0));
+        let tables = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
+        counts.candidates = tables.into_iter().map(|table| steps.rows(table)).max();
     }
-    if job.candidates.method == Method::Lsh && steps.rows(WorkTable::Hot) > 0 {
-        counts.insert("hot_documents".into(), steps.rows(WorkTable::Hot));
+    if job.candidates.method == Method::Lsh && steps.rows(WorkTable::HOT) > 0 {
+        counts.hot_documents = Some(steps.rows(WorkTable::HOT));
     }
-    counts.insert("scores".into(), steps.rows(WorkTable::Scores));
-    counts.insert("shingle_sets".into(), steps.rows(schema::Table::Documents) - repeated);
-    counts.insert("clusters".into(), clusters);
-    counts.insert("clustered_documents".into(), steps.rows(schema::Table::Clusters));
-    counts.insert("pairs_left_out".into(), left_out);
     if job.clusters.method == ClusterMethod::Representative {
-        counts.insert("chained_documents".into(), results::chained(&steps).await?);
+        counts.chained_documents = Some(chained(&steps).await?);
     }
     if let Some(known) = known {
-        let count = known.outputs().map(|outputs| outputs.earlier.count());
-        let count = count.unwrap_or_else(|| steps.rows(WorkTable::KnownKeys));
-        counts.insert("known_documents".into(), count);
-        counts.insert("touched_documents".into(), steps.rows(WorkTable::Known));
+        let count = known.outputs().map(|outputs| outputs.chain.count(schema::Table::Documents));
+        let count = count.unwrap_or_else(|| steps.rows(WorkTable::REFERENCE_KEYS));
+        counts.reference_documents = Some(count);
+        counts.compared_reference_documents = Some(steps.rows(WorkTable::REFERENCE));
     }
     let mut warnings = Vec::new();
-    if let Some(outputs) = known.and_then(Known::outputs) {
-        let replaced = known_ids::replaced(&steps, job, outputs.names(steps.session())?).await?;
-        counts.insert("replaced_documents".into(), replaced);
-        warnings.extend(known_ids::not_replaced(&steps, job, outputs.names(steps.session())?).await?);
+    if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
+        let replaced = same_ids::replaced(&steps, job, outputs.names(steps.session())?).await?;
+        counts.replaced_documents = Some(replaced);
+        warnings.extend(same_ids::not_replaced(&steps, job, outputs.names(steps.session())?).await?);
     }
     if left_out > 0 {
         warnings.push(format!(
@@ -105,10 +111,10 @@ pub(super) async fn publish(
              output.expand and output.max_expand set the size from which this is done"
         ));
     }
-    if let Some(dense) = leader_rounds::summary(&steps).await? {
+    if let Some(dense) = stage::dense_candidates::summary(&steps).await? {
         let (documents, left_out) = (dense.documents, dense.left_out.pairs);
-        counts.insert("dense_documents".into(), documents);
-        counts.insert("dense_pairs_left_out".into(), left_out);
+        counts.dense_documents = Some(documents);
+        counts.dense_pairs_left_out = Some(left_out);
         if left_out > 0 {
             let about = if dense.left_out.exact { "" } else { "about " };
             warnings.push(format!(
@@ -127,17 +133,17 @@ pub(super) async fn publish(
         format_version: u64::from(FORMAT_VERSION),
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         name: job.name.clone(),
-        fingerprint: steps.fingerprint().to_owned(),
+        fingerprint: steps.runner.fingerprint.to_owned(),
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
-        source: steps.source().clone(),
+        source: steps.types.clone(),
         origin: origin.cloned(),
         origins: merged.iter().flat_map(|earlier| earlier.origins()).collect(),
-        known: known.map(Known::record).unwrap_or_default(),
+        known: known.map(ReferenceDocuments::record).unwrap_or_default(),
         merged: merged.iter().flat_map(|earlier| earlier.fingerprints()).collect(),
         counts,
         rejects,
-        steps: steps.times().collect(),
+        steps: steps.runner.times().collect(),
         tables: tables
             .iter()
             .map(|&table| {
@@ -151,7 +157,7 @@ pub(super) async fn publish(
     let record = serde_json::to_value(&manifest)
         .map_err(|e| Error::bug("the manifest cannot be written").because(e))?;
     schema::check_manifest(&record)?;
-    let steps_reused = steps.reused();
+    let steps_reused = steps.runner.reused();
     // Nothing is published that is not there whole, and nothing by a run that lost its output meanwhile.
     let damage = check::sizes(output, &manifest.files().collect::<Vec<_>>()).await?;
     if let Some(first) = damage.first() {
@@ -163,7 +169,7 @@ pub(super) async fn publish(
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        let other = overtaken(output, steps.fingerprint()).await?;
+        let other = overtaken(output, steps.runner.fingerprint).await?;
         publish_logs(output, job).await?;
         return Ok(other);
     }
@@ -260,4 +266,26 @@ async fn reasons(rejects: DataFrame) -> Result<BTreeMap<String, u64>> {
         reasons.extend(names.iter().flatten().map(str::to_owned).zip(times.values().iter().copied()));
     }
     Ok(reasons)
+}
+
+/// How many of the run's own documents have the shingles of another one: one row (repeated: UInt64), but for the first of each set;
+/// null where there is none.
+fn repeated_sets(steps: &StageContext<'_>, job: &Job) -> Result<DataFrame> {
+    let sizes = match job.candidates.compare {
+        Compare::All => {
+            let groups = steps.table(WorkTable::COPIES)?;
+            groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
+        }
+        // Copies of each other are those of one group.
+        Compare::Within | Compare::Across => frames::copies::sizes_of_sets(steps.table(WorkTable::KEYS)?)?,
+    };
+    let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
+    Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
+}
+
+/// How many documents represent themselves alone because the method of the job takes chains of pairs apart.
+async fn chained(steps: &StageContext<'_>) -> Result<u64> {
+    let clusters = steps.table(schema::Table::Clusters)?.filter(col("representative"))?;
+    let components = steps.table(WorkTable::REPRESENTED)?.filter(col("rank").eq(lit(1_u64)))?;
+    Ok(rows_of(clusters).await? - rows_of(components).await?)
 }

@@ -1,7 +1,7 @@
 //! The road on which sketches come to candidates: the one that moves the fewest bytes, by numbers that are known before.
 
 use crate::engine::Engine;
-use crate::stage::scores::{Road, homes, segments};
+use crate::pipeline::frames::scores::{Road, homes, segments};
 
 /// Of what a task may reserve, the share that sketches may take which are held whole.
 const HELD_SHARE: f64 = 0.4;

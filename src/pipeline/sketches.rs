@@ -7,19 +7,20 @@
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
 use datafusion::scalar::ScalarValue;
-use tokio::sync::OnceCell;
 
-use super::input::Input;
-use super::known::Known;
+use super::all_sketches::AllSketches;
+use super::candidate_pairs::CandidatePairs;
+use super::context::StageContext;
+use super::frames::prefix::Join;
 use super::numbers::{keys_of, one_number};
-use super::step::Step;
-use super::steps::Steps;
-use super::tables::{AllSketches, WorkTable};
+use super::reference::ReferenceDocuments;
+use super::tables::WorkTable;
+use super::writes::Writes;
 use crate::error::{Error, Result};
-use crate::job::{self, Job};
+use crate::job::{self, Method};
+use crate::pipeline::frames;
 use crate::schema::Table;
-use crate::source::{self, Listed, Selection};
-use crate::stage;
+use crate::source::{self, Listed, Request, Selection};
 
 /// Bytes of a row (document, file, position), of which the file costs little.
 const BYTES_OF_POSITION: u64 = 32;
@@ -30,18 +31,6 @@ const SHARE_OF_SELECTION: u64 = 16;
 /// Bytes of a selection that travels to a cluster inside of a plan.
 const MAX_SENT_BYTES: u64 = 4 << 20;
 
-/// Where sketches come from.
-pub(super) struct Sketches<'a> {
-    pub(super) steps: &'a Steps<'a>,
-    pub(super) job: &'a Job,
-    /// Where texts are read, or kept sketches.
-    input: &'a Input,
-    /// The documents that are known already, if the job compares its own with such.
-    pub(super) known: Option<&'a Known>,
-    /// Bytes of a sketch, about, once somebody asked.
-    bytes_of_one: OnceCell<u64>,
-}
-
 /// Sketches (doc, shingles, signature, ..) that are there, or are cut when they are read.
 pub(super) struct Sketched {
     pub(super) frame: DataFrame,
@@ -51,30 +40,21 @@ pub(super) struct Sketched {
 
 /// Documents whose texts are cut again.
 pub(super) struct TextsToCut {
-    /// Finds where their texts are, and writes that into the table.
-    step: Step,
-    table: WorkTable,
+    /// Where their texts are.
+    pub(super) table: WorkTable,
     /// Their keys (needed).
-    needed: DataFrame,
+    pub(super) needed: DataFrame,
     /// Bytes that finding the keys shuffles.
-    bytes: u64,
+    pub(super) bytes: u64,
 }
 
-impl<'a> Sketches<'a> {
-    pub(super) fn new(
-        steps: &'a Steps<'a>,
-        job: &'a Job,
-        input: &'a Input,
-        known: Option<&'a Known>,
-    ) -> Self {
-        Self { steps, job, input, known, bytes_of_one: OnceCell::new() }
-    }
-
+impl StageContext<'_> {
     /// Sketches of the job's own documents, where they are stored.
-    pub(super) fn stored_new(&self) -> Result<Option<DataFrame>> {
+    pub(super) fn sketches_of_new(&self) -> Result<Option<DataFrame>> {
         let stored = match AllSketches::of(self.job) {
-            AllSketches::Written(table) => self.steps.table(table)?,
-            AllSketches::Kept => match self.input.sketches(self.steps.session())? {
+            AllSketches::InDocuments => self.table(Table::Documents)?,
+            AllSketches::InSketches => self.table(WorkTable::SKETCHES)?,
+            AllSketches::Kept => match self.input.sketches(self.session())? {
                 Some(kept) => kept,
                 None => return Err(Error::bug("the output that is used again keeps no shingles")),
             },
@@ -84,71 +64,86 @@ impl<'a> Sketches<'a> {
     }
 
     /// The same with those of known documents that are touched.
-    pub(super) fn stored(&self) -> Result<Option<DataFrame>> {
-        let Some(new) = self.stored_new()? else { return Ok(None) };
-        Ok(Some(match self.known {
-            Some(_) => new.union(self.steps.table(WorkTable::Known)?.select(sketch())?)?,
+    pub(super) fn stored_sketches(&self) -> Result<Option<DataFrame>> {
+        let Some(new) = self.sketches_of_new()? else { return Ok(None) };
+        Ok(Some(match self.reference {
+            Some(_) => new.union(self.table(WorkTable::REFERENCE)?.select(sketch())?)?,
             None => new,
         }))
     }
 
-    /// The known documents (doc) that are touched, if there may be any.
-    pub(super) fn known_docs(&self) -> Result<Option<DataFrame>> {
-        Ok(self.touched()?.map(|known| known.select(vec![col("doc")])).transpose()?)
-    }
-
     /// The rows of `frame` (doc, ..) with a column that says which documents are known, if any may be.
     pub(super) fn marked(&self, frame: DataFrame) -> Result<DataFrame> {
-        match self.known_docs()? {
-            Some(known) => stage::mark::mark(frame, known),
+        match self.reference_docs()? {
+            Some(known) => frames::mark::mark(frame, known),
             None => Ok(frame),
         }
     }
 
-    /// Sketches of all documents, for jobs that need them.
-    pub(super) fn of_all(&self) -> Result<DataFrame> {
-        self.stored()?.ok_or_else(|| Error::bug("the sketches of all documents were not stored"))
+    /// The sketches that are joined by their prefixes.
+    pub(super) fn documents_to_join(&self) -> Result<DataFrame> {
+        match self.job.candidates.method {
+            Method::Prefix => frames::copies::without_copies(self.of_all()?, self.table(WorkTable::COPIES)?),
+            Method::Lsh | Method::All => {
+                frames::prefix::only(self.of_joined()?.frame, self.table(WorkTable::HOT)?)
+            }
+        }
     }
 
-    /// Sketches of the documents `needed` (needed), of which there are few.
-    pub(super) async fn of_sample(&self, needed: DataFrame) -> Result<DataFrame> {
-        if let Some(stored) = self.stored()? {
-            return stage::sketches::among(stored, needed);
+    /// Those of new documents among them; before the groups are known also of copies.
+    pub(super) fn new_documents_to_join(&self) -> Result<DataFrame> {
+        if self.reference.is_some() && self.job.candidates.method == Method::Prefix {
+            let stored = self.sketches_of_new()?;
+            return stored.ok_or_else(|| Error::bug("the sketches of all documents were not stored"));
         }
-        let (step, table) = (Step::SamplePositions, WorkTable::SamplePositions);
-        let wanted = TextsToCut { step, table, needed, bytes: 0 };
-        self.steps.expect(1);
-        self.find(&wanted).await?;
-        self.cut(wanted).await
+        match self.reference_docs()? {
+            Some(known) => frames::reference::without(self.documents_to_join()?, known),
+            None => self.documents_to_join(),
+        }
+    }
+
+    /// How documents are joined by their prefixes.
+    pub(super) async fn join(&self) -> Result<&Join> {
+        let known = self.join.get_or_try_init(|| async {
+            let (score, permutations) = (&self.job.score, self.job.minhash.permutations);
+            let elements = frames::prefix::elements(self.new_documents_to_join()?, score, permutations)?;
+            Ok(Join::new(score, permutations, one_number(elements).await?, self.reference.is_some()))
+        });
+        known.await
+    }
+
+    /// Sketches of all documents, for jobs that need them.
+    pub(super) fn of_all(&self) -> Result<DataFrame> {
+        self.stored_sketches()?.ok_or_else(|| Error::bug("the sketches of all documents were not stored"))
     }
 
     /// Sketches of the documents that were joined by their prefixes, and perhaps of others.
     pub(super) fn of_joined(&self) -> Result<Sketched> {
-        let table = WorkTable::HotSketches;
-        match self.stored()? {
+        let table = WorkTable::HOT_SKETCHES;
+        match self.stored_sketches()? {
             Some(frame) => Ok(Sketched { frame, count: self.count() }),
-            None => Ok(Sketched { frame: self.steps.table(table)?, count: self.steps.rows(table) }),
+            None => Ok(Sketched { frame: self.table(table)?, count: self.rows(table) }),
         }
     }
 
     /// Sketches of the documents that candidates name, and perhaps of others.
     pub(super) async fn of_candidates(&self, named: TextsToCut) -> Result<Sketched> {
-        if let Some(frame) = self.stored()? {
+        if let Some(frame) = self.stored_sketches()? {
             return Ok(Sketched { frame, count: self.count() });
         }
         let frame = self.cut(named).await?;
-        let count = self.steps.rows(WorkTable::Positions) + self.steps.rows(WorkTable::Known);
+        let count = self.rows(WorkTable::POSITIONS) + self.rows(WorkTable::REFERENCE);
         Ok(Sketched { frame, count })
     }
 
     /// Signatures (doc, signature) of all documents, if they are there.
     pub(super) fn signatures(&self) -> Result<Option<Sketched>> {
         let signature = || vec![col("doc"), col("signature")];
-        let frame = match self.stored()? {
+        let frame = match self.stored_sketches()? {
             Some(stored) => stored.select(signature())?,
             None if self.job.output.keep.signatures() => {
-                let new = self.steps.table(Table::Documents)?.select(signature())?;
-                match self.touched()? {
+                let new = self.table(Table::Documents)?.select(signature())?;
+                match self.reference_documents()? {
                     Some(known) => new.union(known.select(signature())?)?,
                     None => new,
                 }
@@ -160,71 +155,67 @@ impl<'a> Sketches<'a> {
 
     /// How many documents there are, with known ones.
     fn count(&self) -> u64 {
-        self.steps.rows(Table::Documents) + self.steps.rows(WorkTable::Known)
+        self.rows(Table::Documents) + self.rows(WorkTable::REFERENCE)
     }
 
-    /// The documents that `candidates` (a, b) name, of which there are so many at most.
-    pub(super) fn wanted_of_candidates(&self, candidates: DataFrame, rows: u64) -> Result<TextsToCut> {
-        let (needed, bytes) = (stage::scores::needed(candidates)?, rows * BYTES_OF_POSITION);
-        Ok(TextsToCut { step: Step::Positions, table: WorkTable::Positions, needed, bytes })
+    /// The documents of candidates whose scores are not known.
+    pub(super) fn wanted_of_candidates(&self) -> Result<TextsToCut> {
+        let CandidatePairs { pairs, rows } = CandidatePairs::to_compare(self)?;
+        let (needed, bytes) = (frames::scores::needed(pairs)?, rows * BYTES_OF_POSITION);
+        Ok(TextsToCut { table: WorkTable::POSITIONS, needed, bytes })
     }
 
     /// The documents of hot buckets.
     pub(super) fn wanted_of_hot(&self) -> Result<TextsToCut> {
-        let needed = self.steps.table(WorkTable::Hot)?.select(vec![col("a").alias("needed")])?;
-        let bytes = self.steps.rows(WorkTable::Hot) * BYTES_OF_POSITION;
-        Ok(TextsToCut { step: Step::HotPositions, table: WorkTable::HotPositions, needed, bytes })
+        let needed = self.table(WorkTable::HOT)?.select(vec![col("a").alias("needed")])?;
+        let bytes = self.rows(WorkTable::HOT) * BYTES_OF_POSITION;
+        Ok(TextsToCut { table: WorkTable::HOT_POSITIONS, needed, bytes })
     }
 
     /// Bytes of a sketch, about.
     pub(super) async fn bytes_of_one(&self) -> Result<u64> {
-        let known = self.bytes_of_one.get_or_try_init(|| async {
+        let known = self.bytes_of_sketch.get_or_try_init(|| async {
             let size = || vec![col("shingle_count")];
-            let mut documents = self.steps.table(Table::Documents)?.select(size())?;
-            if let Some(known) = self.touched()? {
+            let mut documents = self.table(Table::Documents)?.select(size())?;
+            if let Some(known) = self.reference_documents()? {
                 documents = documents.union(known.select(size())?)?;
             }
-            let bytes = stage::scores::held_bytes(documents, self.job.minhash.permutations)?;
+            let bytes = frames::scores::held_bytes(documents, self.job.minhash.permutations)?;
             Ok(one_number(bytes).await? / self.count().max(1))
         });
         known.await.copied()
     }
 
     /// Finds where the texts of documents are, as far as their shingles are not there.
-    pub(super) async fn find(&self, wanted: &TextsToCut) -> Result<()> {
-        let known = self.touched()?.map(|known| known.filter(col("shingles").is_null())).transpose()?;
-        self.find_among(known, wanted.step, wanted.needed.clone(), wanted.bytes).await
+    pub(super) async fn find(&self, stage: &dyn Writes, wanted: &TextsToCut) -> Result<()> {
+        let known =
+            self.reference_documents()?.map(|known| known.filter(col("shingles").is_null())).transpose()?;
+        self.find_among(known, stage, wanted.needed.clone(), wanted.bytes).await
     }
 
     /// Finds where the texts of the documents `needed` (needed) are.
-    pub(super) async fn find_texts(&self, needed: DataFrame) -> Result<()> {
-        let bytes = self.steps.rows(WorkTable::Members) * BYTES_OF_POSITION;
-        self.find_among(self.touched()?, Step::TextPositions, needed, bytes).await
+    pub(super) async fn find_texts(&self, stage: &dyn Writes, needed: DataFrame) -> Result<()> {
+        let bytes = self.rows(WorkTable::MEMBERS) * BYTES_OF_POSITION;
+        self.find_among(self.reference_documents()?, stage, needed, bytes).await
     }
 
-    /// The known documents that are touched, if there may be any.
-    fn touched(&self) -> Result<Option<DataFrame>> {
-        self.known.map(|_| self.steps.table(WorkTable::Known)).transpose()
-    }
-
-    /// Finds in `step` where the texts of the documents `needed` are: of the job's own, and of `known` ones.
+    /// Finds in `stage` where the texts of the documents `needed` are: of the job's own, and of `known` ones.
     async fn find_among(
         &self,
         known: Option<DataFrame>,
-        step: Step,
+        stage: &dyn Writes,
         needed: DataFrame,
         bytes: u64,
     ) -> Result<()> {
-        let steps = self.steps;
         let no_origin = lit(ScalarValue::UInt64(None)).alias("origin");
         let at = |origin| vec![col("source"), col("position"), col("doc"), origin];
-        let mut documents = steps.table(Table::Documents)?.select(at(no_origin))?;
+        let mut documents = self.table(Table::Documents)?.select(at(no_origin))?;
         if let Some(known) = known {
             documents = documents.union(known.select(at(col("origin")))?)?;
         }
-        let rows = steps.rows(Table::Documents) + steps.rows(WorkTable::Known);
-        let positions = stage::sketches::positions(documents, needed)?;
-        steps.run(step, bytes + rows * BYTES_OF_POSITION, vec![positions]).await
+        let rows = self.rows(Table::Documents) + self.rows(WorkTable::REFERENCE);
+        let positions = frames::sketches::positions(documents, needed)?;
+        self.run(stage, bytes + rows * BYTES_OF_POSITION, vec![positions]).await
     }
 
     /// Reads those texts again, once it was found where they are, and takes the sketches that are there.
@@ -232,52 +223,53 @@ impl<'a> Sketches<'a> {
         let texts = self.at(wanted.table, Some(&self.job.shingle)).await?;
         let mut sketches = Vec::with_capacity(texts.len() + 1);
         for texts in texts {
-            sketches.push(stage::sketches::sketches(texts, self.job));
+            sketches.push(frames::sketches::sketches(texts, self.job));
         }
-        if self.known.is_some() {
-            let kept = self.steps.table(WorkTable::Known)?.filter(col("shingles").is_not_null())?;
-            sketches.push(Ok(stage::sketches::among(kept, wanted.needed)?.select(sketch())?));
+        if self.reference.is_some() {
+            let kept = self.table(WorkTable::REFERENCE)?.filter(col("shingles").is_not_null())?;
+            sketches.push(Ok(frames::sketches::among(kept, wanted.needed)?.select(sketch())?));
         }
-        stage::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
+        frames::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 
     /// Reads the texts of pairs, once it was found where they are: (doc, text, bytes).
     pub(super) async fn texts(&self) -> Result<Vec<DataFrame>> {
-        let texts = self.at(WorkTable::TextPositions, None).await?;
-        texts.into_iter().map(stage::passages::texts).collect()
+        let texts = self.at(WorkTable::TEXT_POSITIONS, None).await?;
+        texts.into_iter().map(frames::passages::texts).collect()
     }
 
-    /// The documents, as [`stage::documents`] has them, that stand at the positions of a table. Who takes no text from them but its
+    /// The documents, as [`frames::documents`] has them, that stand at the positions of a table. Who takes no text from them but its
     /// shingles says how it is cut: long ones are not held whole then.
     async fn at(&self, table: WorkTable, cut: Option<&job::Shingle>) -> Result<Vec<DataFrame>> {
         let Some(listed) = self.input.listed() else {
             return Err(Error::bug("texts are read again, and no file was listed"));
         };
-        let steps = self.steps;
-        let positions = steps.table(table)?;
+        let positions = self.table(table)?;
         let own = positions.clone().filter(col("origin").is_null())?;
-        let documents = steps.rows(Table::Documents) + steps.rows(Table::Rejects);
+        let documents = self.rows(Table::Documents) + self.rows(Table::Rejects);
         let own_source = [(&self.job.source, listed)];
         let mut frames = self.read_at(own, &own_source, documents, cut).await?;
         let of_origin = |origin: usize| positions.clone().filter(col("origin").eq(lit(origin as u64)));
         let known = positions.clone().filter(col("origin").is_not_null())?;
         let origins = keys_of(known.select(vec![col("origin")])?.distinct()?).await?;
         let is_needed = |origin: usize| origins.contains(&(origin as u64));
-        match self.known {
-            Some(Known::Source(source)) if is_needed(0) => {
-                let documents = steps.rows(WorkTable::KnownKeys);
+        match self.reference {
+            Some(ReferenceDocuments::Source(source)) if is_needed(0) => {
+                let documents = self.rows(WorkTable::REFERENCE_KEYS);
                 let known = self.read_at(of_origin(0)?, &[source.files()], documents, cut).await?;
                 for texts in known {
-                    frames.push(stage::known::turned(texts)?);
+                    frames.push(frames::reference::with_second_source_keys(texts)?);
                 }
             }
-            None | Some(Known::Source(_)) => {}
-            Some(Known::Outputs(outputs)) => {
+            None | Some(ReferenceDocuments::Source(_)) => {}
+            Some(ReferenceDocuments::Outputs(outputs)) => {
                 for (origin, sources) in outputs.sources().filter(|(origin, _)| is_needed(*origin)) {
                     let sources: Vec<_> =
                         sources.iter().map(|(made, listed)| (&made.source, listed)).collect();
                     let there = of_origin(origin)?;
-                    frames.extend(self.read_at(there, &sources, outputs.earlier.count(), cut).await?);
+                    frames.extend(
+                        self.read_at(there, &sources, outputs.chain.count(Table::Documents), cut).await?,
+                    );
                 }
             }
         }
@@ -292,10 +284,9 @@ impl<'a> Sketches<'a> {
         documents: u64,
         cut: Option<&job::Shingle>,
     ) -> Result<Vec<DataFrame>> {
-        let session = self.steps.session();
-        let open = async |source, listed, wanted| match cut {
-            Some(shingle) => source::open_cut(session, source, listed, wanted, shingle).await,
-            None => source::open_texts(session, source, listed, wanted).await,
+        let session = self.session();
+        let open = async |source, listed, wanted| {
+            source::read(session, source, listed, Request { wanted, shingle: cut }).await
         };
         let mut wanted = self.selection(positions.clone(), documents).await?;
         let mut frames = Vec::with_capacity(sources.len());
@@ -307,11 +298,11 @@ impl<'a> Sketches<'a> {
                     if of_source.is_empty() && at > 0 {
                         continue;
                     }
-                    stage::documents::documents(open(source, listed, Some(of_source)).await?.frame)?
+                    frames::documents::documents(open(source, listed, Some(of_source)).await?.frame)?
                 }
                 None => {
-                    let documents = stage::documents::documents(open(source, listed, None).await?.frame)?;
-                    stage::sketches::at(documents, positions.clone())?
+                    let documents = frames::documents::documents(open(source, listed, None).await?.frame)?;
+                    frames::sketches::at(documents, positions.clone())?
                 }
             });
         }
@@ -325,7 +316,7 @@ impl<'a> Sketches<'a> {
     async fn selection(&self, positions: DataFrame, documents: u64) -> Result<Option<Selection>> {
         let most = match self.job.engine.cluster {
             Some(_) => MAX_SENT_BYTES,
-            None => self.steps.task_bytes() as u64 / SHARE_OF_SELECTION,
+            None => self.task_bytes() as u64 / SHARE_OF_SELECTION,
         };
         if documents / 8 > most {
             tracing::info!("too many documents need their texts again, so all texts are read");

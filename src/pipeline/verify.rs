@@ -3,16 +3,17 @@
 use datafusion::prelude::DataFrame;
 
 use super::by_group;
+use super::candidate_pairs::{self, CandidatePairs};
+use super::context::StageContext;
 use super::numbers::one_number;
 use super::road::{Load, Way, ways};
-use super::sketches::{Sketched, Sketches};
-use super::step::Step;
-use super::steps::Steps;
+use super::sketches::Sketched;
 use super::tables::{self, WorkTable};
+use super::writes::Writes;
 use crate::error::{Error, Result};
 use crate::job::{Job, NewPairs, ScoreBy};
-use crate::stage;
-use crate::stage::scores::{Block, Road};
+use crate::pipeline::frames;
+use crate::pipeline::frames::scores::{Block, Road};
 
 /// Bytes of a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
@@ -23,99 +24,87 @@ const WORTH_A_PASS: f64 = 2.0;
 /// If candidates name at most one in this many documents, only the sketches of those are read.
 const FEW_OF: u64 = 2;
 
-/// Pairs of documents that may be similar.
-pub(super) struct Candidates {
-    /// (a, b).
-    pub(super) pairs: DataFrame,
-    /// How many they are, at most.
-    pub(super) rows: u64,
-}
-
-impl Candidates {
-    /// Those of a table.
-    pub(super) fn of(steps: &Steps<'_>, table: WorkTable) -> Result<Self> {
-        Ok(Self { pairs: steps.table(table)?, rows: steps.rows(table) })
-    }
-}
-
-/// Scores candidates in `step`, by the sketches of their documents, and adds the `scores` that are known of others.
+/// Scores candidates in `stage`, by the sketches of their documents, and adds the `scores` that are known of others.
 pub(super) async fn verify(
-    sketches: &Sketches<'_>,
-    step: Step,
+    cx: &StageContext<'_>,
+    stage: &dyn Writes,
     documents: Sketched,
-    candidates: Candidates,
+    candidates: CandidatePairs,
     scores: Option<DataFrame>,
 ) -> Result<()> {
-    let job = sketches.job;
+    let job = cx.job;
     let score = |documents, candidates, road| {
-        let compared = stage::scores::scores(documents, candidates, road, &job.score, &job.lsh)?;
+        let compared = frames::scores::scores(documents, candidates, road, &job.score, &job.lsh)?;
         Ok([Some(compared), scores.clone()].into_iter().flatten().collect())
     };
-    compare(sketches, step, documents, sketches.bytes_of_one().await?, candidates, score).await
+    compare(cx, stage, documents, cx.bytes_of_one().await?, candidates, score).await
 }
 
 /// Drops the pairs of `candidates` whose signatures agree in less than the threshold.
 pub(super) async fn agree(
-    sketches: &Sketches<'_>,
+    cx: &StageContext<'_>,
+    stage: &dyn Writes,
     signatures: Sketched,
-    candidates: Candidates,
+    candidates: CandidatePairs,
 ) -> Result<()> {
-    let job = sketches.job;
+    let job = cx.job;
     let agreeing = |documents, candidates, road| {
-        Ok(vec![stage::scores::agreeing(documents, candidates, road, &job.score, &job.lsh)?])
+        Ok(vec![frames::scores::agreeing(documents, candidates, road, &job.score, &job.lsh)?])
     };
-    compare(sketches, Step::Agreeing, signatures, bytes_of_signature(job), candidates, agreeing).await
+    compare(cx, stage, signatures, bytes_of_signature(job), candidates, agreeing).await
 }
 
 /// Whether it costs less to drop candidates by signatures first, so that the shingles of fewer are needed.
-pub(super) async fn signatures_first(sketches: &Sketches<'_>, candidates: WorkTable) -> Result<bool> {
-    let (steps, job) = (sketches.steps, sketches.job);
+pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
+    let job = cx.job;
     if !job.score.prefilter && job.score.by != ScoreBy::Signature {
         return Ok(false);
     }
-    let Some(signatures) = sketches.signatures()? else { return Ok(false) };
-    if steps.is_done(Step::Agreeing).await? {
+    let Some(signatures) = cx.signatures()? else { return Ok(false) };
+    if cx.runner.is_done(&WorkTable::AGREEING.name()).await? {
         // The positions of texts may be found for what it left.
         return Ok(true);
     }
-    let candidates = steps.rows(candidates);
+    let candidates = cx.rows(candidate_pairs::table(cx));
     // Of few candidates most may be pairs.
     if candidates < signatures.count {
         return Ok(false);
     }
     let moved =
-        |load: Load| ways(load, steps.engine(), 1).first().map_or(0.0, |way| way.moved) + load.sketches();
+        |load: Load| ways(load, cx.engine(), 1).first().map_or(0.0, |way| way.moved) + load.sketches();
     let load = |sketch| Load { documents: signatures.count, candidates, sketch };
-    let (first, all) = (moved(load(bytes_of_signature(job))), moved(load(sketches.bytes_of_one().await?)));
+    let (first, all) = (moved(load(bytes_of_signature(job))), moved(load(cx.bytes_of_one().await?)));
     Ok(first * WORTH_A_PASS <= all)
 }
 
 /// Bytes of a document and its signature.
 fn bytes_of_signature(job: &Job) -> u64 {
-    stage::scores::held_bytes_without_shingles(job.minhash.permutations)
+    frames::scores::held_bytes_without_shingles(job.minhash.permutations)
 }
 
-/// Writes in `step` what `made` makes of documents, whose sketches take so many `bytes` each, and of `candidates`.
+/// Writes in `stage` what `made` makes of documents, whose sketches take so many `bytes` each, and of `candidates`.
 async fn compare(
-    sketches: &Sketches<'_>,
-    step: Step,
+    cx: &StageContext<'_>,
+    stage: &dyn Writes,
     documents: Sketched,
     bytes: u64,
-    candidates: Candidates,
+    candidates: CandidatePairs,
     made: impl Fn(DataFrame, DataFrame, (Road, usize)) -> Result<Vec<DataFrame>>,
 ) -> Result<()> {
-    let (steps, count) = (sketches.steps, candidates.rows);
+    let count = candidates.rows;
     let load =
         Load { documents: documents.count.min(count.saturating_mul(2)), candidates: count, sketch: bytes };
-    let candidates = with_known(sketches, candidates.pairs)?;
+    let candidates = with_known(cx, candidates.pairs)?;
     let cheapest = |least, among: fn(&Way) -> bool| {
-        let way = ways(load, steps.engine(), least).into_iter().find(among);
+        let way = ways(load, cx.engine(), least).into_iter().find(among);
         way.ok_or_else(|| Error::bug("there is no road to candidates"))
     };
     let first = cheapest(1, |_| true)?;
-    let at_first = steps.engine().partitions(first.shuffled);
+    let at_first = cx.engine().partitions(first.shuffled);
     let named = match load.documents.saturating_mul(FEW_OF) <= documents.count {
-        true => stage::sketches::among(documents.frame.clone(), stage::scores::needed(candidates.clone())?)?,
+        true => {
+            frames::sketches::among(documents.frame.clone(), frames::scores::needed(candidates.clone())?)?
+        }
         false => documents.frame.clone(),
     };
     let frames = |partitions| {
@@ -132,15 +121,15 @@ async fn compare(
     };
     let (road, megabytes) = (first.road, (first.moved / 1e6) as u64);
     let Load { documents, candidates, .. } = load;
-    tracing::info!(%step, ?road, documents, candidates, megabytes, "the road of sketches to candidates");
-    steps.run_made(step, first.shuffled, frames).await
+    tracing::info!(step = %stage.name(), ?road, documents, candidates, megabytes, "the road of sketches to candidates");
+    cx.run_made(stage, first.shuffled, frames).await
 }
 
 /// Of (a, b, ..), the pairs that the job has by the sides of their documents.
-fn with_known(sketches: &Sketches<'_>, pairs: DataFrame) -> Result<DataFrame> {
-    match sketches.known_docs()? {
-        Some(known) if sketches.job.new_pairs() == Some(NewPairs::WithKnown) => {
-            stage::known::with_known(pairs, known)
+fn with_known(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
+    match cx.reference_docs()? {
+        Some(known) if cx.job.new_pairs() == Some(NewPairs::WithReference) => {
+            frames::reference::with_reference(pairs, known)
         }
         _ => Ok(pairs),
     }
@@ -148,21 +137,21 @@ fn with_known(sketches: &Sketches<'_>, pairs: DataFrame) -> Result<DataFrame> {
 
 /// The scores of every two of `documents` (doc, shingles, signature, ..) that the job compares and that reach the threshold, in as many
 /// frames as it takes to hold few of them.
-pub(super) async fn every_two(sketches: &Sketches<'_>, documents: DataFrame) -> Result<Vec<DataFrame>> {
-    let (steps, job) = (sketches.steps, sketches.job);
-    let documents = sketches.marked(documents)?;
-    let blocks = blocks(steps, job, documents.clone()).await?.into_iter().map(|block| {
-        let (documents, slices) = (documents.clone(), tables::slices(steps.session())?);
-        let scores = stage::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?;
-        by_group::compared(steps, job, with_known(sketches, scores)?)
+pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<DataFrame>> {
+    let job = cx.job;
+    let documents = cx.marked(documents)?;
+    let blocks = blocks(cx, documents.clone()).await?.into_iter().map(|block| {
+        let (documents, slices) = (documents.clone(), tables::slices(cx.session())?);
+        let scores = frames::scores::scores_of_all(documents, slices, block, &job.score, &job.lsh)?;
+        by_group::compared(cx, job, with_known(cx, scores)?)
     });
     blocks.collect()
 }
 
 /// Cuts the key space so that the sketches of two segments take at most two fifths of the memory pool.
-async fn blocks(steps: &Steps<'_>, job: &Job, documents: DataFrame) -> Result<Vec<Block>> {
-    let room = steps.task_bytes() as f64 * 0.4;
-    let bytes = one_number(stage::scores::held_bytes(documents, job.minhash.permutations)?).await? as f64;
+async fn blocks(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<Block>> {
+    let room = cx.task_bytes() as f64 * 0.4;
+    let bytes = one_number(frames::scores::held_bytes(documents, cx.job.minhash.permutations)?).await? as f64;
     let segments = if bytes <= room { 1 } else { (2.0 * bytes / room).ceil() as u64 };
     tracing::info!(segments, megabytes = (bytes / 1e6) as u64, "sketches to hold while scoring");
     Ok(Block::all(segments))

@@ -1,4 +1,4 @@
-//! What an operator says of itself, and what it is given when it starts.
+//! The description of an operator, its requirements and its output.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,50 +19,50 @@ use futures::stream::BoxStream;
 /// The batches of one partition.
 pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// What an operator does: rows of its inputs -> rows. Its text says how, in plans; an empty text leaves the name alone.
+/// The description of an operator, rows of its inputs -> rows. Plans show its name, and its text unless that is empty.
 pub trait Description: fmt::Debug + fmt::Display + Clone + Send + Sync + 'static {
     /// The operator's name in plans.
     const NAME: &'static str;
 
-    /// Whether the node counts the rows that come out. An operator that says no records what it likes, or nothing.
+    /// Whether the node counts the output rows. Otherwise the operator records its own metrics, if any.
     const COUNTS_ROWS: bool = true;
 
-    /// What the partitions of a node share while they run. A plan that is copied gets a new one.
+    /// The state that the partitions of a node share while they run. A copy of the plan has its own.
     type Shared: Default + Send + Sync + 'static;
 
-    /// What comes out of `inputs`, and what each of them must be.
+    /// The output over `inputs`, and the requirements for each of them.
     ///
     /// # Errors
     /// When there are other inputs, or inputs of other columns, than the operator takes.
     fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Shape>;
 
-    /// Starts on a partition of what comes out.
+    /// Starts a partition of the output.
     ///
     /// # Errors
     /// When it cannot start.
     fn start(self: Arc<Self>, task: Task<'_, Self::Shared>) -> Result<Batches>;
 }
 
-/// What is given to an operator when it starts on a partition.
+/// The arguments for starting a partition.
 pub struct Task<'a, S> {
     /// The operator's inputs.
     pub inputs: &'a [Arc<dyn ExecutionPlan>],
-    /// The columns that come out.
+    /// The columns of the output.
     pub schema: SchemaRef,
-    /// What the partitions share.
+    /// The state that the partitions share.
     pub shared: &'a Arc<S>,
-    /// Which partition.
+    /// The number of the partition.
     pub partition: usize,
     /// The session, the memory pool and the stores.
     pub context: Arc<TaskContext>,
-    /// What the node measures.
+    /// The metrics of the node.
     pub metrics: &'a ExecutionPlanMetricsSet,
-    /// The time that the operator itself takes on this partition, for those that measure it.
+    /// The time of this partition, for operators that measure it.
     pub elapsed: Time,
 }
 
 impl<S> Task<'_, S> {
-    /// The rows that the `nth` input has in this partition.
+    /// The rows of this partition of the `nth` input.
     ///
     /// # Errors
     /// When there is no such input, or it cannot start.
@@ -74,10 +74,10 @@ impl<S> Task<'_, S> {
     }
 }
 
-/// The only one of `inputs`, which are those of the operator `name`.
+/// The only input of the operator `name`.
 ///
 /// # Errors
-/// When there are more, or none.
+/// When there are more inputs, or none.
 pub(crate) fn only_input<'a>(
     name: &str,
     inputs: &'a [Arc<dyn ExecutionPlan>],
@@ -88,12 +88,12 @@ pub(crate) fn only_input<'a>(
     }
 }
 
-/// What an input must be.
+/// The requirements for an input.
 #[derive(Debug, Clone)]
 pub(crate) struct Requirement {
-    /// How its rows are spread over partitions.
+    /// Its partitioning.
     pub distribution: Distribution,
-    /// How they are sorted there.
+    /// The order inside each partition.
     pub ordering: Option<OrderingRequirements>,
 }
 
@@ -118,7 +118,7 @@ impl Requirement {
         Self::sorted_further(key, [])
     }
 
-    /// The same, and those of a `key` sorted by further columns.
+    /// Rows of the same `key` in the same partition, sorted by it and further columns.
     pub(crate) fn sorted_further(
         key: Arc<dyn PhysicalExpr>,
         further: impl IntoIterator<Item = PhysicalSortRequirement>,
@@ -130,7 +130,7 @@ impl Requirement {
     }
 }
 
-/// What comes out of an operator, and what its inputs must be for it.
+/// The output of an operator, and the requirements for its inputs.
 #[derive(Debug)]
 pub struct Shape {
     pub(super) properties: Arc<PlanProperties>,
@@ -141,13 +141,13 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// What `properties` say, out of inputs that fulfil `requirements`.
+    /// An output with `properties`, from inputs that fulfil `requirements`.
     pub(crate) fn new(properties: Arc<PlanProperties>, requirements: Vec<Requirement>) -> Self {
         let (co_partitioned, partitions_matter, row_by_row) = (false, false, false);
         Self { properties, requirements, co_partitioned, partitions_matter, row_by_row }
     }
 
-    /// The columns of `schema` in `count` partitions, which come as the rows of `input` do.
+    /// The columns of `schema` in `count` partitions, emitted as the rows of `input` are.
     pub(crate) fn of_partitions(
         count: usize,
         schema: SchemaRef,
@@ -171,20 +171,19 @@ impl Shape {
         Ok(Self::of_partitions(count, schema, last, requirements))
     }
 
-    /// The columns of `schema` in the partitions of `input`. These were made for the operator: spread over more of them,
-    /// the rows would be of no use to it.
+    /// The columns of `schema` in the partitions of `input`, which are made for the operator and must stay as they are.
     pub(crate) fn in_partitions_of(input: &Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
         let properties = properties(schema, input.output_partitioning().clone(), input)
             .with_scheduling_type(input.properties().scheduling_type);
         Self { partitions_matter: true, ..Self::new(Arc::new(properties), vec![Requirement::none()]) }
     }
 
-    /// The same, where partitions of the inputs that have the same number belong together.
+    /// Requires that partitions with the same number have the same keys in all inputs.
     pub(crate) fn co_partitioned(self, co_partitioned: bool) -> Self {
         Self { co_partitioned, ..self }
     }
 
-    /// The same, where each row that comes in comes out as one row, in the same order.
+    /// Promises one output row for each input row, in the same order.
     pub(crate) fn row_by_row(self) -> Self {
         Self { row_by_row: true, ..self }
     }

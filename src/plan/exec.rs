@@ -1,4 +1,4 @@
-//! The node: everything that the engine asks for and that does not depend on what the operator does.
+//! The node: everything that DataFusion asks for and that does not depend on the operator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl<D: Description> OperatorExec<D> {
         Ok(Arc::new(Self::try_new(description, inputs)?))
     }
 
-    /// What the operator does, where `plan` is a node of this one.
+    /// The description, if `plan` is a node of this operator.
     pub(crate) fn described(plan: &dyn ExecutionPlan) -> Option<&D> {
         plan.downcast_ref::<Self>().map(|node| node.description.as_ref())
     }
@@ -120,7 +120,7 @@ impl<D: Description> ExecutionPlan for OperatorExec<D> {
         &self,
         _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        // Columns are taken by their place; there is nothing to rewrite.
+        // Operators use columns by their place: there are no expressions.
         Ok(TreeNodeRecursion::Continue)
     }
 

@@ -1,11 +1,18 @@
-//! The one node that all our operators are in a physical plan.
+//! The one type of node that all our operators have in a physical plan, and what operators share.
 //!
-//! An operator is a `Description`: plain data that says what is done, and that can be cloned, shown and, where a plan
-//! travels, sent. [`OperatorExec`] is everything else that the engine asks a node for. So a file that adds an operator
-//! holds its description, the shape of what comes out, and its work.
+//! An operator is a `Description`: plain data that says what the operator does, and that can be cloned, shown and sent.
+//! [`OperatorExec`] is everything else that DataFusion asks of a node. So a file that adds an operator holds its
+//! description, the shape of its output, and its work.
+//!
+//! - `partition_store`: the store of all rows that spill between operators.
+//! - `shared_value`: a value that is made once for all partitions of an operator.
 
 mod description;
 mod exec;
+mod partition_store;
+mod shared_value;
 
 pub(crate) use description::{Batches, Description, Requirement, Shape, Task, only_input};
 pub use exec::OperatorExec;
+pub(crate) use partition_store::{Gathered, PartitionStore, Reads};
+pub(crate) use shared_value::SharedValue;

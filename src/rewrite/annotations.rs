@@ -1,4 +1,4 @@
-//! What the documents of clusters are told of, file by file and in the order of their positions.
+//! The annotations of documents in clusters, file by file in the order of positions.
 
 use std::sync::Arc;
 
@@ -10,11 +10,13 @@ use datafusion::prelude::{SessionContext, cast, col, lit};
 use futures::TryStreamExt;
 
 use crate::error::{Error, Result};
+use crate::job;
 use crate::output::manifest::File;
 use crate::output::{Layout, read};
 use crate::schema::IdType;
+use crate::source::{AddedValue, RowFormat};
 
-/// The columns that documents get.
+/// The names of the annotation columns.
 pub(crate) const NAMES: [&str; 3] = ["cluster_id", "representative", "kept_id"];
 
 /// The columns of the table of documents in clusters.
@@ -36,17 +38,50 @@ pub(crate) fn id_type(id: IdType) -> DataType {
     }
 }
 
-/// What a document of a cluster is told of.
+/// The annotation of a document in a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Annotation {
-    /// The cluster.
     pub cluster_id: String,
-    /// Whether it represents it.
+    /// Whether the document represents the cluster.
     pub representative: bool,
-    /// The document that does.
+    /// The id of the document that represents the cluster.
     pub kept_id: String,
-    /// Whether ids are numbers.
-    pub is_number: bool,
+    /// The type of both ids.
+    pub id: IdType,
+}
+
+/// The values of the annotation columns; null where the document is in no cluster.
+pub(super) fn values(annotation: Option<Annotation>) -> [AddedValue; 3] {
+    let Some(Annotation { cluster_id, representative, kept_id, id }) = annotation else {
+        return [AddedValue::Null, AddedValue::Null, AddedValue::Null];
+    };
+    let value = |text: String| match id {
+        IdType::Utf8 => AddedValue::Text(text),
+        IdType::Int64 => AddedValue::Literal(text),
+    };
+    [value(cluster_id), AddedValue::Literal(representative.to_string()), value(kept_id)]
+}
+
+/// Appends the names of the annotation columns to the header of the file `path`.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) where it has one of the names already.
+pub(crate) fn append_names(
+    format: &dyn RowFormat,
+    source: &job::Source,
+    header: &[u8],
+    path: &str,
+    to: &mut Vec<u8>,
+) -> Result<()> {
+    format.append_names(source, header, &NAMES, to).map_err(|name| column_exists(name, path))
+}
+
+/// The error for a file that already has a column of this name.
+pub(crate) fn column_exists(name: &str, path: &str) -> Error {
+    Error::input(format!(
+        "{path} has a column `{name}` already, which --annotate would add: rename it and run the job again, or apply \
+         without --annotate"
+    ))
 }
 
 /// The table of documents in clusters.
@@ -58,7 +93,7 @@ pub(super) struct Annotations {
 }
 
 impl Annotations {
-    /// What is said of the documents of a file. Nothing of another file is read but where it stands in the table.
+    /// The annotations of the documents of a file.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -78,7 +113,7 @@ impl Annotations {
     }
 }
 
-/// A walk through what is said of the documents of a file.
+/// A walk through the annotations of a file.
 pub(super) struct Cursor {
     rows: SendableRecordBatchStream,
     batch: Option<RecordBatch>,
@@ -87,7 +122,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// What is said of the document at a position, which is higher than any that was asked for before.
+    /// The annotation of the document at `position`, which must rise from call to call; `None` if it is in no cluster.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -117,7 +152,7 @@ impl Cursor {
         }
     }
 
-    /// The columns of the documents at so many positions from `first` on.
+    /// The annotation columns of `rows` documents from position `first` on.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -126,7 +161,7 @@ impl Cursor {
         self.columns_at(&positions).await
     }
 
-    /// The columns of the documents at these positions, which rise.
+    /// The annotation columns of the documents at these positions, which must rise.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -134,10 +169,10 @@ impl Cursor {
         let (mut cluster, mut kept) = (StringBuilder::new(), StringBuilder::new());
         let mut representative = BooleanBuilder::new();
         for position in positions.values() {
-            let said = self.at(*position).await?;
-            cluster.append_option(said.as_ref().map(|said| &said.cluster_id));
-            representative.append_option(said.as_ref().map(|said| said.representative));
-            kept.append_option(said.as_ref().map(|said| &said.kept_id));
+            let found = self.at(*position).await?;
+            cluster.append_option(found.as_ref().map(|found| &found.cluster_id));
+            representative.append_option(found.as_ref().map(|found| found.representative));
+            kept.append_option(found.as_ref().map(|found| &found.kept_id));
         }
         Ok(vec![
             self.ids(Arc::new(cluster.finish()))?,
@@ -161,19 +196,19 @@ fn annotation(batch: &RecordBatch, at: usize, id: IdType) -> Result<Annotation> 
     let representative = batch.column(2).as_boolean_opt().map(|flags| flags.value(at));
     match (text(1), representative, text(3)) {
         (Some(cluster_id), Some(representative), Some(kept_id)) => {
-            Ok(Annotation { cluster_id, representative, kept_id, is_number: id == IdType::Int64 })
+            Ok(Annotation { cluster_id, representative, kept_id, id })
         }
         _ => Err(Error::bug("the table of documents in clusters came with other types")),
     }
 }
 
-/// The columns that documents get, as Arrow has them: null where a document is in no cluster.
+/// The Arrow fields of the annotation columns, which are null where a document is in no cluster.
 pub(super) fn fields(id: IdType) -> Vec<FieldRef> {
     let types = [id_type(id), DataType::Boolean, id_type(id)];
     NAMES.into_iter().zip(types).map(|(name, of)| Arc::new(Field::new(name, of, true))).collect()
 }
 
-/// A schema with those columns behind its own.
+/// A schema with the annotation columns after its own.
 pub(crate) fn annotated(schema: &Schema, id: IdType) -> Schema {
     let all: Vec<FieldRef> = schema.fields().iter().cloned().chain(fields(id)).collect();
     Schema::new_with_metadata(all, schema.metadata().clone())

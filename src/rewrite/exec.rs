@@ -1,4 +1,4 @@
-//! The operator that writes files again: each partition takes some parts of the source, one after the other.
+//! The operator that rewrites files: each partition rewrites some parts of the source, one after the other.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use datafusion::prelude::{SessionContext, cast, col, lit};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 
+use super::actions::Rejects;
 use super::annotations::Annotations;
-use super::fate::Rejects;
 use super::one_file;
 use super::record::{Counts, Part, finished_part, put_part};
 use super::work::Work;
@@ -27,22 +27,22 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::schema::IdType;
 use crate::source::{FileToParse, Selection, SourceFile};
 
-/// The files of a source, and how they are written again.
+/// The files of a source, and how they are rewritten.
 ///
-/// Input: one column of UInt32, indices into `parts`. Output: no rows of the columns of [`File`]; what is done of a part is recorded in
-/// the folder of the result, and is not done again. Partitions stay.
+/// Input: one column of UInt32, indices into `parts`. Output: no rows, with the columns of [`File`]. Finished parts are recorded in
+/// the folder of the result, and are skipped. Partitions stay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Rewrite {
     pub source: job::Source,
-    /// What the input's indices point into.
+    /// The parts that the input's indices name.
     pub parts: Arc<[PartToWrite]>,
     /// The URL of the folder of the result.
     pub target: String,
     pub rejects: Rejects,
-    /// What the records of parts bear.
+    /// The fingerprint in the records of parts.
     pub fingerprint: String,
-    /// The files of tables in the folder of the result, each sorted by (source, position): the documents that go, those that were
-    /// rejected, and, where all stay, what documents are told of.
+    /// The files of tables in the folder of the result, each sorted by (source, position): the removed documents, the rejected
+    /// ones, and, where documents are annotated instead, the documents in clusters.
     pub removed: Vec<File>,
     pub rejected: Vec<File>,
     pub clustered: Option<Vec<File>>,
@@ -50,10 +50,10 @@ pub(crate) struct Rewrite {
     pub id: IdType,
 }
 
-/// Some files of the source, next to each other in the order of their paths.
+/// Neighbouring files of the source in the order of paths.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartToWrite {
-    /// Its number, which its record bears.
+    /// Its number, by which its record is named.
     pub number: usize,
     pub files: Vec<FileToWrite>,
 }
@@ -64,15 +64,15 @@ pub(crate) struct FileToWrite {
     pub file: FileToParse,
     /// Its path below the folders of the result.
     pub path: String,
-    /// What the output knows of its documents.
+    /// The counts of its documents in the output.
     pub expected: Counts,
 }
 
 impl Rewrite {
-    /// A plan that writes the parts, dealt out to so many partitions.
+    /// A plan that rewrites the parts in at most `partitions` partitions.
     ///
     /// # Errors
-    /// None that a list of parts can cause.
+    /// Where there are too many parts.
     pub(crate) fn plan(self, partitions: usize) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = Arc::new(Schema::new(vec![Field::new("part", DataType::UInt32, false)]));
         let count = u32::try_from(self.parts.len()).map_err(|_| Error::bug("there are too many parts"))?;
@@ -86,7 +86,7 @@ impl Rewrite {
         OperatorExec::plan(self, vec![input])
     }
 
-    /// Writes the part of this index.
+    /// Rewrites the part of this index, unless its record exists.
     async fn write(&self, index: u32, context: &TaskContext) -> crate::error::Result<()> {
         let Some(part) = self.parts.get(index as usize) else {
             return Err(Error::bug(format!("there is no part {index}")));
@@ -115,7 +115,7 @@ impl Rewrite {
     }
 }
 
-/// The documents of a part that a table (source, position, ..) names.
+/// The documents of a part in a table (source, position, ..).
 async fn positions(
     session: &SessionContext,
     target: &Layout,
@@ -164,7 +164,7 @@ impl Description for Rewrite {
         let write = async move {
             while let Some(batch) = input.try_next().await? {
                 let Some(indices) = batch.column(0).as_primitive_opt::<UInt32Type>() else {
-                    return Err(Error::bug("indices of parts came as another type").into());
+                    return Err(Error::bug("the indices of parts are of another type").into());
                 };
                 for &index in indices.values() {
                     self.write(index, &context).await?;

@@ -1,24 +1,22 @@
-//! The files of a source, written again without some of their rows, or with more columns.
+//! Rewrites the files of a source without some of their rows, or with more columns.
 //!
-//! Each file is read once (`one_file`): Parquet value by value (`parquet`), CSV and JSON lines byte for byte (`records`), text files
-//! whole (`copy`), Reuters stories as Parquet (`stories`). Files have their names when they are whole, and groups of them are recorded
-//! (`record`), so that work which was killed is taken up there. `exec` makes an operator of it, which any engine runs.
+//! `one_file` chooses how a file is rewritten: Parquet value by value (`parquet`), CSV and JSON lines byte for byte (`rows`), text
+//! files whole (`whole_file`), all else as Parquet (`as_parquet`). Files get their names when they are complete. Groups of files
+//! are recorded (`record`), so that a killed run resumes there. `exec` is the operator, which every engine can run.
 
+mod actions;
 mod annotations;
-mod copy;
+mod as_parquet;
 mod exec;
-mod fate;
 mod one_file;
 mod parquet;
 pub(crate) mod record;
-mod records;
-mod stories;
-mod text_columns;
+mod rows;
+mod whole_file;
 mod work;
 
-pub(crate) use annotations::{NAMES, annotated, clustered_schema, id_type};
+pub use actions::Rejects;
+pub(crate) use annotations::{NAMES, annotated, append_names, clustered_schema, column_exists, id_type};
 pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
-pub use fate::Rejects;
 pub use record::{Counts, SourceRecord, Written};
-pub(crate) use text_columns::{header_fields, taken};
 pub(crate) use work::{KEPT, REJECTED};

@@ -1,17 +1,16 @@
-//! One file of the source: what stays of it is written as its format has it.
+//! Rewrites one file of the source.
 
-use super::fate::Fates;
+use super::actions::RowActions;
 use super::record::{Counts, SourceRecord};
 use super::work::{KEPT, Work};
-use super::{copy, parquet, records, stories};
+use super::{as_parquet, parquet, rows, whole_file};
 use crate::error::Result;
-use crate::job::Format;
-use crate::source::SourceFile;
+use crate::source::{Rewriting, SourceFile, format_of};
 
-/// Writes what stays of a file of the source, under `path`. The output knows so many documents of it as `expected` says.
+/// Writes what is kept of a file of the source under `path`. The output counted `expected` documents in it.
 ///
 /// # Errors
-/// When the file cannot be read to its end, is not what the output knows of it, or the store refuses.
+/// When the file cannot be read to its end, has other counts than the output, or the store refuses.
 pub(super) async fn write(
     work: &Work,
     file: &SourceFile,
@@ -19,19 +18,19 @@ pub(super) async fn write(
     expected: Counts,
 ) -> Result<SourceRecord> {
     let source = file.path();
-    let fates = Fates {
+    let actions = RowActions {
         removed: work.removed.of(source).cloned().unwrap_or_default(),
         rejected: work.rejected.of(source).cloned().unwrap_or_default(),
         rejects: work.rejects,
     };
-    let (rows, written) = match work.source.format {
-        Format::Reuters => stories::write(work, file, path, &fates, expected.read).await?,
-        Format::Text => (1, copy::write(work, file, path, &fates).await?),
-        // Frameworks leave empty files behind, which have no rows and are not of their format.
-        _ if file.size() == 0 => (0, vec![copy::copied(work, file, &format!("{KEPT}/{path}"), 0).await?]),
-        Format::Parquet | Format::Delta => parquet::write(work, file, path, &fates).await?,
-        Format::Csv | Format::Jsonl => records::write(work, file, path, &fates).await?,
+    let (rows, written) = match format_of(work.source.format).rewriting {
+        Rewriting::AsParquet => as_parquet::write(work, file, path, &actions, expected.read).await?,
+        Rewriting::WholeFile => (1, whole_file::write(work, file, path, &actions).await?),
+        // Frameworks leave empty files behind, which have no rows and are not valid files of their format.
+        _ if file.size() == 0 => (0, vec![whole_file::copy(work, file, &format!("{KEPT}/{path}"), 0).await?]),
+        Rewriting::ParquetValues => parquet::write(work, file, path, &actions).await?,
+        Rewriting::Rows(format) => rows::write(work, format, file, path, &actions).await?,
     };
-    let counts = fates.counts(source, rows, expected)?;
+    let counts = actions.counts(source, rows, expected)?;
     Ok(SourceRecord { source: source.to_owned(), counts, written })
 }

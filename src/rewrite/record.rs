@@ -1,4 +1,4 @@
-//! What is recorded of the files that are done.
+//! The records of finished parts.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ const PARTS: &str = "_work/parts";
 /// Documents: `kept + removed + rejected = read`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Those of the source.
+    /// Documents of the source.
     pub read: u64,
-    /// Those that were compared and stay.
+    /// Documents that were compared and are kept.
     pub kept: u64,
-    /// Those that go.
+    /// Duplicates.
     pub removed: u64,
-    /// Those that the job rejected, wherever they go.
+    /// Documents that the job rejected, whether they are kept or not.
     pub rejected: u64,
 }
 
@@ -34,7 +34,7 @@ impl Counts {
     }
 }
 
-/// What was written of a file of the source.
+/// The files written from a file of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRecord {
     /// The file, as tables call it.
@@ -42,7 +42,7 @@ pub struct SourceRecord {
     /// Its documents.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The files that hold them now; none where a text file was removed.
+    /// The files that hold them now; empty where a text file was removed.
     pub written: Vec<Written>,
 }
 
@@ -59,16 +59,16 @@ pub struct Written {
     pub crc32: u32,
 }
 
-/// Some files of the source that are done.
+/// A finished part of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Part {
-    /// Tells applications apart whose files may differ.
+    /// The fingerprint of the settings on which the written files depend.
     pub fingerprint: String,
-    /// What was written of them.
+    /// The files of the part.
     pub files: Vec<SourceRecord>,
 }
 
-/// The record of a part that an earlier attempt finished, all of whose files are there; `None` if it has to be done.
+/// The record of a part that an earlier attempt finished, if all of its files exist.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -78,7 +78,7 @@ pub(crate) async fn finished_part(target: &Layout, number: usize, fingerprint: &
         Ok(Some(part)) if part.fingerprint == fingerprint => part,
         Ok(None) => return Ok(None),
         Err(error) if !is_content(&error) => return Err(error),
-        // Cut off, as by a power cut.
+        // Incomplete, as after a power cut.
         Ok(Some(_)) | Err(_) => {
             target.discard(&inside).await?;
             return Ok(None);
@@ -93,14 +93,14 @@ pub(crate) async fn finished_part(target: &Layout, number: usize, fingerprint: &
     Ok(Some(part))
 }
 
-/// Records that a part is done.
+/// Records that a part is finished.
 ///
 /// # Errors
 /// When the store refuses.
 pub(crate) async fn put_part(target: &Layout, number: usize, part: &Part) -> Result<()> {
     match target.create(&part_name(number), part).await? {
         true => Ok(()),
-        // A task that was thought to be lost did the same.
+        // A task that was given up as lost wrote the same record.
         false if target.read::<Part>(&part_name(number)).await?.as_ref() == Some(part) => Ok(()),
         false => Err(Error::input(format!(
             "another process writes to {}: let only one process at a time write there",
@@ -113,7 +113,7 @@ fn part_name(number: usize) -> String {
     format!("{PARTS}/{number:06}.json")
 }
 
-/// Whether a file was read and is not what it should be.
+/// Whether the error is about the content of a file rather than reading it.
 pub(crate) fn is_content(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| cause.is::<serde_json::Error>())
 }

@@ -1,9 +1,9 @@
-//! What every file of a part is written with.
+//! The settings with which the files of a part are rewritten.
 
 use datafusion::prelude::SessionContext;
 
+use super::actions::Rejects;
 use super::annotations::Annotations;
-use super::fate::Rejects;
 use super::record::Written;
 use crate::error::Result;
 use crate::job;
@@ -11,25 +11,25 @@ use crate::output::Layout;
 use crate::output::upload::Upload;
 use crate::source::Selection;
 
-/// What every file of a part is written with.
+/// The settings with which the files of a part are rewritten.
 pub(super) struct Work {
     pub session: SessionContext,
     pub source: job::Source,
     /// The folder of the result.
     pub target: Layout,
     pub rejects: Rejects,
-    /// The documents that go, and those that were rejected.
+    /// The duplicates, and the documents that the job rejected.
     pub removed: Selection,
     pub rejected: Selection,
-    /// What documents are told of, where all of them stay.
+    /// The annotations, where all documents are kept and annotated.
     pub annotations: Option<Annotations>,
 }
 
-/// The folder of documents that stay, and that of rejects.
+/// The folder of kept documents, and that of separate rejects.
 pub(crate) const KEPT: &str = "kept";
 pub(crate) const REJECTED: &str = "rejected";
 
-/// Ends an upload of so many documents.
+/// Finishes the upload of a file of `rows` documents.
 ///
 /// # Errors
 /// As [`Upload::finish`].

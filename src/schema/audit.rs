@@ -18,7 +18,7 @@ pub enum Depth {
 }
 
 impl Contract {
-    /// What is promised of every row, as SQL: columns that are not null, in their order, and then the rules.
+    /// The rules for every row as SQL: columns that are not null, in their order, and then the contract's rules.
     fn promises(&self, depth: Depth) -> Vec<String> {
         let list = |c: &&Column| c.kind.arrow().is_nested();
         let lists: Vec<&str> = match depth {

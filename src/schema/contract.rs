@@ -16,22 +16,23 @@ use crate::job::{ClusterMethod, Columns, Job, ShingleHash};
 pub enum Table {
     /// Pairs of similar documents.
     Pairs,
-    /// Documents that belong together by way of pairs.
+    /// Clusters of documents.
     Clusters,
-    /// The sketches of the documents that were compared.
+    /// The compared documents and their sketches.
     Documents,
-    /// The documents that were read and not compared.
+    /// The documents that were read and rejected.
     Rejects,
-    /// How many pairs there are of two groups.
+    /// The numbers of pairs by their two groups.
     #[serde(rename = "group_pairs")]
     GroupPairs,
-    /// The documents of a second source that were read and not compared.
-    #[serde(rename = "known_rejects")]
-    KnownRejects,
-    /// The shingles by their numbers, where the job asks for a dictionary.
+    /// The documents of a second source that were rejected.
+    #[serde(rename = "reference_rejects")]
+    ReferenceRejects,
+    /// The dictionary of shingles, if the job has one.
     Dictionary,
-    /// Clusters of earlier runs that bear another id now, where the job goes on from earlier runs.
-    Merges,
+    /// Clusters of earlier runs whose id changed.
+    #[serde(rename = "cluster_id_changes")]
+    ClusterIdChanges,
 }
 
 impl Table {
@@ -42,18 +43,18 @@ impl Table {
         Table::Documents,
         Table::Rejects,
         Table::GroupPairs,
-        Table::KnownRejects,
+        Table::ReferenceRejects,
         Table::Dictionary,
-        Table::Merges,
+        Table::ClusterIdChanges,
     ];
 
-    /// Those that `job` writes.
+    /// The tables that `job` writes.
     pub(crate) fn of(job: &Job) -> Vec<Table> {
         let writes = |table: &Table| match table {
             Table::Dictionary => job.shingle.hash == ShingleHash::Dictionary,
-            Table::Merges => job.goes_on() || job.merge.is_some(),
+            Table::ClusterIdChanges => job.continues_clusters(),
             Table::GroupPairs => job.has_groups(),
-            Table::KnownRejects => job.known_source().is_some(),
+            Table::ReferenceRejects => job.second_source().is_some(),
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()
@@ -61,7 +62,10 @@ impl Table {
 
     /// Whether only some jobs write it.
     pub(crate) fn is_optional(self) -> bool {
-        matches!(self, Table::GroupPairs | Table::KnownRejects | Table::Dictionary | Table::Merges)
+        matches!(
+            self,
+            Table::GroupPairs | Table::ReferenceRejects | Table::Dictionary | Table::ClusterIdChanges
+        )
     }
 
     /// The table of this name.
@@ -77,9 +81,9 @@ impl Table {
             Table::Documents => "documents",
             Table::Rejects => "rejects",
             Table::GroupPairs => "group_pairs",
-            Table::KnownRejects => "known_rejects",
+            Table::ReferenceRejects => "reference_rejects",
             Table::Dictionary => "dictionary",
-            Table::Merges => "merges",
+            Table::ClusterIdChanges => "cluster_id_changes",
         }
     }
 }
@@ -90,21 +94,21 @@ impl fmt::Display for Table {
     }
 }
 
-/// What a table promises to its readers.
+/// The contract of a table with its readers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contract {
     /// The table.
     pub table: Table,
-    /// What one row stands for, in one sentence.
+    /// The meaning of one row, in one sentence.
     pub grain: String,
-    /// The columns that tell rows apart.
+    /// The columns that identify a row.
     pub key: Vec<String>,
     /// The columns, in their order.
     pub columns: Vec<Column>,
     /// SQL expressions over the columns, each true of every row.
     pub rules: Vec<String>,
-    /// The values of the column `reason` and what they mean; only `rejects` and `known_rejects` have them.
+    /// The values of the column `reason` and what they mean; only `rejects` and `reference_rejects` have them.
     #[serde(default)]
     pub reasons: Vec<Reason>,
     /// Rows that keep the contract, by column; a column that is null is left out.
@@ -126,7 +130,7 @@ pub struct Column {
     /// Whether it may be null.
     #[serde(default)]
     pub nullable: bool,
-    /// What it holds, with its unit and range.
+    /// Its meaning, with unit and range.
     pub doc: String,
 }
 
@@ -136,7 +140,7 @@ pub struct Column {
 pub struct Reason {
     /// The value in the column.
     pub name: String,
-    /// What it means.
+    /// Its meaning.
     pub doc: String,
 }
 
@@ -162,7 +166,7 @@ pub enum Type {
     /// A list of 64-bit values, each the bits of an unsigned one.
     #[serde(rename = "List<Int64>")]
     ListInt64,
-    /// What the source gives a column: an id of integers, or a column that is carried. No contract names it.
+    /// The type of an integer id or a carried column, from the source. No contract names it.
     #[serde(skip)]
     Source(DataType),
 }
@@ -182,7 +186,7 @@ impl Type {
         }
     }
 
-    /// Whether steps and queries compute on the unsigned numbers of these bits. What the source brought stays as it is.
+    /// Whether steps and queries compute on the unsigned numbers of these bits. Columns from the source stay as they are.
     pub(crate) fn has_unsigned_bits(&self) -> bool {
         matches!(self, Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64)
     }
@@ -221,21 +225,22 @@ pub fn contract(table: Table) -> &'static Contract {
     static GROUP_PAIRS: LazyLock<Contract> =
         LazyLock::new(|| Contract::read(Table::GroupPairs, include_str!("../../schemas/group_pairs.toml")));
     static KNOWN_REJECTS: LazyLock<Contract> = LazyLock::new(|| {
-        Contract::read(Table::KnownRejects, include_str!("../../schemas/known_rejects.toml"))
+        Contract::read(Table::ReferenceRejects, include_str!("../../schemas/reference_rejects.toml"))
     });
     static DICTIONARY: LazyLock<Contract> =
         LazyLock::new(|| Contract::read(Table::Dictionary, include_str!("../../schemas/dictionary.toml")));
-    static MERGES: LazyLock<Contract> =
-        LazyLock::new(|| Contract::read(Table::Merges, include_str!("../../schemas/merges.toml")));
+    static MERGES: LazyLock<Contract> = LazyLock::new(|| {
+        Contract::read(Table::ClusterIdChanges, include_str!("../../schemas/cluster_id_changes.toml"))
+    });
     match table {
         Table::Pairs => &PAIRS,
         Table::Clusters => &CLUSTERS,
         Table::Documents => &DOCUMENTS,
         Table::Rejects => &REJECTS,
         Table::GroupPairs => &GROUP_PAIRS,
-        Table::KnownRejects => &KNOWN_REJECTS,
+        Table::ReferenceRejects => &KNOWN_REJECTS,
         Table::Dictionary => &DICTIONARY,
-        Table::Merges => &MERGES,
+        Table::ClusterIdChanges => &MERGES,
     }
 }
 
@@ -255,10 +260,10 @@ impl Contract {
     }
 
     /// The contract of the same table over a source of these types, with the columns that the job asks for: every id has its type,
-    /// `documents` has the sketches that are kept and the columns that it carries, `pairs` and `clusters` may tell of groups and
-    /// passages, and `clusters` of how well documents are connected with their representative.
+    /// `documents` has the sketches that are kept and the columns that it carries, `pairs` and `clusters` may have groups and
+    /// passages, and `clusters` has `weakest_link` where pairs connect its documents.
     pub(crate) fn over(&self, source: &SourceTypes, columns: Columns) -> Contract {
-        let Columns { keep, passages, groups, represented } = columns;
+        let Columns { keep, passages, groups, clusters } = columns;
         let mut contract = self.clone();
         if source.id == IdType::Int64 {
             for column in contract.columns.iter_mut().filter(|column| column.kind == Type::Id) {
@@ -268,13 +273,8 @@ impl Contract {
         if self.table == Table::Pairs && !passages {
             ["passage_a", "passage_b"].into_iter().for_each(|name| contract.leave_out(name));
         }
-        if self.table == Table::Clusters {
-            if represented.is_none() {
-                contract.leave_out("jaccard_to_representative");
-            }
-            if represented != Some(ClusterMethod::Components) {
-                contract.leave_out("weakest");
-            }
+        if self.table == Table::Clusters && clusters == ClusterMethod::Representative {
+            contract.leave_out("weakest_link");
         }
         if !groups && self.table != Table::GroupPairs {
             ["group_a", "group_b", "groups"].into_iter().for_each(|name| contract.leave_out(name));
@@ -422,7 +422,7 @@ mod tests {
                         keep: Keep::Shingles,
                         passages: true,
                         groups: true,
-                        represented: Some(ClusterMethod::Components),
+                        clusters: ClusterMethod::Components,
                     },
                 )
                 .arrow_schema();

@@ -1,4 +1,4 @@
-//! The contracts of the tables: what each row stands for, its columns, and what is true of every row.
+//! The contracts of the tables: the meaning of a row, its columns, and rules for every row.
 //!
 //! They are the files `schemas/*.toml`, compiled in. What is written is checked against them: the schema by
 //! [`Contract::check_schema`], the rows by [`Contract::audit`] and [`Contract::verdict`].

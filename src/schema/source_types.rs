@@ -1,10 +1,10 @@
-//! What the columns of an output's tables take from the source.
+//! The types of ids and carried columns, which come from the source.
 
 use arrow::datatypes::DataType;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The types that the source gives to columns. They are known when the source is opened, and the manifest holds them.
+/// The types of columns that come from the source. They are known when the source is opened, and are in the manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceTypes {
     /// The type of ids, in every table.

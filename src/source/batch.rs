@@ -1,4 +1,4 @@
-//! Rows on their way into a batch that is bounded by its bytes, not by its rows alone.
+//! A batch of documents that is bounded by its bytes as well as its rows.
 
 use std::sync::Arc;
 
@@ -9,16 +9,15 @@ use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use bytes::Bytes;
 
-use super::sgml::Story;
-use super::to_parse::{CUT, FileToParse};
+use super::parser::{CUT, FileToParse};
 use crate::error::{Error, Result};
 use crate::kernel::text::long_text::CutText;
 
-/// Rows of a batch at most.
+/// The most rows of a batch.
 const BATCH_ROWS: usize = 1024;
 /// Bytes of text after which a batch is full. One text may be longer; then it is alone with those before it.
 const BATCH_BYTES: usize = 4 * 1024 * 1024;
-/// Bytes from which a text's buffer becomes part of the batch as it is, without a copy.
+/// Bytes from which a text's buffer becomes part of the batch without a copy.
 const OWN_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A batch that is being filled.
@@ -29,7 +28,7 @@ pub(super) struct Batch {
     names: StringViewBuilder,
     positions: UInt64Builder,
     defects: StringBuilder,
-    /// None where the schema has no such column.
+    /// `None` where the schema has no such column.
     cuts: Option<Vec<Option<Vec<u64>>>>,
     pub rows: usize,
     bytes: usize,
@@ -37,7 +36,7 @@ pub(super) struct Batch {
 
 impl Batch {
     /// An empty batch of rows with `values` values.
-    pub(crate) fn new(schema: SchemaRef, values: usize) -> Self {
+    pub(super) fn new(schema: SchemaRef, values: usize) -> Self {
         // A batch has few files and many rows: each path is held once.
         let paths = || StringViewBuilder::new().with_deduplicate_strings();
         Self {
@@ -53,22 +52,13 @@ impl Batch {
         }
     }
 
-    /// Whether it should be given away before another row comes.
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether it must be finished before another row is added.
+    pub(super) fn is_full(&self) -> bool {
         self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES
     }
 
-    /// The story at `position` of its file.
-    pub(crate) fn push_story(&mut self, file: &FileToParse, position: u64, story: &Story) -> Result<()> {
-        let defect = match story.truncated {
-            true => Some("truncated"),
-            false => story.defect,
-        };
-        self.push(file, position, &story.parts(), defect)
-    }
-
-    /// The row at `position` of its file.
-    pub(crate) fn push(
+    /// Adds the document at `position` of its file.
+    pub(super) fn push(
         &mut self,
         file: &FileToParse,
         position: u64,
@@ -90,8 +80,14 @@ impl Batch {
         self.origin(file, position, defect)
     }
 
-    /// The document that is the whole file.
-    pub(crate) fn push_text(&mut self, file: &FileToParse, text: Bytes) -> Result<()> {
+    /// Adds the document at `position` of its file, which cannot be read.
+    pub(super) fn push_defect(&mut self, file: &FileToParse, position: u64, defect: &str) -> Result<()> {
+        self.values.iter_mut().for_each(StringViewBuilder::append_null);
+        self.origin(file, position, Some(defect))
+    }
+
+    /// Adds the document that is the whole file.
+    pub(super) fn push_text(&mut self, file: &FileToParse, text: Bytes) -> Result<()> {
         let Ok(length) = u32::try_from(text.len()) else {
             return Err(too_long(file, text.len()));
         };
@@ -101,7 +97,7 @@ impl Batch {
         self.bytes += text.len();
         if text.len() < OWN_BUFFER_BYTES || length == u32::MAX {
             let text =
-                std::str::from_utf8(&text).map_err(|e| Error::bug("text was not looked at").because(e))?;
+                std::str::from_utf8(&text).map_err(|e| Error::bug("a text is not UTF-8").because(e))?;
             builder.try_append_value(text)?;
         } else {
             let block = builder.append_block(Buffer::from(text));
@@ -110,10 +106,10 @@ impl Batch {
         self.origin(file, 0, None)
     }
 
-    /// The document that is the whole file, which was cut while it was read.
-    pub(crate) fn push_cut(&mut self, file: &FileToParse, text: CutText) -> Result<()> {
+    /// Adds the document that is the whole file, which was cut into shingles while it was read.
+    pub(super) fn push_cut(&mut self, file: &FileToParse, text: CutText) -> Result<()> {
         let (Some(cuts), [builder]) = (&mut self.cuts, self.values.as_mut_slice()) else {
-            return Err(Error::bug("a text was cut that is wanted whole"));
+            return Err(Error::bug("a text was cut into shingles, but the batch has no column for them"));
         };
         self.bytes += size_of_val(text.shingles.as_slice()) + text.sample.len();
         cuts.resize(self.rows, None);
@@ -131,8 +127,8 @@ impl Batch {
         Ok(())
     }
 
-    /// The batch, and an empty one in its place.
-    pub(crate) fn finish(&mut self) -> Result<RecordBatch> {
+    /// Returns the batch, and leaves an empty one.
+    pub(super) fn finish(&mut self) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> =
             self.values.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef).collect();
         columns.push(Arc::new(self.sources.finish()));
@@ -149,7 +145,7 @@ impl Batch {
     }
 }
 
-/// A row for each list. A list that is alone stays where it is: it may be most of what this process holds.
+/// A row for each list. A single list is not copied: it may be most of the memory of this process.
 fn lists(mut rows: Vec<Option<Vec<u64>>>) -> Result<ListArray> {
     let valid = NullBuffer::from_iter(rows.iter().map(Option::is_some));
     let offsets = OffsetBuffer::from_lengths(rows.iter().map(|row| row.as_ref().map_or(0, Vec::len)));

@@ -1,33 +1,34 @@
 //! The bytes of a file, decompressed, as they come.
 
-use std::fs::Metadata;
+use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
 use async_compression::tokio::bufread::ZstdDecoder;
 use bytes::{Bytes, BytesMut};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::error::DataFusionError;
 use futures::stream::{self, BoxStream, StreamExt, TryStreamExt};
-use object_store::ObjectStore;
+use object_store::{GetOptions, ObjectStore};
 use tokio_util::io::{ReaderStream, StreamReader};
 use url::Url;
 
-use super::to_parse::FileToParse;
+use super::parser::FileToParse;
+use super::pin::Pin;
 use crate::error::{Context, Error, Result};
 
 /// The URL of the local disk's store.
 pub(super) const LOCAL: &str = "file:///";
 /// Bytes of a local file that are read at once.
 const READ_BYTES: usize = 256 * 1024;
-/// What text files may start with, and no text does.
+/// The mark at the start of some text files.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Bytes as they come.
 pub(super) type Chunks = BoxStream<'static, Result<Bytes, DataFusionError>>;
 
-/// How the file at `path` is compressed, by its extension.
+/// The compression of the file at `path`, by its extension.
 pub(super) fn compression(path: &str) -> FileCompressionType {
     let name = path.to_ascii_lowercase();
     if name.ends_with(".gz") {
@@ -39,8 +40,7 @@ pub(super) fn compression(path: &str) -> FileCompressionType {
     }
 }
 
-/// The bytes of `file`, decompressed by what its name says. Nothing is read ahead of the consumer but the store's own
-/// chunk.
+/// The bytes of `file`, decompressed as its name says. Only the store's own chunk is read ahead of the consumer.
 pub(super) async fn decompressed(store: &dyn ObjectStore, file: &FileToParse) -> Result<Chunks> {
     let raw = stored(store, file).await?;
     let compression = compression(&file.source);
@@ -57,82 +57,66 @@ pub(super) async fn decompressed(store: &dyn ObjectStore, file: &FileToParse) ->
 /// The bytes of `file` as they are stored.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where it cannot be read, or is not the file that was listed any more.
+/// [`Kind::Input`](crate::error::Kind::Input) where it cannot be read, or is no longer the file that was listed.
 pub(super) async fn stored(store: &dyn ObjectStore, file: &FileToParse) -> Result<Chunks> {
     let failed = || format!("reading {} failed", file.source);
     if file.store == LOCAL {
         return local(file).await;
     }
-    let bytes = file.pin.stream(store).await.context(failed)?;
-    // Whoever looks for a byte order mark may ask again after the end, which some stores' streams do not bear.
+    let bytes = file.pin.get(store, GetOptions::default()).await.context(failed)?.into_stream();
+    // `mark` polls again after the end, which some stores' streams do not allow.
     Ok(bytes.map_err(DataFusionError::from).fuse().boxed())
 }
 
-/// Reads a file of this machine by itself: the store of the engine knows no names that end in `#` and digits, and
-/// reads 8 KiB at once.
+/// Reads a file of this machine without the engine's store, which cannot open names that end in `#` and digits, and reads
+/// 8 KiB at once.
 async fn local(file: &FileToParse) -> Result<Chunks> {
-    let failed = || format!("reading {} failed", file.source);
+    let failed = |source: &str| format!("reading {source} failed");
     let Some(path) = local_path(&file.pin.location) else {
         return Err(Error::bug(format!("{} is not a path on this machine", file.source)));
     };
-    let as_listed = file.clone();
-    let (opened, as_listed) = blocking(move || {
-        let opened = std::fs::File::open(path)?;
-        Ok((is_as_listed(&opened.metadata()?, &as_listed).then_some(opened), as_listed))
-    })
-    .await
-    .context(failed)?;
-    let opened = opened.ok_or_else(|| changed(file))?;
-    let state = (opened, as_listed, 0_u64);
-    Ok(stream::try_unfold(state, |(mut opened, as_listed, mut read)| async move {
-        let source = as_listed.source.clone();
-        let ended = blocking(move || {
-            // What somebody writes behind the end meanwhile is not of the file that was listed.
-            let next = as_listed.pin.size.saturating_sub(read).min(READ_BYTES as u64);
-            let mut chunk = Vec::with_capacity(usize::try_from(next).unwrap_or(READ_BYTES));
-            (&mut opened).take(next).read_to_end(&mut chunk)?;
-            read += chunk.len() as u64;
-            // All that was read is of the file that was listed if it still is that one at its end.
-            let whole = !chunk.is_empty()
-                || (read == as_listed.pin.size && is_as_listed(&opened.metadata()?, &as_listed));
-            Ok((chunk, whole, (opened, as_listed, read)))
-        });
-        let (chunk, whole, state) = ended.await.context(|| format!("reading {source} failed"))?;
-        if !whole {
-            return Err(changed(&state.1).into());
+    let (source, pin) = (Arc::clone(&file.source), file.pin.clone());
+    let opened = blocking(move || {
+        let opened = File::open(path)?;
+        pin.check_open(&opened.metadata()?)?;
+        Ok(LocalFile { opened, pin, read: 0 })
+    });
+    let opened = opened.await.context(|| failed(&source))?;
+    let chunks = stream::try_unfold((opened, source), move |(file, source)| async move {
+        let (chunk, file) = blocking(|| file.chunk()).await.context(|| failed(&source))?;
+        Ok((!chunk.is_empty()).then_some((chunk, (file, source))))
+    });
+    Ok(chunks.boxed())
+}
+
+/// An open file of this machine.
+struct LocalFile {
+    opened: File,
+    pin: Pin,
+    /// Bytes that were read.
+    read: u64,
+}
+
+impl LocalFile {
+    /// The next bytes of the file as it was listed; none at its end.
+    fn chunk(mut self) -> Result<(Bytes, Self)> {
+        // Bytes that are appended meanwhile do not belong to the file that was listed.
+        let next = self.pin.size.saturating_sub(self.read).min(READ_BYTES as u64);
+        let mut chunk = Vec::with_capacity(usize::try_from(next).unwrap_or(READ_BYTES));
+        (&mut self.opened).take(next).read_to_end(&mut chunk)?;
+        self.read += chunk.len() as u64;
+        if chunk.is_empty() {
+            self.pin.check_open(&self.opened.metadata()?)?;
         }
-        Ok((!chunk.is_empty()).then(|| (Bytes::from(chunk), state)))
-    })
-    .boxed())
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> std::io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
-}
-
-fn is_as_listed(metadata: &Metadata, file: &FileToParse) -> bool {
-    metadata.len() == file.pin.size
-        && metadata.modified().ok().is_none_or(|time| nanoseconds(time) == file.pin.modified)
-}
-
-/// Nanoseconds from 1970 to `time`, or the nearest number that there is.
-fn nanoseconds(time: SystemTime) -> i64 {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |nanos| -nanos),
+        Ok((chunk.into(), self))
     }
 }
 
-fn changed(file: &FileToParse) -> Error {
-    Error::input(format!(
-        "{} was written to or replaced after it was listed: run again when nobody writes to the input",
-        file.source
-    ))
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(std::io::Error::other)?
 }
 
-/// Where the local disk's store has what is at `location`.
+/// The path on this machine of a `location` in the store of the local disk.
 pub(super) fn local_path(location: &str) -> Option<PathBuf> {
     let mut url = Url::parse(LOCAL).ok()?;
     url.path_segments_mut().ok()?.pop_if_empty().extend(location.split('/'));

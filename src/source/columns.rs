@@ -1,16 +1,18 @@
-//! The columns of a format -> those that every format has.
+//! The columns of a format -> the columns that every format has.
 
-use arrow::datatypes::DataType;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Column;
-use datafusion::common::utils::datafusion_strsim::normalized_levenshtein;
 use datafusion::functions::string::expr_fn::concat_ws;
 use datafusion::logical_expr::{Expr, and, cast, lit, when};
 
+use crate::error::spelling::sort_by_likeness;
 use crate::error::{Error, Result};
 use crate::job::{Id, Source};
 use crate::schema::{self, IdType, SourceColumn};
 
-/// The columns that the job's id and text need and those that it carries, each once, in the order in which it names them.
+/// The columns of the job's id and text and the carried ones, each once, in the order in which the job names them.
 pub(super) fn needed(source: &Source) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     let id: &[String] = match &source.id {
@@ -25,10 +27,25 @@ pub(super) fn needed(source: &Source) -> Vec<&str> {
     names
 }
 
+/// The schema of numbered rows with values of these types.
+pub(super) fn numbered_schema<'a>(values: impl Iterator<Item = &'a DataType>) -> SchemaRef {
+    let mut fields: Vec<Field> =
+        values.enumerate().map(|(i, t)| Field::new(value_name(i), t.clone(), true)).collect();
+    fields.push(Field::new("source", DataType::Utf8View, false));
+    fields.push(Field::new("name", DataType::Utf8View, false));
+    fields.push(Field::new("position", DataType::UInt64, false));
+    Arc::new(Schema::new(fields))
+}
+
+/// The i-th value's name: the files' own names could be `source` or `position`.
+pub(super) fn value_name(i: usize) -> String {
+    format!("value_{i}")
+}
+
 /// The job's names for its columns, each with the expression that gives its value.
 pub(super) type Values = Vec<(String, Expr)>;
 
-/// The column `name` of a plan, whatever letters it is made of.
+/// The column `name` of a plan, without the parsing of dots and letter case.
 pub(super) fn column(name: impl Into<String>) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }
@@ -38,10 +55,10 @@ fn value(values: &Values, name: &str) -> Result<Expr> {
         .iter()
         .find(|(known, _)| known == name)
         .map(|(_, expr)| expr.clone())
-        .ok_or_else(|| Error::bug(format!("no value was made for column `{name}`")))
+        .ok_or_else(|| Error::bug(format!("column `{name}` has no value")))
 }
 
-/// The columns that the job carries, as these types, under the names by which they travel.
+/// The carried columns, cast to their types, under the names that they have in plans.
 pub(super) fn carried(values: &Values, columns: &[SourceColumn]) -> Result<Vec<Expr>> {
     let one = |(at, column): (usize, &SourceColumn)| {
         let value = value(values, &column.name)?;
@@ -54,9 +71,9 @@ pub(super) fn carried(values: &Values, columns: &[SourceColumn]) -> Result<Vec<E
     columns.iter().enumerate().map(one).collect()
 }
 
-/// The id (Utf8View, or Int64 where `kind` says so): null where a part of it is null.
+/// The id, as Utf8View or Int64: null where a part of it is null.
 ///
-/// `several` files put the file's name before the row number, which is only unique within a file.
+/// With `several` files, the name of the file precedes the row number, which is unique only within a file.
 pub(super) fn id(source: &Source, values: &Values, several: bool, kind: IdType) -> Result<Expr> {
     let id = match &source.id {
         Id::Columns(names) if kind == IdType::Int64 => {
@@ -85,17 +102,17 @@ pub(super) fn id(source: &Source, values: &Values, several: bool, kind: IdType) 
     Ok(cast(id, DataType::Utf8View))
 }
 
-/// The text (Utf8View): the parts that are there, a newline between them; null if there is none.
+/// The text (Utf8View): the parts that are not null, joined by newlines; null if there are none.
 pub(super) fn text(source: &Source, values: &Values) -> Result<Expr> {
     let parts = source.text.iter().map(|name| value(values, name)).collect::<Result<Vec<_>>>()?;
     let none = parts.iter().cloned().map(Expr::is_null).reduce(and);
     Ok(cast(joined("\n", parts, none)?, DataType::Utf8View))
 }
 
-/// `parts` with `separator` between those that are not null; null where `null` says so.
+/// The parts that are not null, joined by `separator`; null where `null` holds.
 fn joined(separator: &str, mut parts: Vec<Expr>, null: Option<Expr>) -> Result<Expr> {
     if parts.len() == 1 {
-        // One part is its own value, without a copy.
+        // A single part is not copied.
         return Ok(parts.swap_remove(0));
     }
     let all = concat_ws(lit(separator), parts);
@@ -105,12 +122,10 @@ fn joined(separator: &str, mut parts: Vec<Expr>, null: Option<Expr>) -> Result<E
     })
 }
 
-/// The job asks for a column that is not there.
+/// The error for a column of the job that does not exist in `place`, which has the columns `there`.
 pub(super) fn missing(name: &str, place: &str, there: impl IntoIterator<Item = String>) -> Error {
     let mut there: Vec<String> = there.into_iter().collect();
-    let likeness = |other: &String| normalized_levenshtein(&name.to_lowercase(), &other.to_lowercase());
-    // A stable sort: columns that are equally unlike keep the file's order.
-    there.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    sort_by_likeness(name, &mut there);
     let shown: Vec<String> = there.iter().take(20).map(|c| format!("`{c}`")).collect();
     let more = match there.len().saturating_sub(shown.len()) {
         0 => String::new(),

@@ -1,15 +1,18 @@
-//! The bytes of files of any encoding -> UTF-8, before anything else looks at them.
+//! The bytes of files in any encoding -> UTF-8, before a parser reads them.
 //!
-//! Some encodings have bytes that look like a quote, a backslash or a line's end inside of characters, so that records and
-//! lines can only be told apart in characters.
+//! In some encodings, bytes inside of characters look like a quote, a backslash or the end of a line, so that only characters can
+//! be parsed.
 
 use bytes::Bytes;
 use encoding_rs::{Decoder, DecoderResult};
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::bytes::Chunks;
-use super::text::INVALID;
 use crate::job::Encoding;
+
+/// The byte that replaces a sequence that is not valid in the file's encoding. UTF-8 has no such byte, so the text is invalid
+/// for every reader, as it would be in UTF-8.
+pub(super) const INVALID: u8 = 0xFF;
 
 /// The replacement character in UTF-8.
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
@@ -27,25 +30,25 @@ pub(super) fn decoded(chunks: Chunks, encoding: Encoding) -> Chunks {
                 return Ok((!rest.is_empty()).then_some((rest, (chunks, None))));
             };
             let text = decoding.decode(&chunk, false);
-            // Nothing but the start of a character: an empty chunk would be taken for the end.
+            // The chunk was only the start of a character. An empty chunk would end the file.
             if !text.is_empty() {
                 return Ok(Some((text, (chunks, Some(decoding)))));
             }
         }
     })
-    // Whoever looks for a byte order mark may ask again after the end.
+    // The search for a byte order mark may poll again after the end.
     .fuse()
     .boxed()
 }
 
-/// What has been read of a file, as far as the next bytes depend on it.
+/// The state of a decoder between two chunks.
 enum Decoding {
     Latin1,
     Standard { decoder: Decoder, invalid: &'static [u8] },
 }
 
 impl Decoding {
-    /// None where the bytes are the text.
+    /// `None` where the bytes are UTF-8.
     fn new(encoding: Encoding) -> Option<Self> {
         Some(match encoding {
             Encoding::Utf8 => return None,
@@ -60,16 +63,15 @@ impl Decoding {
         })
     }
 
-    /// The text of the next bytes of the file, of which `last` are the last.
+    /// The text of the next bytes of the file; `last` if these are the last.
     fn decode(&mut self, bytes: &[u8], last: bool) -> Bytes {
         match self {
-            // Where all is ASCII, as most is, nothing is copied but once.
             Decoding::Latin1 => encoding_rs::mem::decode_latin1(bytes).into_owned().into_bytes().into(),
             Decoding::Standard { decoder, invalid } => {
                 let mut text = Vec::new();
                 let mut rest = bytes;
                 loop {
-                    // Without an answer the room is more than a machine has; what is there is used up piece by piece then.
+                    // `None` if the length overflows. The text is then decoded piece by piece.
                     let room = decoder.max_utf8_buffer_length_without_replacement(rest.len());
                     let from = text.len();
                     text.resize(from + room.unwrap_or(rest.len().max(MIN_ROOM)), 0);

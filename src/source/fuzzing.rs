@@ -1,11 +1,11 @@
-//! A door to the SGML reader for the fuzzer and its replay, which see only what is public.
+//! Public access to the SGML reader for the fuzzer and its replay.
 
-use super::sgml::{Stories, Story};
+use super::formats::reuters::sgml::{Stories, Story};
 
-/// What was read of a story.
+/// The values of a story.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoryParts {
-    /// The values of its columns, in the order in which a table has them.
+    /// The values of its columns, in the order of a table.
     pub parts: Vec<Option<String>>,
     /// Whether the story was cut off.
     pub truncated: bool,

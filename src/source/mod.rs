@@ -1,41 +1,31 @@
-//! URLs -> documents, one file per format.
+//! URLs -> documents.
 //!
-//! `listing` finds the files, on disks through `walk`; of Delta tables `delta` does. Parquet is read by the engine's own reader (`parquet`, over `scan`)
-//! under `NumberRows`, which says of each row where it stood (`numbering`). All other formats are read by `ParseFiles`,
-//! of whose batches bytes are the bound: `csv` and `jsonl` find the columns, `reading` takes the bytes apart (`records`,
-//! `json_line`, `sgml`, `text`), in UTF-8 (`decode`). All of them read the files as they were listed, or not at all (`pin`).
-//! `columns` makes of every format the same columns. `file` gives a file as it is, and `pieces` its rows byte for byte.
+//! `formats/` has one file per format, behind the interface of `format`. `listing/` finds the files. Parquet is scanned by the engine (`parquet/`); all other formats
+//! are parsed by `ParseFiles` (`parse_files`, `reading`), whose batches are bounded by their bytes (`batch`). The bytes of files
+//! come decompressed (`bytes`) and in UTF-8 (`decode`), and are those of the file that was listed (`pin`). `columns` makes the
+//! same columns from every format. `rows` cuts a file into rows byte for byte, for those who rewrite it.
 
-mod arrow_schema;
 mod batch;
 mod bytes;
-mod chunks;
 mod columns;
-mod csv;
 mod decode;
-mod delta;
+mod documents;
 mod file;
-mod footer;
+mod format;
+mod formats;
 #[doc(hidden)]
 pub mod fuzzing;
-mod json_line;
-mod jsonl;
+mod lines;
 mod listing;
-mod number_rows;
-mod numbering;
 mod parquet;
 mod parse_files;
-mod pieces;
+mod parser;
 mod pin;
-pub(crate) mod reach;
+mod project;
 mod reading;
-mod records;
-mod scan;
+mod rows;
 mod selection;
-mod sgml;
-mod text;
-mod to_parse;
-mod walk;
+mod split;
 
 use std::sync::Arc;
 
@@ -49,30 +39,30 @@ use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 use object_store::path::Path;
 
+use self::format::{EmptyFile, Listing, Reading};
+use self::parse_files::ParsedTable;
+use self::parser::Parser;
 use crate::error::Result;
-use crate::job::{self, Format};
-use crate::kernel::text::long_text::LongText;
+use crate::job;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
-use reading::LONG_TEXT;
 
-pub(crate) use arrow_schema::decoded as decoded_arrow_schema;
-pub(crate) use file::{ParquetFile, SourceFile};
-#[cfg(feature = "cluster")]
-pub(crate) use number_rows::NumberRows;
+pub(crate) use self::file::SourceFile;
+pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
+pub(crate) use self::formats::of as format_of;
+pub(crate) use self::listing::reach;
 #[cfg(test)]
-pub(crate) use numbering::CHUNK_COLUMN;
+pub(crate) use self::parquet::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
-pub(crate) use numbering::{Chunk, file_scan};
+pub(crate) use self::parquet::{Chunk, NumberRows, file_scan, pinned_scan};
+pub(crate) use self::parquet::{ParquetFile, decoded_arrow_schema};
 #[cfg(feature = "cluster")]
-pub(crate) use parse_files::ParseFiles;
-pub(crate) use pieces::{Piece, Pieces, Row, fields};
-#[cfg(feature = "cluster")]
-pub(crate) use scan::pinned_scan;
-pub(crate) use selection::RowSet;
-pub use selection::Selection;
-pub(crate) use to_parse::{CUT, FileToParse};
+pub(crate) use self::parse_files::ParseFiles;
+pub(crate) use self::parser::{CUT, FileToParse};
+pub(crate) use self::rows::{Piece, Row};
+pub(crate) use self::selection::RowSet;
+pub use self::selection::Selection;
 
-/// The documents of a source, and the files that they are in.
+/// The documents of a source, and their files.
 #[derive(Debug)]
 pub struct Documents {
     /// One row per document, lazily:
@@ -83,20 +73,20 @@ pub struct Documents {
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
     /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
     /// | `text` | Utf8View, nullable | null if there is none |
-    /// | `defect` | Utf8, nullable | why a document cannot be compared although it was read: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` or `invalid_encoding` (a text in another encoding than the job says), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is not a text) |
+    /// | `defect` | Utf8, nullable | why a document cannot be compared: `truncated` (a story or a CSV record cut off by the end of its file), `invalid_utf8` or `invalid_encoding` (a text in another encoding than the job says), `malformed` (a CSV record or a JSON line that cannot be read), `invalid_name` (a file whose name is not text) |
     /// | [`carried`](crate::schema::carried)`(0)`, .. | those of `types`, nullable | the columns that the job carries |
     pub frame: DataFrame,
-    /// The types that the source gives to the tables' columns.
+    /// The types of the tables' columns that depend on the source.
     pub types: SourceTypes,
     /// Every file of the input, sorted by path.
     pub inputs: Vec<job::InputFile>,
 }
 
-/// The files of a source, found and not read.
+/// The files of a source, listed but not read.
 #[derive(Debug)]
 pub struct Listed {
-    files: Vec<Arc<listing::File>>,
-    /// Files that are not read because nothing could name them.
+    files: Vec<Arc<SourceFile>>,
+    /// Files that are not read because no output can name them.
     unnamable: Vec<job::InputFile>,
     /// Columns of Delta tables whose values are in no file.
     partition_columns: Vec<String>,
@@ -111,14 +101,14 @@ impl Listed {
         inputs
     }
 
-    /// The files that can be read.
+    /// The files that are read.
     pub(crate) fn files(&self) -> impl Iterator<Item = SourceFile> + '_ {
-        self.files.iter().map(SourceFile::new)
+        self.files.iter().map(|file| file.as_ref().clone())
     }
 
-    /// These files alone.
+    /// A listing of these files.
     pub(crate) fn of(files: &[SourceFile]) -> Self {
-        let files = files.iter().map(SourceFile::file).collect();
+        let files = files.iter().cloned().map(Arc::new).collect();
         Self { files, unnamable: Vec::new(), partition_columns: Vec::new() }
     }
 
@@ -127,26 +117,27 @@ impl Listed {
         &self.partition_columns
     }
 
-    /// Takes out of `wanted` what lies in these files.
+    /// Removes the documents of these files from `wanted`, and returns them.
     pub(crate) fn take(&self, wanted: &mut Selection) -> Selection {
         wanted.take(|path| self.files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok())
     }
 
-    /// Where every file is: its store, its path there, and how the user would write it.
+    /// The place of every file: its store, its path there, and the path as the user would write it.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&ObjectStoreUrl, &Path, &str)> {
         self.files.iter().map(|file| (&file.store, &file.meta.location, file.path.as_str()))
     }
 }
 
-/// The files of `source`, sorted by path, each once, without reading them.
+/// Lists the files of `source`, sorted by path, each once.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty, a glob matches nothing or the storage
 /// cannot be reached.
 pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
-    let found = match source.format {
-        Format::Delta => delta::files(ctx, source).await?,
-        _ => listing::files(ctx, source).await?,
+    let format = format_of(source.format);
+    let found = match format.listing {
+        Listing::Files => listing::files(ctx, &source.urls, format).await?,
+        Listing::DeltaTables => listing::delta_tables::files(ctx, source, format).await?,
     };
     Ok(Listed {
         files: found.files.into_iter().map(Arc::new).collect(),
@@ -155,78 +146,63 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> 
     })
 }
 
-/// The documents of `source`: lists the files, reads their footers, headers or first rows, and no more.
-///
-/// Stores are those of the session's runtime; the frame has at most `target_partitions` partitions per store and
-/// compression. Executing it fails with an error that names the file where a file cannot be read to its end.
+/// Which documents are read, and in which form.
+#[derive(Debug, Default)]
+pub struct Request<'a> {
+    /// The documents that are read; `None` for all. Documents that cannot be read are reported only where all are read. Parquet
+    /// rows that are not wanted are not read; files of other formats are read to their end.
+    pub wanted: Option<Selection>,
+    /// How texts are cut, if only their shingles are needed: long text files are then cut while they are read, and are never held
+    /// whole. Where there are such files, the frame has a column `cut` too.
+    pub shingle: Option<&'a job::Shingle>,
+}
+
+impl<'a> Request<'a> {
+    /// All documents.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// These documents only.
+    pub fn only(wanted: Selection) -> Self {
+        Self { wanted: Some(wanted), shingle: None }
+    }
+
+    /// The shingles of the documents instead of long texts.
+    pub fn cut(self, shingle: &'a job::Shingle) -> Self {
+        Self { shingle: Some(shingle), ..self }
+    }
+}
+
+/// The documents of `source`: lists the files, and reads their footers, headers or first rows.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) as [`list`], and when files are damaged or differ in their columns;
-/// [`Kind::Job`](crate::error::Kind::Job) when the job names a column that is not there or cannot be used.
+/// As [`list`] and [`read`].
 pub async fn open(ctx: &SessionContext, source: &job::Source) -> Result<Documents> {
-    open_listed(ctx, source, &list(ctx, source).await?).await
+    read(ctx, source, &list(ctx, source).await?, Request::all()).await
 }
 
-/// As [`open`], of files that were listed before.
+/// The documents of listed files. Reads the files' footers, headers or first rows.
+///
+/// Stores are those of the session's runtime; the frame has at most `target_partitions` partitions per store.
 ///
 /// # Errors
-/// As [`open`].
-pub async fn open_listed(ctx: &SessionContext, source: &job::Source, listed: &Listed) -> Result<Documents> {
-    documents(ctx, source, listed, None, None).await
-}
-
-/// As [`open_listed`], of those documents alone that `wanted` says. Of Parquet no other rows are read; other formats are read
-/// to the end. What could not be read as a document is not told again.
-///
-/// # Errors
-/// As [`open`]; executing the frame also fails where a file has fewer documents than are wanted of it.
-pub async fn open_wanted(
+/// [`Kind::Input`](crate::error::Kind::Input) when files are damaged or differ in their columns, and when a file with wanted
+/// documents is gone; [`Kind::Job`](crate::error::Kind::Job) when the job names a column that does not exist or cannot be used.
+/// Executing the frame fails with an error that names the file where a file cannot be read to its end, or has fewer documents
+/// than are wanted of it.
+pub async fn read(
     ctx: &SessionContext,
     source: &job::Source,
     listed: &Listed,
-    wanted: Selection,
+    request: Request<'_>,
 ) -> Result<Documents> {
-    documents(ctx, source, listed, Some(wanted), None).await
-}
-
-/// As [`open_wanted`], or [`open_listed`] where none are named.
-///
-/// # Errors
-/// As [`open_wanted`].
-pub(crate) async fn open_texts(
-    ctx: &SessionContext,
-    source: &job::Source,
-    listed: &Listed,
-    wanted: Option<Selection>,
-) -> Result<Documents> {
-    documents(ctx, source, listed, wanted, None).await
-}
-
-/// As [`open_wanted`], or [`open_listed`] where none are named, for whoever wants no texts but their shingles: long text files
-/// are cut as `shingle` says while they are read, and are never held whole. Where there are such files, the frame has a
-/// column `cut` too.
-///
-/// # Errors
-/// As [`open_wanted`].
-pub(crate) async fn open_cut(
-    ctx: &SessionContext,
-    source: &job::Source,
-    listed: &Listed,
-    wanted: Option<Selection>,
-    shingle: &job::Shingle,
-) -> Result<Documents> {
-    let long = listed.files.iter().any(|file| file.meta.size >= LONG_TEXT);
-    let cut = (long && source.format == Format::Text && LongText::can(shingle)).then_some(shingle);
-    documents(ctx, source, listed, wanted, cut).await
-}
-
-async fn documents(
-    ctx: &SessionContext,
-    source: &job::Source,
-    listed: &Listed,
-    wanted: Option<Selection>,
-    cut: Option<&job::Shingle>,
-) -> Result<Documents> {
+    let format = format_of(source.format);
+    let wanted = request.wanted;
+    let cut = request.shingle.filter(|shingle| match format.reading {
+        Reading::Parser(parsed) => parsed.cuts_into_shingles(&listed.files, shingle),
+        Reading::ParquetScan => false,
+    });
     let files = &listed.files;
     let inputs = listed.inputs();
     let all = wanted.is_none();
@@ -235,39 +211,26 @@ async fn documents(
     }) {
         return Err(selection::missing(gone));
     }
-    let read = read(source.format, files, all);
-    let text_column = |name: &String| SourceColumn { name: name.clone(), data_type: DataType::Utf8 };
-    let mut types =
-        SourceTypes { id: IdType::Utf8, columns: source.columns.iter().map(text_column).collect() };
-    let (table, values, defects): (Arc<dyn TableProvider>, _, _) = match source.format {
-        Format::Parquet | Format::Delta => {
-            let (table, values, found) = parquet::table(ctx, source, &read).await?;
-            types = found;
-            (Arc::new(table.only(wanted)), values, false)
+    let read = files_to_read(format.empty_file, files, all);
+    let (table, values, types, has_defects): (Arc<dyn TableProvider>, _, _, _) = match format.reading {
+        Reading::ParquetScan => {
+            let (table, values, types) = parquet::table(ctx, source, &read, wanted).await?;
+            (Arc::new(table), values, types, false)
         }
-        Format::Csv => {
-            let (table, values) = csv::table(ctx, source, &read).await?;
-            (Arc::new(table.only(wanted)), values, true)
-        }
-        Format::Jsonl => {
-            let (table, values) = jsonl::table(ctx, source, &read).await?;
-            (Arc::new(table.only(wanted)), values, true)
-        }
-        Format::Reuters => {
-            let (table, values) = parse_files::reuters(source, &read)?;
-            (Arc::new(table.only(wanted)), values, true)
-        }
-        Format::Text => {
-            let (table, values) = parse_files::texts(source, &read, cut)?;
-            (Arc::new(table.only(wanted)), values, true)
+        Reading::Parser(parsed) => {
+            let plan = parsed.plan(ctx, source, &read).await?;
+            let parser = Parser { source: source.clone(), wanted: plan.wanted, cut: cut.cloned() };
+            let text = |name: &String| SourceColumn { name: name.clone(), data_type: DataType::Utf8 };
+            let columns = source.columns.iter().map(text).collect();
+            let types = SourceTypes { id: IdType::Utf8, columns };
+            (Arc::new(ParsedTable::new(parser, plan.files, wanted)), plan.values, types, true)
         }
     };
-    let defect =
-        if defects { columns::column("defect") } else { cast(lit(ScalarValue::Null), DataType::Utf8) };
-    let text = match source.format {
-        Format::Text => values.first().map_or_else(|| columns::column("value_0"), |(_, text)| text.clone()),
-        _ => columns::text(source, &values)?,
+    let defect = match has_defects {
+        true => columns::column("defect"),
+        false => cast(lit(ScalarValue::Null), DataType::Utf8),
     };
+    let text = columns::text(source, &values)?;
     let mut selected = vec![
         columns::column("source"),
         columns::column("position"),
@@ -288,10 +251,10 @@ async fn documents(
     Ok(Documents { frame, types, inputs })
 }
 
-/// A row for each file that nothing could name, in the columns of [`Documents`].
+/// A row for each file that no output can name, with the columns of [`Documents`].
 fn unnamable(files: &[job::InputFile], schema: SchemaRef) -> Result<RecordBatch> {
     let rows = files.len();
-    // Whatever an id is made of, these files have none.
+    // These files have no id.
     let nullable = |field: &Arc<Field>| field.as_ref().clone().with_nullable(true);
     let schema: SchemaRef = Arc::new(Schema::new(schema.fields().iter().map(nullable).collect::<Vec<_>>()));
     let paths = StringViewArray::from_iter_values(files.iter().map(|file| &file.path));
@@ -308,16 +271,15 @@ fn unnamable(files: &[job::InputFile], schema: SchemaRef) -> Result<RecordBatch>
     Ok(RecordBatch::try_new(schema, columns)?)
 }
 
-/// The files that have something to read. Frameworks leave empty files behind, and they are no Parquet and have no story;
-/// an empty text file is an empty document. Where `told`, each empty file gets a warning.
-fn read(format: Format, files: &[Arc<listing::File>], told: bool) -> Vec<Arc<listing::File>> {
-    if format == Format::Text {
+/// The files that are read, which are all but empty ones without documents; of these the log warns if `all` documents are read.
+fn files_to_read(empty_file: EmptyFile, files: &[Arc<SourceFile>], all: bool) -> Vec<Arc<SourceFile>> {
+    if empty_file == EmptyFile::Document {
         return files.to_vec();
     }
     let (full, empty): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| file.meta.size > 0);
-    for file in empty.iter().filter(|_| told) {
+    for file in empty.iter().filter(|_| all) {
         tracing::warn!(file = file.path, "this file is empty");
     }
-    // Where all are empty, the format says best what is wrong with that.
+    // Where all are empty, the format has the best message about it.
     if full.is_empty() { empty } else { full }
 }

@@ -1,13 +1,14 @@
 //! Files as they were when they were listed.
 //!
-//! A run is known by the files that were listed. What is read must be those: a file that was replaced since, or is
-//! replaced while it is read, is an error that names it, and never rows under the name of the old file.
+//! The fingerprint of a run holds the files that were listed. A file that was replaced since, or is replaced while it is read, is
+//! an error that names it; its rows never appear under the name of the old file.
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::File;
+use std::fs::Metadata;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -25,7 +26,7 @@ use object_store::{
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::error::Error;
+use crate::error::{Context, Error};
 
 /// A file as it was when it was listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,12 +37,12 @@ pub(crate) struct Pin {
     pub size: u64,
     /// When it was last written, in nanoseconds since 1970.
     pub modified: i64,
-    /// The store's name for this content. A disk has none: there size and time tell.
+    /// The store's name for this content. A disk has none: there size and time are compared.
     pub e_tag: Option<String>,
 }
 
 impl Pin {
-    /// What the listing of `store` said of a file.
+    /// The state of a file that `store` listed.
     pub(crate) fn new(store: &ObjectStoreUrl, meta: &ObjectMeta) -> Self {
         // What object_store makes up for a disk's file holds its inode, which is another one on each machine.
         let disk = store.as_str().starts_with("file:");
@@ -56,14 +57,14 @@ impl Pin {
     /// The file's path in its store.
     ///
     /// # Errors
-    /// Where the text is none.
+    /// Where the text is not a path.
     pub(crate) fn location(&self) -> Result<Path> {
         Ok(Path::parse(&self.location)?)
     }
 
     /// As [`ObjectStore::get_opts`], of the file as it was listed.
     ///
-    /// A file on a disk may still change under the reader: see [`Pin::check`] and [`Pin::stream`].
+    /// A file on a disk may still change while it is read: see [`Pin::check_after_reading`].
     ///
     /// # Errors
     /// [`object_store::Error::Precondition`] where the file is another one now.
@@ -81,96 +82,96 @@ impl Pin {
         Ok(got)
     }
 
-    /// The file's bytes, and an error at their end where the file changed while it was read.
+    /// Checks, after the file called `shown` was read, that it is still the one that was listed. A store with e_tags has checked
+    /// that with each answer; a disk does not.
     ///
     /// # Errors
-    /// As [`Pin::get`].
-    pub(crate) async fn stream(&self, store: &dyn ObjectStore) -> Result<BoxStream<'static, Result<Bytes>>> {
-        let (got, open) = self.open(store).await?;
-        let Some(open) = open else { return Ok(got.into_stream()) };
-        let pin = self.clone();
-        let end = stream::once(async move { pin.compare_open(&open) });
-        Ok(got.into_stream().chain(end.filter_map(|checked| async { checked.err().map(Err) })).boxed())
+    /// [`Kind::Input`](crate::error::Kind::Input) where it is another file now.
+    pub(crate) async fn check_after_reading(
+        &self,
+        store: &dyn ObjectStore,
+        shown: &str,
+    ) -> crate::error::Result<()> {
+        match self.e_tag {
+            Some(_) => Ok(()),
+            None => self.check(store).await.context(|| format!("reading {shown} failed")),
+        }
     }
 
-    /// Whether the file is still the one that was listed.
-    ///
-    /// # Errors
-    /// As [`Pin::get`].
-    pub(crate) async fn check(&self, store: &dyn ObjectStore) -> Result<()> {
+    async fn check(&self, store: &dyn ObjectStore) -> Result<()> {
         let meta = store.head(&self.location()?).await.map_err(|error| self.explain(error))?;
         self.compare(&meta)
     }
 
-    /// The file, and once more where it is on a disk: what is open there stays that file when another one takes its name.
-    async fn open(&self, store: &dyn ObjectStore) -> Result<(GetResult, Option<File>)> {
-        let got = self.get(store, GetOptions::default()).await?;
-        let open = match &got.payload {
-            GetResultPayload::File(file, _) => Some(file.try_clone().map_err(|error| self.failed(error))?),
-            GetResultPayload::Stream(_) => None,
-        };
-        Ok((got, open))
-    }
-
-    fn compare_open(&self, file: &File) -> Result<()> {
-        let now = file.metadata().map_err(|error| self.failed(error))?;
-        let written = now.modified().ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-        let written = written.and_then(|since| i64::try_from(since.as_nanos()).ok());
-        self.same(now.len(), written.unwrap_or(self.modified))
+    /// Checks that an open file of this machine is the one that was listed.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where it is another file now.
+    pub(super) fn check_open(&self, now: &Metadata) -> std::result::Result<(), Error> {
+        self.same(now.len(), now.modified().map_or(self.modified, nanoseconds_of))
     }
 
     fn compare(&self, now: &ObjectMeta) -> Result<()> {
-        let Some((listed, now_named)) = self.e_tag.as_deref().zip(now.e_tag.as_deref()) else {
-            return self.same(now.size, nanoseconds(now));
+        let same = match self.e_tag.as_deref().zip(now.e_tag.as_deref()) {
+            None => self.same(now.size, nanoseconds(now)),
+            Some(_) if now.size != self.size => self.same(now.size, self.modified),
+            Some((listed, now)) if without_weak_mark(listed) == without_weak_mark(now) => Ok(()),
+            Some((listed, now)) => {
+                Err(replaced(&format!("its e_tag is {now} and was {listed} when it was listed")))
+            }
         };
-        if now.size != self.size {
-            return self.same(now.size, self.modified);
-        }
-        let strong = |e_tag: &'_ str| e_tag.strip_prefix("W/").unwrap_or(e_tag).to_owned();
-        if strong(listed) == strong(now_named) {
-            return Ok(());
-        }
-        Err(self.replaced(format!("its e_tag is {now_named} and was {listed} when it was listed")))
+        same.map_err(|error| self.precondition(error))
     }
 
-    fn same(&self, size: u64, modified: i64) -> Result<()> {
+    fn same(&self, size: u64, modified: i64) -> std::result::Result<(), Error> {
         const SECOND: i64 = 1_000_000_000;
         if size != self.size {
-            return Err(
-                self.replaced(format!("it has {size} bytes and had {} when it was listed", self.size))
-            );
+            return Err(replaced(&format!("it has {size} bytes and had {} when it was listed", self.size)));
         }
-        // Stores list fractions of seconds, and answer with whole ones.
+        // Some stores list fractions of seconds, and answer requests with whole seconds.
         let same = match modified % SECOND {
             0 => modified / SECOND == self.modified.div_euclid(SECOND),
             _ => modified == self.modified,
         };
-        if same { Ok(()) } else { Err(self.replaced("it was last written at another time".to_owned())) }
+        if same { Ok(()) } else { Err(replaced("it was last written at another time")) }
     }
 
     fn explain(&self, error: object_store::Error) -> object_store::Error {
         match error {
-            object_store::Error::Precondition { .. } => self.replaced(
-                "the storage has another object under its name than the one that was listed".to_owned(),
-            ),
+            object_store::Error::Precondition { .. } => self.precondition(replaced(
+                "the storage has another object under its name than the one that was listed",
+            )),
             other => other,
         }
     }
 
-    fn replaced(&self, how: String) -> object_store::Error {
-        let source = Error::input(format!(
-            "the file was replaced or written to since it was listed: {how}; run again when nobody writes there"
-        ));
-        object_store::Error::Precondition { path: self.location.clone(), source: Box::new(source) }
+    fn precondition(&self, error: Error) -> object_store::Error {
+        object_store::Error::Precondition { path: self.location.clone(), source: Box::new(error) }
     }
+}
 
-    fn failed(&self, error: std::io::Error) -> object_store::Error {
-        object_store::Error::Generic { store: "file", source: Box::new(error) }
-    }
+/// The error for a file that is no longer the one that was listed.
+fn replaced(how: &str) -> Error {
+    Error::input(format!(
+        "the file was replaced or written to since it was listed: {how}; run again when no process writes there"
+    ))
+}
+
+/// An e_tag without the mark of weak ones.
+fn without_weak_mark(e_tag: &str) -> &str {
+    e_tag.strip_prefix("W/").unwrap_or(e_tag)
 }
 
 fn nanoseconds(meta: &ObjectMeta) -> i64 {
     meta.last_modified.timestamp_nanos_opt().unwrap_or(i64::MAX)
+}
+
+/// Nanoseconds since 1970, or the nearest number that fits.
+fn nanoseconds_of(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, |nanos| -nanos),
+    }
 }
 
 /// Files that must be read as they were listed, by their paths.
@@ -179,16 +180,16 @@ pub(crate) struct Pins(BTreeMap<Path, Pin>);
 
 impl Pins {
     pub(crate) fn new<'a>(pins: impl Iterator<Item = &'a Pin>) -> Arc<Self> {
-        // What is not a path is asked for by nobody.
+        // Nothing can be read under a text that is not a path.
         Arc::new(Self(pins.filter_map(|pin| Some((pin.location().ok()?, pin.clone()))).collect()))
     }
 
-    /// `store`, where what is read must be as it was listed.
+    /// `store`, which refuses to read pinned files that have changed.
     pub(crate) fn over(self: &Arc<Self>, store: Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore> {
         Arc::new(PinnedStore { inner: store, pins: Arc::clone(self) })
     }
 
-    /// `context`, whose stores are held to these pins.
+    /// `context` with such stores.
     pub(crate) fn context(self: &Arc<Self>, context: &Arc<TaskContext>) -> Arc<TaskContext> {
         let runtime = context.runtime_env();
         let registry =
@@ -207,7 +208,7 @@ impl Pins {
     }
 }
 
-/// The stores of another registry, held to pins.
+/// The stores of another registry, each with these pins.
 #[derive(Debug)]
 struct PinnedRegistry {
     inner: Arc<dyn ObjectStoreRegistry>,
@@ -228,7 +229,7 @@ impl ObjectStoreRegistry for PinnedRegistry {
     }
 }
 
-/// A store whose pinned files are read as they were listed, or not at all.
+/// A store that refuses to read pinned files that have changed.
 #[derive(Debug)]
 struct PinnedStore {
     inner: Arc<dyn ObjectStore>,

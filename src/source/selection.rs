@@ -1,4 +1,4 @@
-//! Which documents of a source are wanted, where not all are.
+//! The documents of a source that are read, where not all are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Rows of a file, by their numbers from 0: a bit for each, in 64-bit words.
+/// A set of rows of a file, by their numbers from 0: a bit for each, in 64-bit words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RowSet {
     /// The row of the first word's lowest bit: a multiple of 64.
@@ -91,7 +91,7 @@ impl RowSet {
         })
     }
 
-    /// The first row from `row` on, and inside of the words, whose bit is set in what `seen` makes of its word.
+    /// The first row from `row` on, and inside of the words, whose bit is set in its word mapped by `seen`.
     fn find(&self, row: u64, seen: impl Fn(u64) -> u64) -> Option<u64> {
         let row = row.max(self.first);
         let (mut word, mut hidden) = ((row - self.first) / BITS, u64::MAX << (row % BITS));
@@ -112,7 +112,7 @@ impl RowSet {
     }
 }
 
-/// The error about a file that is wanted and that no source has.
+/// The error for a wanted file that no source has.
 pub(super) fn missing(file: &str) -> Error {
     Error::input(format!(
         "{file} is missing, but one of its documents must be read again: bring the file back, or run the job again"
@@ -124,7 +124,7 @@ pub(super) fn missing(file: &str) -> Error {
 pub struct Selection(BTreeMap<String, RowSet>);
 
 impl Selection {
-    /// The documents at the places that `frame` (source, position: UInt64, ..) gives.
+    /// The documents that `frame` (source, position: UInt64, ..) names.
     ///
     /// # Errors
     /// When the frame has other columns or cannot be computed.
@@ -141,12 +141,12 @@ impl Selection {
         Ok(wanted)
     }
 
-    /// Wants these rows of the file that a source calls `source`.
+    /// These rows of the file `source`.
     pub(crate) fn of_file(source: &str, rows: RowSet) -> Self {
         Self(BTreeMap::from([(source.to_owned(), rows)]))
     }
 
-    /// Takes out what is wanted of the files for which `is_there` is true.
+    /// Removes and returns the files for which `is_there` is true.
     pub(super) fn take(&mut self, is_there: impl Fn(&str) -> bool) -> Selection {
         let all = std::mem::take(&mut self.0);
         let (there, rest) = all.into_iter().partition(|(path, _)| is_there(path));
@@ -159,10 +159,10 @@ impl Selection {
         self.0.is_empty()
     }
 
-    /// Makes sure that nothing is wanted any more, once each source was asked.
+    /// Checks that every file was taken by some source.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) with a file that no source has.
+    /// [`Kind::Input`](crate::error::Kind::Input) that names a file which no source has.
     pub(crate) fn all_taken(&self) -> Result<()> {
         match self.sources().next() {
             None => Ok(()),
@@ -170,7 +170,7 @@ impl Selection {
         }
     }
 
-    /// Wants the document at `position` of the file that a source calls `source`.
+    /// Adds the document at `position` of the file `source`.
     pub fn insert(&mut self, source: &str, position: u64) {
         match self.0.get_mut(source) {
             Some(rows) => rows.insert(position),
@@ -178,18 +178,18 @@ impl Selection {
         }
     }
 
-    /// The files of which something is wanted.
+    /// The files with wanted rows.
     pub(super) fn sources(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// What is wanted of a file; `None` if nothing is.
+    /// The wanted rows of a file; `None` if there are none.
     pub(crate) fn of(&self, source: &str) -> Option<&RowSet> {
         self.0.get(source)
     }
 }
 
-/// A file of `rows` documents, of which one of number `last` is wanted.
+/// The error for a file of `rows` documents that should have number `last`.
 pub(super) fn too_few(source: &str, rows: u64, last: u64) -> Error {
     Error::input(format!(
         "{source} has {rows} documents, but number {last}, counted from 0, must be read again: the file was changed, \
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_told_apart() {
+    fn each_file_has_its_own_rows() {
         let mut wanted = Selection::default();
         for (source, position) in [("a", 7), ("b", 0), ("a", 9)] {
             wanted.insert(source, position);

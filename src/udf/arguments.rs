@@ -1,10 +1,10 @@
-//! What the functions share of Arrow: literal settings, lists in, lists out.
+//! The arguments and results of the functions: literal settings, lists and texts.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::array::builder::NullBufferBuilder;
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, Float64Array, ListArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, ListArray, PrimitiveArray};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef, Int32Type, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, internal_datafusion_err, plan_err};
@@ -20,8 +20,8 @@ pub(crate) fn field(function: &str, data_type: DataType) -> Result<FieldRef> {
     Ok(Arc::new(Field::new(function, data_type, true)))
 }
 
-/// The type that a list argument is read as: a list of `item`, or of the signed numbers of its width, which stand for the
-/// unsigned ones of the same bits. Every other kind of list of integers can be cast to a list of `item`.
+/// The type that a list argument is read as: a list of `item`, or of signed numbers of the same width, whose bits are used. Other
+/// lists of integers are cast to a list of `item`.
 pub(crate) fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
     let is_bits = |of: &DataType| {
         matches!((of, item), (DataType::Int64, DataType::UInt64) | (DataType::Int32, DataType::UInt32))
@@ -43,7 +43,7 @@ pub(crate) fn list_type(function: &str, given: &DataType, item: &DataType) -> Re
     }
 }
 
-/// An argument as it came: not given, given and not a literal, or a literal.
+/// An argument: missing, not a literal, or a literal.
 pub(crate) type Literal<'a> = Option<Option<&'a ScalarValue>>;
 
 /// The literals among the arguments of a call.
@@ -73,7 +73,7 @@ pub(crate) fn string<'a>(
     }
 }
 
-/// A setting that is a whole number in `allowed`: what follows from it takes room or time, so that it has a bound.
+/// A setting that is a whole number in `allowed`.
 pub(crate) fn number(
     function: &str,
     name: &str,
@@ -117,13 +117,13 @@ fn whole(scalar: &ScalarValue) -> Option<i128> {
         ScalarValue::UInt16(n) => n.map(i128::from),
         ScalarValue::UInt32(n) => n.map(i128::from),
         ScalarValue::UInt64(n) => n.map(i128::from),
-        // SQL reads whole numbers past 64 bits as these.
+        // SQL reads larger whole numbers as decimals.
         ScalarValue::Decimal128(n, _, 0) => n,
         _ => None,
     }
 }
 
-/// The array as the type that it was coerced to.
+/// The array with the type that it was coerced to.
 pub(crate) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
     array
         .as_any()
@@ -131,22 +131,66 @@ pub(crate) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
         .ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
 }
 
-/// Applies `f` to the first argument, all others being settings. A literal gives a literal.
-pub(crate) fn map_first(
-    args: &ScalarFunctionArgs,
+/// The types of a list and settings behind it, the list as [`list_type`] reads it.
+pub(crate) fn list_and_settings(
+    function: &str,
+    given: &[DataType],
+    item: &DataType,
+) -> Result<Vec<DataType>> {
+    let mut types = given.to_vec();
+    if let Some(list) = types.first_mut() {
+        *list = list_type(function, list, item)?;
+    }
+    Ok(types)
+}
+
+/// The texts of a string array of any type.
+pub(crate) fn texts<'a>(
+    function: &str,
+    array: &'a ArrayRef,
+) -> Result<Box<dyn Iterator<Item = Option<&'a str>> + 'a>> {
+    Ok(match array.data_type() {
+        DataType::Utf8 => Box::new(array.as_string::<i32>().iter()),
+        DataType::LargeUtf8 => Box::new(array.as_string::<i64>().iter()),
+        DataType::Utf8View => Box::new(array.as_string_view().iter()),
+        other => return Err(internal_datafusion_err!("{function} got {other} after coercion")),
+    })
+}
+
+/// Applies `f` to an argument. A literal gives a literal.
+pub(crate) fn map(
+    argument: &ColumnarValue,
     f: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
 ) -> Result<ColumnarValue> {
-    match args.args.first() {
-        Some(ColumnarValue::Array(array)) => f(array).map(ColumnarValue::Array),
-        Some(ColumnarValue::Scalar(scalar)) => {
+    match argument {
+        ColumnarValue::Array(array) => f(array).map(ColumnarValue::Array),
+        ColumnarValue::Scalar(scalar) => {
             let one = f(&scalar.to_array()?)?;
             ScalarValue::try_from_array(&one, 0).map(ColumnarValue::Scalar)
         }
-        None => Err(internal_datafusion_err!("a function was called without arguments")),
     }
 }
 
-/// A number for each row of two list arguments; NULL where a list is NULL or `f` gives none.
+/// A list for each list of `array`, whose elements `f` appends, about `each` of them. NULL for a NULL list, and where `f`
+/// returns false.
+pub(crate) fn map_lists<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(
+    function: &'static str,
+    array: &ArrayRef,
+    each: usize,
+    mut f: impl FnMut(&[A::Native], &mut Vec<B::Native>) -> Result<bool>,
+) -> Result<ArrayRef> {
+    let rows = Rows::<A>::new(function, array, false)?;
+    let mut lists = Lists::<B>::with_capacity(function, rows.len(), rows.len().saturating_mul(each));
+    for row in 0..rows.len() {
+        match rows.row(row).map(|list| f(list, &mut lists.values)).transpose()? {
+            Some(true) => lists.end_row()?,
+            _ => lists.push_null(),
+        }
+    }
+    lists.finish()
+}
+
+/// A number for each row of two list arguments; NULL for a NULL list, and where `f` returns `None`.
 pub(crate) fn map_two<T: ArrowPrimitiveType>(
     function: &str,
     args: &ScalarFunctionArgs,
@@ -156,7 +200,7 @@ pub(crate) fn map_two<T: ArrowPrimitiveType>(
         return Err(internal_datafusion_err!("{function} was called with {} arguments", args.args.len()));
     };
     let literals = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
-    // A literal list stays one list; it is not repeated for every row.
+    // A literal list is not repeated for every row.
     let (a, b) = (as_array(a)?, as_array(b)?);
     let (a, b) = (Rows::<T>::new(function, &a.0, a.1)?, Rows::<T>::new(function, &b.0, b.1)?);
     let rows = if literals { 1 } else { args.number_rows };
@@ -173,7 +217,7 @@ pub(crate) fn map_two<T: ArrowPrimitiveType>(
     }
 }
 
-/// The argument as an array, and whether its one row stands for every row.
+/// The argument as an array, and whether its only row is repeated.
 fn as_array(arg: &ColumnarValue) -> Result<(ArrayRef, bool)> {
     match arg {
         ColumnarValue::Array(array) => Ok((Arc::clone(array), false)),
@@ -189,8 +233,8 @@ pub(crate) struct Rows<'a, T: ArrowPrimitiveType> {
 }
 
 impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
-    /// The rows of `array`, which is a list of `T` or of the signed numbers of its width, as [`list_type`] has it; with
-    /// `repeated` its first row stands for every row.
+    /// The rows of `array`, a list of `T` or of signed numbers of the same width, as by [`list_type`]. With `repeated` its first row
+    /// is every row.
     ///
     /// # Errors
     /// If a list has a null among its elements.
@@ -198,7 +242,7 @@ impl<'a, T: ArrowPrimitiveType> Rows<'a, T> {
         let list: &ListArray = downcast(array)?;
         let values = list.values();
         if values.null_count() > 0 {
-            // Nulls outside of every list are allowed, and so are those that a null list lies over.
+            // Nulls outside of lists and inside null lists are allowed.
             let holes = |row: &usize| {
                 let (start, end) = bounds(list, *row);
                 list.is_valid(*row) && values.slice(start, end - start).null_count() > 0
@@ -246,8 +290,7 @@ fn bounds(list: &ListArray, row: usize) -> (usize, usize) {
     (offsets[row] as usize, offsets[row + 1] as usize)
 }
 
-/// Elements that room is made for beforehand, at most: past it, what is copied while the room grows is little beside
-/// what is made.
+/// The most elements to reserve beforehand: beyond it, the cost of growing is small.
 const MAX_ROOM: usize = 1 << 20;
 
 /// Lists being built, one a row; the elements of the row at hand are appended to `values`.

@@ -1,110 +1,97 @@
 //! The function `minhash` for SQL and for plans.
 
-use std::sync::LazyLock;
-
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, FieldRef, UInt32Type, UInt64Type};
+use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
 use datafusion::common::{Result as DfResult, ScalarValue, internal_err, plan_err};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::Documentation;
 
-use super::arguments::{self, Lists, Rows};
+use super::arguments;
+use super::row_function::RowFunction;
+use super::section::DOC_SECTION;
 use crate::kernel::linear::{self, Linear};
 use crate::kernel::minhash::{PERMUTATIONS, Permutations, minhash};
 
 /// The SQL function `minhash`.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Minhash {
-    signature: Signature,
-}
+#[derive(Debug)]
+pub(crate) enum Minhash {}
 
-impl Default for Minhash {
-    fn default() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable) }
-    }
-}
+impl RowFunction for Minhash {
+    const NAME: &'static str = "minhash";
 
-impl ScalarUDFImpl for Minhash {
-    fn name(&self) -> &str {
-        "minhash"
+    type Settings = Call;
+
+    fn result() -> DataType {
+        arguments::list_of(DataType::UInt32)
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
-        Ok(arguments::list_of(DataType::UInt32))
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> DfResult<FieldRef> {
-        Call::from_literals(&args.scalar_arguments[1..])?;
-        arguments::field(self.name(), arguments::list_of(DataType::UInt32))
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> DfResult<Vec<DataType>> {
-        if !(3..=6).contains(&types.len()) {
+    fn coerce(given: &[DataType]) -> DfResult<Vec<DataType>> {
+        if !(3..=6).contains(&given.len()) {
             return plan_err!(
                 "minhash takes shingles, permutations and seed, and for the linear family modulus, draws and \
                  coefficients; it got {} arguments",
-                types.len()
+                given.len()
             );
         }
-        let mut types = types.to_vec();
-        types[0] = arguments::list_type(self.name(), &types[0], &DataType::UInt64)?;
-        Ok(types)
+        arguments::list_and_settings(Self::NAME, given, &DataType::UInt64)
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let functions = Call::from_literals(&arguments::scalars(&args.args[1..]))?.functions()?;
-        arguments::map_first(&args, |sets| minhash_rows(sets, &functions))
+    fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Call> {
+        Call::from_literals(literals)
     }
 
-    fn documentation(&self) -> Option<&Documentation> {
-        static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
-            Documentation::builder(
-                super::section::DOC_SECTION,
-                "Returns the MinHash signature of a shingle set: for each of `permutations` hash functions of the family \
-                 multiply-shift, drawn from `seed`, the least 32-bit value over the set. Returns NULL for a NULL list and \
-                 for an empty one, which has no minima. The elements should be hashes, as `shingles` returns them.",
-                "minhash(shingles, permutations, seed)",
-            )
-            .with_sql_example(
-                "```sql\n\
-                 > select minhash([1, 2, 3], 4, 42);\n\
-                 [1651866024, 773068804, 3892349525, 81763595]\n\
-                 ```",
-            )
-            .with_argument("shingles", "The set: a list of UInt64, or of Int64 with the same bits, without nulls. Order and repeats do not matter.")
-            .with_argument("permutations", "The signature's length, a literal from 1 to 65535.")
-            .with_argument("seed", "What the hash functions are drawn from, a literal of at least 0.")
-            .with_argument("modulus", "The c of the family linear, a literal in [2, 2^32); a prime is best.")
-            .with_argument(
-                "draws",
-                "a and b are drawn from 1 to this literal, which is less than c and at least `permutations`; c - 1 by \
-                 default.",
-            )
-            .with_argument(
-                "coefficients",
-                "For the family linear, instead of those that are drawn: a_0, b_0, a_1, b_1, ... as a literal string \
-                 of numbers with spaces between them, two for each of `permutations`.",
-            )
-            .with_related_udf("minhash_similarity")
-            .with_related_udf("lsh_bands")
-            .build()
-        });
-        Some(&DOCUMENTATION)
+    fn rows(sets: &ArrayRef, call: &Call) -> DfResult<ArrayRef> {
+        let functions = call.functions()?;
+        arguments::map_lists::<UInt64Type, UInt32Type>(Self::NAME, sets, functions.count(), |set, values| {
+            if !set.is_empty() {
+                functions.minima(set, values);
+            }
+            Ok(!set.is_empty())
+        })
+    }
+
+    fn documentation() -> Option<Documentation> {
+        let documentation =
+        Documentation::builder(
+            DOC_SECTION,
+            "Returns the MinHash signature of a shingle set: for each of `permutations` hash functions of the family \
+             multiply-shift, drawn from `seed`, the least 32-bit value over the set. Returns NULL for a NULL list and \
+             for an empty one, which has no minima. The elements should be hashes, as `shingles` returns them.",
+            "minhash(shingles, permutations, seed)",
+        )
+        .with_sql_example(
+            "```sql\n\
+             > select minhash([1, 2, 3], 4, 42);\n\
+             [1651866024, 773068804, 3892349525, 81763595]\n\
+             ```",
+        )
+        .with_argument("shingles", "The set: a list of UInt64, or of Int64 with the same bits, without nulls. Order and repeats do not matter.")
+        .with_argument("permutations", "The signature's length, a literal from 1 to 65535.")
+        .with_argument("seed", "What the hash functions are drawn from, a literal of at least 0.")
+        .with_argument("modulus", "The c of the family linear, a literal in [2, 2^32); a prime is best.")
+        .with_argument(
+            "draws",
+            "a and b are drawn from 1 to this literal, which is less than c and at least `permutations`; c - 1 by \
+             default.",
+        )
+        .with_argument(
+            "coefficients",
+            "For the family linear, instead of those that are drawn: a_0, b_0, a_1, b_1, ... as a literal string \
+             of numbers with spaces between them, two for each of `permutations`.",
+        )
+        .with_related_udf("minhash_similarity")
+        .with_related_udf("lsh_bands")
+        .build();
+        Some(documentation)
     }
 }
 
-/// What a call asks for, checked; the functions are drawn when there are rows.
-struct Call {
+/// The checked settings of a call. The functions are drawn when there are rows.
+pub(crate) struct Call {
     count: usize,
     seed: u64,
     /// Modulus and draws of the linear family.
     linear: Option<(u64, u64)>,
-    /// What stands in for the functions that would be drawn.
+    /// The coefficients to use instead of drawing them.
     given: Option<Vec<(u64, u64)>>,
 }
 
@@ -183,23 +170,4 @@ impl Functions {
             Functions::Linear(linear) => linear::minhash(set, linear, out),
         }
     }
-}
-
-fn minhash_rows(sets: &ArrayRef, functions: &Functions) -> DfResult<ArrayRef> {
-    let sets = Rows::<UInt64Type>::new("minhash", sets, false)?;
-    let mut lists = Lists::<UInt32Type>::with_capacity(
-        "minhash",
-        sets.len(),
-        sets.len().saturating_mul(functions.count()),
-    );
-    for row in 0..sets.len() {
-        match sets.row(row) {
-            Some(set) if !set.is_empty() => {
-                functions.minima(set, &mut lists.values);
-                lists.end_row()?;
-            }
-            _ => lists.push_null(),
-        }
-    }
-    lists.finish()
 }

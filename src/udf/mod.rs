@@ -1,4 +1,5 @@
-//! The SQL functions, one a file: thin shells that adapt the functions of [`crate::kernel`] to Arrow.
+//! The SQL functions, one a file, which adapt the functions of [`crate::kernel`] to Arrow. `row_function` and `pair_function` are
+//! their shells.
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -10,9 +11,9 @@
 //! | `jaccard` | two shingle sets | their Jaccard similarity, exact |
 //! | `containment` | two shingle sets | the share of the first that is in the second |
 //!
-//! The functions hold no settings: sizes and seeds are literal arguments, so that a plan names them in full wherever it
-//! is executed. Sets are sorted lists of `UInt64` without repeats, signatures lists of `UInt32`; both may also come as lists of
-//! the signed type of the same width, whose bits they then are, as the public tables have them.
+//! The functions hold no settings: sizes and seeds are literal arguments, so that plans contain them. Sets are sorted lists of
+//! `UInt64` without repeats, signatures lists of `UInt32`; both may also be lists of the signed type with the same bits, as in the
+//! public tables.
 
 mod arguments;
 mod containment;
@@ -22,7 +23,9 @@ mod lsh_bands;
 mod minhash;
 mod minhash_similarity;
 mod one_permutation;
+mod pair_function;
 mod passages;
+mod row_function;
 mod section;
 mod set_hash;
 mod shingle_texts;
@@ -33,35 +36,54 @@ pub(crate) mod unsigned_bits;
 use std::sync::Arc;
 
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::ScalarUDF;
+use datafusion::logical_expr::{ScalarUDF, ScalarUDFImpl};
 use datafusion::prelude::SessionContext;
 
 use crate::error::Result;
+use containment::Containment;
+use document_key::DocumentKey;
+use jaccard::Jaccard;
+use lsh_bands::LshBands;
+use minhash::Minhash;
+use minhash_similarity::MinhashSimilarity;
+use one_permutation::OnePermutation;
+use pair_function::PairUdf;
+use passages::Passages;
+use row_function::RowUdf;
+use set_hash::SetHash;
+use shingle_texts::ShingleTexts;
+use shingles::Shingles;
+use signature_set::SignatureSet;
+use unsigned_bits::UnsignedBits;
 
 /// Every function for SQL, in the order in which a document travels through them.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
     vec![
-        Arc::new(ScalarUDF::from(shingles::Shingles::default())),
-        Arc::new(ScalarUDF::from(minhash::Minhash::default())),
-        Arc::new(ScalarUDF::from(one_permutation::OnePermutation::default())),
-        Arc::new(ScalarUDF::from(minhash_similarity::MinhashSimilarity::default())),
-        Arc::new(ScalarUDF::from(lsh_bands::LshBands::default())),
-        Arc::new(ScalarUDF::from(jaccard::Jaccard::default())),
-        Arc::new(ScalarUDF::from(containment::Containment::default())),
+        shared(RowUdf::<Shingles>::default()),
+        shared(RowUdf::<Minhash>::default()),
+        shared(RowUdf::<OnePermutation>::default()),
+        shared(PairUdf::<MinhashSimilarity>::default()),
+        shared(RowUdf::<LshBands>::default()),
+        shared(PairUdf::<Jaccard>::default()),
+        shared(PairUdf::<Containment>::default()),
     ]
 }
 
-/// The functions that only stages use. They are not a part of SQL; where plans arrive as bytes they must be known by name.
+/// The functions that only stages use. SQL sessions do not have them; sessions that receive plans as bytes do.
 #[cfg(feature = "cluster")]
 pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
     vec![
-        Arc::new(ScalarUDF::from(document_key::DocumentKey::default())),
-        Arc::new(ScalarUDF::from(shingle_texts::ShingleTexts::default())),
-        Arc::new(ScalarUDF::from(passages::Passages::default())),
-        Arc::new(ScalarUDF::from(set_hash::SetHash::default())),
-        Arc::new(ScalarUDF::from(signature_set::SignatureSet::default())),
-        Arc::new(ScalarUDF::from(unsigned_bits::UnsignedBits::default())),
+        shared(RowUdf::<DocumentKey>::default()),
+        shared(RowUdf::<ShingleTexts>::default()),
+        shared(Passages::default()),
+        shared(RowUdf::<SetHash>::default()),
+        shared(RowUdf::<SignatureSet>::default()),
+        shared(UnsignedBits::default()),
     ]
+}
+
+fn shared(function: impl ScalarUDFImpl + 'static) -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(function))
 }
 
 /// Makes every function for SQL known to a session by its name.
@@ -69,7 +91,7 @@ pub(crate) fn of_stages() -> Vec<Arc<ScalarUDF>> {
 /// # Errors
 /// If the session refuses a function.
 pub fn register_all(ctx: &SessionContext) -> Result<()> {
-    // A clone is the same session, and registering through it needs no exclusive access.
+    // A clone is the same session, and needs no exclusive access.
     register_in(&mut ctx.clone())
 }
 
@@ -86,12 +108,13 @@ pub(crate) fn register_in(registry: &mut dyn FunctionRegistry) -> Result<()> {
 
 /// The functions as builders of expressions.
 pub mod expr_fn {
-    use datafusion::logical_expr::{Expr, ScalarUDF, ScalarUDFImpl};
+    use datafusion::logical_expr::Expr;
     use datafusion::prelude::lit;
 
     use super::{
-        containment, document_key, jaccard, lsh_bands, minhash, minhash_similarity, one_permutation,
-        passages, set_hash, shingle_texts, shingles, signature_set, unsigned_bits,
+        Containment, DocumentKey, Jaccard, LshBands, Minhash, MinhashSimilarity, OnePermutation, PairUdf,
+        Passages, RowUdf, ScalarUDF, ScalarUDFImpl, SetHash, ShingleTexts, Shingles, SignatureSet,
+        UnsignedBits,
     };
     use crate::job::{BucketHash, Coefficients, Lsh, Shingle, ShingleHash, Short, Unit, Words};
 
@@ -102,12 +125,12 @@ pub mod expr_fn {
     /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says. A dictionary's numbers are not available
     /// from a text alone: see [`shingle_texts()`].
     pub fn shingles(text: Expr, by: &Shingle) -> Expr {
-        call(shingles::Shingles::default(), cut_arguments(text, by))
+        call(RowUdf::<Shingles>::default(), cut_arguments(text, by))
     }
 
     /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut as `by` says.
     pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
-        call(shingle_texts::ShingleTexts::default(), cut_arguments(text, by))
+        call(RowUdf::<ShingleTexts>::default(), cut_arguments(text, by))
     }
 
     fn cut_arguments(text: Expr, by: &Shingle) -> Vec<Expr> {
@@ -116,7 +139,7 @@ pub mod expr_fn {
             Unit::Char => "char",
         };
         let hash = match by.hash {
-            // Of no matter to those that do not hash.
+            // `shingle_texts` does not hash.
             ShingleHash::Xxh3 | ShingleHash::Dictionary => "xxh3",
             ShingleHash::Crc32 => "crc32",
             ShingleHash::Sha256Mod31 => "sha256-31",
@@ -138,7 +161,7 @@ pub mod expr_fn {
             lit(words),
             lit(by.separator.as_str()),
         ];
-        // What has no shingle is the document's matter, not the text's.
+        // Rejecting a document is left to the stage.
         if by.short == Short::Whole {
             arguments.push(lit("whole"));
         }
@@ -149,7 +172,7 @@ pub mod expr_fn {
     pub fn minhash(shingles: Expr, permutations: usize, seed: u64, linear: Option<(u64, u64)>) -> Expr {
         let mut args = vec![shingles, lit(permutations as u64), lit(seed)];
         args.extend(linear.into_iter().flat_map(|(modulus, draws)| [lit(modulus), lit(draws)]));
-        call(minhash::Minhash::default(), args)
+        call(RowUdf::<Minhash>::default(), args)
     }
 
     /// `minhash(shingles, permutations, seed, ...)` of the linear family, with these coefficients modulo `modulus`: a list of
@@ -164,18 +187,18 @@ pub mod expr_fn {
             lit(modulus - 1),
             lit(numbers.join(" ")),
         ];
-        call(minhash::Minhash::default(), args)
+        call(RowUdf::<Minhash>::default(), args)
     }
 
     /// `one_permutation(shingles, permutations, seed)`: a list of `permutations` UInt32.
     pub fn one_permutation(shingles: Expr, permutations: usize, seed: u64) -> Expr {
         let args = vec![shingles, lit(permutations as u64), lit(seed)];
-        call(one_permutation::OnePermutation::default(), args)
+        call(RowUdf::<OnePermutation>::default(), args)
     }
 
     /// `minhash_similarity(a, b)`: a Float64 in [0, 1].
     pub fn minhash_similarity(a: Expr, b: Expr) -> Expr {
-        call(minhash_similarity::MinhashSimilarity::default(), vec![a, b])
+        call(PairUdf::<MinhashSimilarity>::default(), vec![a, b])
     }
 
     /// `lsh_bands(signature, bands, rows, ...)`: a list of `bands` UInt64.
@@ -186,41 +209,41 @@ pub mod expr_fn {
         };
         let mut args = vec![signature, lit(by.bands as u64), lit(by.rows as u64), lit(hash)];
         args.extend(by.table_size.map(lit));
-        call(lsh_bands::LshBands::default(), args)
+        call(RowUdf::<LshBands>::default(), args)
     }
 
     /// `jaccard(a, b)`: a Float64 in [0, 1].
     pub fn jaccard(a: Expr, b: Expr) -> Expr {
-        call(jaccard::Jaccard::default(), vec![a, b])
+        call(PairUdf::<Jaccard>::default(), vec![a, b])
     }
 
     /// `document_key(id)`: a UInt64.
     pub fn document_key(id: Expr) -> Expr {
-        call(document_key::DocumentKey::default(), vec![id])
+        call(RowUdf::<DocumentKey>::default(), vec![id])
     }
 
     /// `passages(a, b)`: a struct of two texts, `a` and `b`.
     pub(crate) fn passages(a: Expr, b: Expr) -> Expr {
-        call(passages::Passages::default(), vec![a, b])
+        call(Passages::default(), vec![a, b])
     }
 
     /// `set_hash(shingles, half)`: a UInt64.
     pub fn set_hash(shingles: Expr, half: u64) -> Expr {
-        call(set_hash::SetHash::default(), vec![shingles, lit(half)])
+        call(RowUdf::<SetHash>::default(), vec![shingles, lit(half)])
     }
 
     /// `signature_set(signature)`: a list of UInt64.
     pub fn signature_set(signature: Expr) -> Expr {
-        call(signature_set::SignatureSet::default(), vec![signature])
+        call(RowUdf::<SignatureSet>::default(), vec![signature])
     }
 
     /// `unsigned_bits(x)`: the unsigned numbers of the same bits.
     pub fn unsigned_bits(x: Expr) -> Expr {
-        call(unsigned_bits::UnsignedBits::default(), vec![x])
+        call(UnsignedBits::default(), vec![x])
     }
 
     /// `containment(a, b)`: a Float64 in [0, 1].
     pub fn containment(a: Expr, b: Expr) -> Expr {
-        call(containment::Containment::default(), vec![a, b])
+        call(PairUdf::<Containment>::default(), vec![a, b])
     }
 }

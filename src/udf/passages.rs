@@ -11,8 +11,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use super::arguments;
 use crate::kernel::text::passage::longest_passage;
 
-/// The function that the pipeline calls: the longest passage that two texts have in common, as it stands in each. Both are NULL
-/// where there is none.
+/// The longest common passage of two texts, as each text has it; both are NULL without one.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Passages {
     signature: Signature,
@@ -24,7 +23,7 @@ impl Default for Passages {
     }
 }
 
-/// What it returns: the passage of the first text, and that of the second.
+/// The fields of the result: the passage of the first text, and that of the second.
 fn fields() -> Fields {
     ["a", "b"].map(|name| Field::new(name, DataType::Utf8, true)).into_iter().collect()
 }

@@ -2,7 +2,7 @@
 
 use datafusion::logical_expr::DocSection;
 
-/// Where each function of ours stands.
+/// The section of all functions.
 pub(super) const DOC_SECTION: DocSection = DocSection {
     include: true,
     label: "Resemblance Functions",

@@ -1,54 +1,42 @@
-//! The function `set_hash` for SQL and for plans.
+//! The function `set_hash` for plans.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::{DataType, UInt64Type};
-use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::common::{Result, ScalarValue};
 
 use super::arguments::{self, Rows};
+use super::row_function::RowFunction;
 use crate::kernel::set_hash::set_hash;
 
-/// The function that the pipeline calls; SQL sessions do not have it. NULL for a NULL list.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SetHash {
-    signature: Signature,
-}
+/// The hash of a shingle set, half of it at a time; NULL for a NULL list.
+#[derive(Debug)]
+pub(crate) enum SetHash {}
 
-impl Default for SetHash {
-    fn default() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable) }
-    }
-}
+impl RowFunction for SetHash {
+    const NAME: &'static str = "set_hash";
 
-impl ScalarUDFImpl for SetHash {
-    fn name(&self) -> &str {
-        "set_hash"
+    /// Which half.
+    type Settings = u64;
+
+    fn result() -> DataType {
+        DataType::UInt64
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn coerce(given: &[DataType]) -> Result<Vec<DataType>> {
+        let [_, _] = take_function_args(Self::NAME, given)?;
+        arguments::list_and_settings(Self::NAME, given, &DataType::UInt64)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::UInt64)
+    fn settings(literals: &[Option<&ScalarValue>]) -> Result<u64> {
+        arguments::integer(Self::NAME, "half", literals.first().copied(), 0, None)
     }
 
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let [shingles, half] = take_function_args(self.name(), types)?;
-        Ok(vec![arguments::list_type(self.name(), shingles, &DataType::UInt64)?, half.clone()])
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let [_, half] = take_function_args(self.name(), arguments::scalars(&args.args))?;
-        let half = arguments::integer(self.name(), "half", Some(half), 0, None)?;
-        arguments::map_first(&args, |sets| {
-            let rows = Rows::<UInt64Type>::new("set_hash", sets, false)?;
-            let hashes: UInt64Array =
-                (0..rows.len()).map(|row| rows.row(row).map(|set| set_hash(set, half))).collect();
-            Ok(Arc::new(hashes) as ArrayRef)
-        })
+    fn rows(sets: &ArrayRef, half: &u64) -> Result<ArrayRef> {
+        let rows = Rows::<UInt64Type>::new(Self::NAME, sets, false)?;
+        let hash = |row| rows.row(row).map(|set| set_hash(set, *half));
+        Ok(Arc::new((0..rows.len()).map(hash).collect::<UInt64Array>()))
     }
 }

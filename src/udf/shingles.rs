@@ -1,117 +1,108 @@
 //! The function `shingles` for SQL and for plans.
 
-use std::sync::LazyLock;
-
-use arrow::array::{Array, ArrayRef, LargeStringArray, StringArray, StringArrayType, StringViewArray};
-use arrow::datatypes::{DataType, FieldRef, UInt64Type};
-use datafusion::common::{Result as DfResult, ScalarValue, internal_err, plan_err};
-use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, UInt64Type};
+use datafusion::common::{Result as DfResult, ScalarValue, plan_err};
+use datafusion::logical_expr::Documentation;
 
 use super::arguments::{self, Lists};
+use super::row_function::RowFunction;
+use super::section::DOC_SECTION;
 use crate::job::{MAX_SHINGLE_SIZE, Shingle, ShingleHash, Short, Unit, Words};
 use crate::kernel::text::normalize::parse_steps;
 use crate::kernel::text::shingles::{MAX_MIN_WORDS, Scratch, shingles};
 
 /// The SQL function `shingles`.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Shingles {
-    signature: Signature,
-}
+#[derive(Debug)]
+pub(crate) enum Shingles {}
 
-impl Default for Shingles {
-    fn default() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable) }
-    }
-}
+impl RowFunction for Shingles {
+    const NAME: &'static str = "shingles";
 
-impl ScalarUDFImpl for Shingles {
-    fn name(&self) -> &str {
-        "shingles"
+    type Settings = Shingle;
+
+    fn result() -> DataType {
+        arguments::list_of(DataType::UInt64)
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn coerce(given: &[DataType]) -> DfResult<Vec<DataType>> {
+        text_and_settings(Self::NAME, given, 8)
     }
 
-    fn return_type(&self, _: &[DataType]) -> DfResult<DataType> {
-        Ok(arguments::list_of(DataType::UInt64))
+    fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
+        settings(literals)
     }
 
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> DfResult<FieldRef> {
-        settings(&args.scalar_arguments[1..])?;
-        arguments::field(self.name(), arguments::list_of(DataType::UInt64))
+    fn rows(texts: &ArrayRef, by: &Shingle) -> DfResult<ArrayRef> {
+        // A word and the space behind it take about six bytes of English.
+        let bytes: usize = arguments::texts(Self::NAME, texts)?.flatten().map(str::len).sum();
+        let mut lists = Lists::<UInt64Type>::with_capacity(Self::NAME, texts.len(), bytes / 6);
+        let mut scratch = Scratch::default();
+        for text in arguments::texts(Self::NAME, texts)? {
+            match text {
+                Some(text) => {
+                    shingles(text, by, &mut scratch, &mut lists.values)?;
+                    lists.end_row()?;
+                }
+                None => lists.push_null(),
+            }
+        }
+        lists.finish()
     }
 
-    fn coerce_types(&self, types: &[DataType]) -> DfResult<Vec<DataType>> {
-        text_and_settings(self.name(), types, 8)
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> DfResult<ColumnarValue> {
-        let by = settings(&arguments::scalars(&args.args[1..]))?;
-        arguments::map_first(&args, |texts| match texts.data_type() {
-            DataType::Utf8 => shingle_rows(arguments::downcast::<StringArray>(texts)?, &by),
-            DataType::LargeUtf8 => shingle_rows(arguments::downcast::<LargeStringArray>(texts)?, &by),
-            DataType::Utf8View => shingle_rows(arguments::downcast::<StringViewArray>(texts)?, &by),
-            other => internal_err!("shingles got {other} after coercion"),
-        })
-    }
-
-    fn documentation(&self) -> Option<&Documentation> {
-        static DOCUMENTATION: LazyLock<Documentation> = LazyLock::new(|| {
-            Documentation::builder(
-                super::section::DOC_SECTION,
-                "Returns the sorted distinct hashes of the shingles of a text: of every run of `size` consecutive words \
-                 or characters. Returns NULL for a NULL text, and an empty list for a text of fewer units than `size` \
-                 or, after normalisation, of fewer words than `min_words`. The settings must be literals.",
-                "shingles(text[, unit[, size[, hash[, normalize[, min_words[, words[, separator[, short]]]]]]]])",
-            )
-            .with_sql_example(
-                "```sql\n\
-                 > select shingles('the quick brown fox', 'word', 3, 'crc32');\n\
-                 [1272230570, 1834140213]\n\
-                 ```",
-            )
-            .with_argument("text", "The text; any string type.")
-            .with_argument(
-                "unit",
-                "`'word'` (the default) or `'char'` (Unicode scalar values).",
-            )
-            .with_argument("size", "Units in a shingle, from 1 to 1000000; 5 by default.")
-            .with_argument(
-                "hash",
-                "`'xxh3'` (the default): XXH3-64 of the words' own XXH3-64 hashes, 8 bytes each, little endian, or of the \
-                 characters' UTF-8 bytes. `'crc32'`: CRC-32 of the shingle's UTF-8 bytes, words joined by the separator. \
-                 `'sha256-31'`: SHA-256 of the same bytes, as a big-endian number, modulo 2^31 - 1.",
-            )
-            .with_argument(
-                "normalize",
-                "Steps that the text goes through first, in order, separated by commas; none by default. Allowed: \
-                 `lowercase`, `letters-only`, `remove-non-letters`, `remove-newlines`, `collapse-whitespace`, \
-                 `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`, `digits-out`, \
-                 `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`), `stop-words:list=WORDS` (with spaces \
-                 between them), `spaces-to-underscores`, `spaces-to-underscores:spaces-only`, `nfkc`.",
-            )
-            .with_argument("min_words", "Texts of fewer words than this have no shingles; 0 by default.")
-            .with_argument(
-                "words",
-                "What a word is, also for `digits-out`, `stop-words` and `min_words`: `'unicode'` (by Unicode word \
-                 boundaries, UAX #29; the default), `'dictionary'` (so too, and Chinese, Japanese, Thai, Lao, Khmer and Burmese \
-                 by dictionaries), `'word-characters'` (as the regular expression `\\b\\w+\\b`) or \
-                 `'spaces'` (whatever stands between white space).",
-            )
-            .with_argument("separator", "What stands between the words of a shingle that is hashed; a space by default.")
-            .with_argument(
-                "short",
-                "What a text of fewer units than `size` has: `'reject'` (no shingle; the default) or `'whole'` (all of it is \
-                 one shingle).",
-            )
-            .with_related_udf("minhash")
-            .with_related_udf("jaccard")
-            .build()
-        });
-        Some(&DOCUMENTATION)
+    fn documentation() -> Option<Documentation> {
+        let documentation =
+        Documentation::builder(
+            DOC_SECTION,
+            "Returns the sorted distinct hashes of the shingles of a text: of every run of `size` consecutive words \
+             or characters. Returns NULL for a NULL text, and an empty list for a text of fewer units than `size` \
+             or, after normalisation, of fewer words than `min_words`. The settings must be literals.",
+            "shingles(text[, unit[, size[, hash[, normalize[, min_words[, words[, separator[, short]]]]]]]])",
+        )
+        .with_sql_example(
+            "```sql\n\
+             > select shingles('the quick brown fox', 'word', 3, 'crc32');\n\
+             [1272230570, 1834140213]\n\
+             ```",
+        )
+        .with_argument("text", "The text; any string type.")
+        .with_argument(
+            "unit",
+            "`'word'` (the default) or `'char'` (Unicode scalar values).",
+        )
+        .with_argument("size", "Units in a shingle, from 1 to 1000000; 5 by default.")
+        .with_argument(
+            "hash",
+            "`'xxh3'` (the default): XXH3-64 of the words' own XXH3-64 hashes, 8 bytes each, little endian, or of the \
+             characters' UTF-8 bytes. `'crc32'`: CRC-32 of the shingle's UTF-8 bytes, words joined by the separator. \
+             `'sha256-31'`: SHA-256 of the same bytes, as a big-endian number, modulo 2^31 - 1.",
+        )
+        .with_argument(
+            "normalize",
+            "Steps that the text goes through first, in order, separated by commas; none by default. Allowed: \
+             `lowercase`, `letters-only`, `remove-non-letters`, `remove-newlines`, `collapse-whitespace`, \
+             `collapse-whitespace:keep-ends`, `collapse-whitespace:spaces-only`, `digits-out`, \
+             `stop-words:LANGUAGE` (ISO 639-1 code, or `scikit-learn-en`), `stop-words:list=WORDS` (with spaces \
+             between them), `spaces-to-underscores`, `spaces-to-underscores:spaces-only`, `nfkc`.",
+        )
+        .with_argument("min_words", "Texts of fewer words than this have no shingles; 0 by default.")
+        .with_argument(
+            "words",
+            "What a word is, also for `digits-out`, `stop-words` and `min_words`: `'unicode'` (by Unicode word \
+             boundaries, UAX #29; the default), `'dictionary'` (so too, and Chinese, Japanese, Thai, Lao, Khmer and Burmese \
+             by dictionaries), `'word-characters'` (as the regular expression `\\b\\w+\\b`) or \
+             `'spaces'` (whatever stands between white space).",
+        )
+        .with_argument("separator", "What stands between the words of a shingle that is hashed; a space by default.")
+        .with_argument(
+            "short",
+            "What a text of fewer units than `size` has: `'reject'` (no shingle; the default) or `'whole'` (all of it is \
+             one shingle).",
+        )
+        .with_related_udf("minhash")
+        .with_related_udf("jaccard")
+        .build();
+        Some(documentation)
     }
 }
 
@@ -185,21 +176,4 @@ pub(super) fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
         other => return plan_err!("shingles has no short '{other}'; allowed are 'reject' and 'whole'"),
     };
     Ok(Shingle { normalize, unit, words, size, separator, hash, min_words, short })
-}
-
-fn shingle_rows<'a>(texts: impl StringArrayType<'a>, by: &Shingle) -> DfResult<ArrayRef> {
-    // A word and the space behind it take some six bytes of English.
-    let bytes: usize =
-        (0..texts.len()).filter(|&row| texts.is_valid(row)).map(|row| texts.value(row).len()).sum();
-    let mut lists = Lists::<UInt64Type>::with_capacity("shingles", texts.len(), bytes / 6);
-    let mut scratch = Scratch::default();
-    for row in 0..texts.len() {
-        if texts.is_null(row) {
-            lists.push_null();
-        } else {
-            shingles(texts.value(row), by, &mut scratch, &mut lists.values)?;
-            lists.end_row()?;
-        }
-    }
-    lists.finish()
 }

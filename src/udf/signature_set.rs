@@ -1,57 +1,40 @@
-//! The function `signature_set` for SQL and for plans.
+//! The function `signature_set` for plans.
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, UInt32Type, UInt64Type};
-use datafusion::common::Result;
 use datafusion::common::utils::take_function_args;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
+use datafusion::common::{Result, ScalarValue};
 
-use super::arguments::{self, Lists, Rows};
+use super::arguments;
+use super::row_function::RowFunction;
 use crate::kernel::signature_set::signature_set;
 
-/// The function that the pipeline calls; SQL sessions do not have it. NULL for a NULL list.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SignatureSet {
-    signature: Signature,
-}
+/// The values of a signature as a set, each with its place; NULL for a NULL list.
+#[derive(Debug)]
+pub(crate) enum SignatureSet {}
 
-impl Default for SignatureSet {
-    fn default() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable) }
-    }
-}
+impl RowFunction for SignatureSet {
+    const NAME: &'static str = "signature_set";
 
-impl ScalarUDFImpl for SignatureSet {
-    fn name(&self) -> &str {
-        "signature_set"
+    type Settings = ();
+
+    fn result() -> DataType {
+        arguments::list_of(DataType::UInt64)
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
+    fn coerce(given: &[DataType]) -> Result<Vec<DataType>> {
+        let [_] = take_function_args(Self::NAME, given)?;
+        arguments::list_and_settings(Self::NAME, given, &DataType::UInt32)
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(arguments::list_of(DataType::UInt64))
+    fn settings(_: &[Option<&ScalarValue>]) -> Result<()> {
+        Ok(())
     }
 
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let [list] = take_function_args(self.name(), types)?;
-        Ok(vec![arguments::list_type(self.name(), list, &DataType::UInt32)?])
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        arguments::map_first(&args, |signatures| {
-            let rows = Rows::<UInt32Type>::new("signature_set", signatures, false)?;
-            let mut lists = Lists::<UInt64Type>::with_capacity("signature_set", rows.len(), 0);
-            for row in 0..rows.len() {
-                match rows.row(row) {
-                    Some(signature) => {
-                        signature_set(signature, &mut lists.values);
-                        lists.end_row()?;
-                    }
-                    None => lists.push_null(),
-                }
-            }
-            lists.finish()
+    fn rows(signatures: &ArrayRef, (): &()) -> Result<ArrayRef> {
+        arguments::map_lists::<UInt32Type, UInt64Type>(Self::NAME, signatures, 0, |signature, values| {
+            signature_set(signature, values);
+            Ok(true)
         })
     }
 }

@@ -1,7 +1,7 @@
 //! `unsigned_bits(x)`: signed numbers as the unsigned ones of the same bits (two's complement).
 //!
-//! The functions here work on unsigned numbers. The public tables hold signed ones, since not every engine reads unsigned
-//! columns; no bit is lost, and no value is copied on the way.
+//! The functions here work on unsigned numbers, and the public tables have signed ones, since not every engine reads unsigned
+//! columns. No bit changes, and no value is copied.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use datafusion::logical_expr::{
 
 use super::arguments;
 
-/// `array` as numbers of the type `to`, or lists of them, which have the same width and the other sign: its bits, shared.
-/// None where the types are not such a pair.
+/// The bits of `array` as numbers of the type `to`, or lists of them, which have the same width and the other sign. `None` for other
+/// types.
 pub(crate) fn reinterpret(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     match (array.data_type(), to) {
         (DataType::Int32, DataType::UInt32) => same_bits::<Int32Type, UInt32Type>(array),
@@ -40,7 +40,7 @@ fn same_bits<A: ArrowPrimitiveType, B: ArrowPrimitiveType>(array: &ArrayRef) -> 
     Some(Arc::new(PrimitiveArray::<B>::try_new(values, array.nulls().cloned()).ok()?))
 }
 
-/// The unsigned type of the same width; none for what is not a signed number of 32 or 64 bits and no list of them.
+/// The unsigned type of the same width; `None` for anything but signed numbers of 32 or 64 bits and lists of them.
 fn unsigned(given: &DataType) -> Option<DataType> {
     match given {
         DataType::Int32 => Some(DataType::UInt32),
@@ -53,7 +53,7 @@ fn unsigned(given: &DataType) -> Option<DataType> {
     }
 }
 
-/// The function that stands above a public table whose rows are computed on; SQL sessions do not have it.
+/// The function that stages apply to public tables; SQL sessions do not have it.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct UnsignedBits {
     signature: Signature,
@@ -96,7 +96,8 @@ impl ScalarUDFImpl for UnsignedBits {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        arguments::map_first(&args, |array| {
+        let [array] = take_function_args(self.name(), &args.args)?;
+        arguments::map(array, |array| {
             unsigned(array.data_type())
                 .and_then(|to| reinterpret(array, &to))
                 .ok_or_else(|| internal_datafusion_err!("unsigned_bits got {}", array.data_type()))
@@ -137,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn other_types_are_none_of_its_business() {
+    fn other_types_are_refused() {
         let array: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         for to in
             [DataType::UInt32, DataType::Int64, DataType::Float64, DataType::new_list(DataType::UInt64, true)]

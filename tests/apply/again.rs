@@ -1,5 +1,5 @@
-//! A result whose files are written more than once: by two tasks at the same moment, by an attempt with other memory, and by
-//! one after which somebody else wrote.
+//! A result whose files are written more than once: by two tasks at the same moment, by an attempt with other memory, and by one
+//! after which another program wrote.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -135,7 +135,7 @@ fn a_log_that_something_follows_is_not_begun_anew() {
     half();
     applied.apply("to", &delta);
     assert_eq!(result_of_delta(&applied.path("to"))["files"], manifest["files"]);
-    // Somebody wrote to the table meanwhile.
+    // Another program wrote to the table meanwhile.
     half();
     let log = applied.path("to/kept/_delta_log");
     std::fs::write(log.join("00000000000000000001.json"), "{\"txn\":{\"appId\":\"other\",\"version\":7}}\n")
@@ -166,7 +166,7 @@ fn result_of_delta(to: &Path) -> serde_json::Value {
     serde_json::from_slice(&std::fs::read(to.join("manifest.json")).unwrap()).unwrap()
 }
 
-/// What killed attempts left in `removed/` goes with the result, and what somebody copied there stays.
+/// What killed attempts left in `removed/` goes with the result, and a foreign copy stays.
 #[test]
 fn only_what_attempts_of_ours_left_is_taken_out_of_removed() {
     let applied = Applied::new();

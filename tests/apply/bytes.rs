@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use super::*;
 
-/// A file put together from records, so that it is known which bytes are of which row.
+/// A file put together from records, so that the bytes of each row are known.
 #[derive(Default)]
 struct Made {
     parts: Vec<(Option<usize>, Vec<u8>)>,
@@ -96,7 +96,7 @@ fn csv_records_stay_byte_for_byte() {
     applied.run("csv", "id = \"id\"\ntext = \"text\"\non_error = \"reject\"");
     let (gone, rejected) = (applied.gone(), applied.rejected());
     assert!(gone.len() > 20 && rejected.len() > 20, "{} {}", gone.len(), rejected.len());
-    for (rejects, to) in [("keep", "kept"), ("drop", "dropped"), ("apart", "apart")] {
+    for (rejects, to) in [("keep", "kept"), ("drop", "dropped"), ("separate", "separate")] {
         let printed = applied.apply(to, &["--rejects", rejects]);
         let manifest = result(&applied.path(to));
         assert_eq!(manifest["rejects"], rejects);
@@ -112,7 +112,7 @@ fn csv_records_stay_byte_for_byte() {
             let kept = made.only(|row| !is(&gone, row) && (rejects == "keep" || !is(&rejected, row)));
             assert!(files[&format!("kept/{name}")] == kept, "{name} with {rejects}");
             let apart = files.get(&format!("rejected/{name}"));
-            assert_eq!(apart.is_some(), rejects == "apart");
+            assert_eq!(apart.is_some(), rejects == "separate");
             if let Some(apart) = apart {
                 let rows = made.rows_only(|row| is(&rejected, row));
                 assert!(*apart == [&made.parts[0].1[..], &rows].concat(), "{name}");
@@ -208,7 +208,7 @@ fn text_files_are_copied_or_left_out() {
     let (gone, rejected) = (applied.gone(), applied.rejected());
     assert_eq!((gone.len() > 10, rejected.len()), (true, 2));
     let source = files(&applied.path("in"));
-    for rejects in ["keep", "drop", "apart"] {
+    for rejects in ["keep", "drop", "separate"] {
         applied.apply(rejects, &["--rejects", rejects]);
         result(&applied.path(rejects));
         let mut expected = BTreeMap::new();
@@ -216,7 +216,7 @@ fn text_files_are_copied_or_left_out() {
             let place = applied.place(name, 0);
             let folder = match (gone.contains(&place), rejected.contains(&place), rejects) {
                 (true, ..) | (_, true, "drop") => continue,
-                (_, true, "apart") => "rejected",
+                (_, true, "separate") => "rejected",
                 _ => "kept",
             };
             expected.insert(format!("{folder}/{name}"), bytes.clone());
@@ -227,7 +227,7 @@ fn text_files_are_copied_or_left_out() {
     }
 }
 
-/// A file that nothing can name is counted as the job counts it, and told of.
+/// A file that nothing can name is counted as the job counts it, and reported.
 #[cfg(target_os = "linux")]
 #[test]
 fn files_without_a_name_are_counted() {

@@ -18,7 +18,7 @@ use super::*;
 /// Rows in a group.
 const GROUP: usize = 25;
 
-/// Documents with columns of many types, some values of which are null.
+/// Documents with columns of many types, with some null values.
 pub fn batch(documents: &[Document]) -> RecordBatch {
     let count = documents.len();
     let some = |at: usize| at % 5 != 2;
@@ -147,7 +147,7 @@ fn parquet_keeps_every_column_and_its_row_groups() {
     applied.run("parquet", "id = \"id\"\ntext = \"text\"");
     let (gone, rejected) = (applied.gone(), applied.rejected());
     assert!(gone.len() > 30 && rejected.len() == 2);
-    for rejects in ["keep", "apart"] {
+    for rejects in ["keep", "separate"] {
         let to = applied.path(rejects);
         applied.apply(rejects, &["--rejects", rejects, "--memory", "128MiB"]);
         let manifest = result(&to);
@@ -164,7 +164,7 @@ fn parquet_keeps_every_column_and_its_row_groups() {
             let apart = to.join("rejected").join(name);
             assert_eq!(
                 apart.exists(),
-                rejects == "apart" && rejected.iter().any(|p| p.source == source.to_str().unwrap())
+                rejects == "separate" && rejected.iter().any(|p| p.source == source.to_str().unwrap())
             );
             if apart.exists() {
                 assert_like(&apart, &source, |row| is(&rejected, row));
@@ -226,7 +226,7 @@ fn removed_documents_are_told_with_what_stands_for_them() {
     assert!(direct > 20 && seen == applied.gone());
 }
 
-/// Stars leave pairs out, and with them what is said of documents that go would be lost.
+/// Stars leave pairs out, and with them the similarity of removed documents would be lost.
 #[test]
 fn removed_documents_are_told_of_where_copies_are_written_as_stars() {
     let folder = tempdir().unwrap();
@@ -247,7 +247,7 @@ fn removed_documents_are_told_of_where_copies_are_written_as_stars() {
         };
         let files =
             result(&to)["removed"].as_array().unwrap().iter().flat_map(of).collect::<BTreeMap<_, _>>();
-        (files, manifest(&output).counts["pairs_left_out"])
+        (files, manifest(&output).counts.pairs_left_out)
     };
     let (expected, none) = removed("all", "output.max_expand=0");
     let (found, left_out) = removed("stars", "output.expand=star");
@@ -260,7 +260,7 @@ fn removed_documents_are_told_of_where_copies_are_written_as_stars() {
     }
 }
 
-/// The 96-bit times of old files become 64-bit ones, for nobody writes them any more; nothing else changes.
+/// The 96-bit times of old files become 64-bit ones, since writers no longer use them; nothing else changes.
 #[test]
 fn old_types_stay() {
     use parquet::data_type::{ByteArray, ByteArrayType, Int96, Int96Type};

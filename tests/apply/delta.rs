@@ -7,7 +7,7 @@ use arrow::array::*;
 use super::columns::parquet;
 use super::*;
 
-/// A column of each file of a source, beside the id and the text.
+/// A column of each file of a source, besides the id and the text.
 type Columns = Vec<(&'static str, ArrayRef)>;
 
 impl Applied {
@@ -20,7 +20,7 @@ impl Applied {
     }
 }
 
-/// (name, type, nullable) of each column that a log tells of.
+/// (name, type, nullable) of each column in a log.
 fn columns(actions: &[serde_json::Value]) -> Vec<(String, serde_json::Value, bool)> {
     let meta_data = actions.iter().find_map(|action| action.get("metaData")).unwrap();
     let schema: serde_json::Value =
@@ -43,7 +43,7 @@ fn named(actions: &[serde_json::Value]) -> BTreeMap<String, u64> {
     .collect()
 }
 
-/// Two files, of which one has a column more.
+/// Two files, one with an additional column.
 fn applied() -> Applied {
     let applied = Applied::new();
     let documents = corpus(51, 120, 20);

@@ -10,7 +10,7 @@ use super::*;
 /// Groups that differ in what they hold: one without copies, and documents without a group.
 const GROUPS: [Option<&str>; 4] = [Some("north"), Some("south"), Some(""), None];
 
-/// Two files of documents, of which every fourth row is of the same group; the first row cannot be compared.
+/// Two files of documents. Every fourth row is of the same group; the first row cannot be compared.
 fn applied() -> (Applied, Vec<Option<&'static str>>) {
     let applied = Applied::new();
     let mut documents = corpus(31, 160, 25);

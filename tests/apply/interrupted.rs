@@ -48,7 +48,7 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
     applied.apply("undisturbed", &[]);
     let expected = result(&applied.path("undisturbed"));
     kill(&applied, "to");
-    // What a kill in the middle of a file leaves, what somebody calls so, and what somebody put where a file will be.
+    // The rest of a file after a kill, a foreign file of such a name, and a foreign file in the place of a result's.
     let begun = std::fs::read(applied.path("to/_work/apply.json")).unwrap();
     let fingerprint = serde_json::from_slice::<serde_json::Value>(&begun).unwrap()["fingerprint"].clone();
     let staged = format!("to/kept/.resemblance-{}-Ab12cd.tmp", fingerprint.as_str().unwrap());
@@ -104,7 +104,7 @@ fn files_that_were_lost_after_a_kill_are_written_again() {
     assert!(applied.path("to").join(lost).exists());
 }
 
-/// A claim of a process of another machine, which is dead: nobody renews it.
+/// A claim of a process of another machine, which is dead: it is not renewed.
 fn dead_claim() -> String {
     let process = serde_json::json!({"host": "far", "pid": 1, "place": "elsewhere", "began": 1});
     serde_json::json!({"owner": true, "beat": 7, "seconds": 2, "what": "apply", "process": process})
@@ -113,7 +113,7 @@ fn dead_claim() -> String {
 
 const DEAD_CLAIM: &str = "_work/claims/00000000000000000000000000000000.json";
 
-/// A claim of another machine or boot, of which nobody knows whether its process lives, is waited for as a run waits for it.
+/// A claim of another machine or boot, whose process cannot be looked up, is waited for as in a run.
 #[test]
 fn a_dead_process_of_another_machine_blocks_neither_apply_nor_clean() {
     let applied = applied_of(20);
@@ -149,18 +149,18 @@ const PART: u64 = 100;
 #[test]
 fn a_result_that_was_killed_ten_times_has_the_bytes_of_an_undisturbed_one() {
     let applied = applied_of(FILES_OF_MANY_PARTS);
-    applied.apply("undisturbed", &["--rejects", "apart"]);
+    applied.apply("undisturbed", &["--rejects", "separate"]);
     // A record that a kill cut off ends otherwise.
     let done = |path: &String| path.ends_with(".json");
     let parts = || files(&applied.path("to/_work/parts")).into_keys().filter(done).count() as u64;
     let mut moments = vec![0];
     for _ in 0..KILLS {
-        kill_with(&applied, "to", &["--rejects", "apart"]);
+        kill_with(&applied, "to", &["--rejects", "separate"]);
         moments.push(parts());
     }
     let all = FILES_OF_MANY_PARTS as u64 / PART;
     assert!(moments.is_sorted_by(|a, b| a < b) && *moments.last().unwrap() < all, "{moments:?}");
-    let printed = applied.apply("to", &["--rejects", "apart"]);
+    let printed = applied.apply("to", &["--rejects", "separate"]);
     assert_eq!(printed["files_reused"], moments.last().unwrap() * PART);
 
     let [expected, found] = ["undisturbed", "to"].map(|to| {

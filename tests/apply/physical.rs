@@ -282,7 +282,7 @@ fn put<T: DataType>(
     to.write_batch(&values, definitions, repetitions).unwrap();
 }
 
-/// A schema that nobody thought of, with an id and a text.
+/// A random schema, with an id and a text.
 fn any_schema(random: &mut Random) -> TypePtr {
     let mut columns = String::new();
     for at in 0..1 + random.below(6) {
@@ -372,7 +372,7 @@ fn assert_copied(kept: &Path, source: &Path, columns: Range<usize>, stays: impl 
     assert_eq!(kept.key_value_metadata(), source.key_value_metadata());
 }
 
-/// A source of every type and of types that nobody thought of: the names of its files.
+/// A source of every type and of random types: the names of its files.
 fn source(applied: &Applied, documents: &[Document]) -> Vec<String> {
     let mut random = Random(77);
     let mut names = Vec::new();

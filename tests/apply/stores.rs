@@ -70,7 +70,7 @@ fn reuters_stories_become_parquet() {
     });
     run.assert().success();
     let mut apply = resemblance();
-    apply.arg("apply").arg(&out).arg("--to").arg(&to).args(["--rejects", "apart"]).assert().success();
+    apply.arg("apply").arg(&out).arg("--to").arg(&to).args(["--rejects", "separate"]).assert().success();
     let manifest = result(&to);
     assert_eq!(manifest["counts"]["read"], 21_578);
     let ids = |folder: &str| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What a run must write, by comparing all with all.
+//! The rows that a run must write, by comparing all with all.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ pub struct Answer {
     pub rejects: Vec<Reject>,
     /// Signature and shingles by id.
     pub documents: BTreeMap<String, (Vec<u32>, Vec<u64>)>,
-    /// Documents of which normalisation leaves nothing, by source and position: they may be called empty, or too short.
+    /// Documents that normalisation makes empty, by source and position: they may be called empty, or too short.
     pub emptied: BTreeSet<(String, u64)>,
     /// Distinct shingles of the collection.
     pub dictionary: usize,
@@ -78,7 +78,8 @@ struct Compared {
     buckets: BTreeSet<u64>,
 }
 
-/// What a run over these files must write; the id of a document that is too short to be compared, where others have it too.
+/// The rows that a run over these files must write; the id of a document that is too short to be compared, where others have it
+/// too.
 pub fn answer(files: &Files, settings: &Settings) -> Result<Answer, String> {
     let mut answer = Answer::default();
     let cut = cut(files, settings, &mut answer)?;

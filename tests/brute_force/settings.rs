@@ -3,7 +3,7 @@
 use super::answer::Answer;
 use crate::support::Random;
 
-/// What a shingle is hashed by.
+/// The hash of a shingle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Hash {
     Xxh3,
@@ -12,7 +12,7 @@ pub enum Hash {
     Dictionary,
 }
 
-/// How permutations are computed.
+/// The computation of permutations.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Family {
     MultiplyShift,
@@ -21,7 +21,7 @@ pub enum Family {
     OnePermutation,
 }
 
-/// How candidates are found.
+/// The method that finds candidates.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Method {
     Lsh,
@@ -118,7 +118,7 @@ impl Settings {
         }
     }
 
-    /// As overrides of a job.
+    /// These settings as overrides of a job.
     pub fn sets(&self) -> Vec<String> {
         let quoted: Vec<String> = self.steps.iter().map(|step| format!("{step:?}")).collect();
         let hash = match self.hash {

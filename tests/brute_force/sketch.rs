@@ -10,8 +10,8 @@ use super::settings::{Family, Hash, Settings};
 use crate::fuzz_replay::targets::definitions;
 use crate::support::Random;
 
-/// The shingles of a text, each as what its number is made of: the text of the shingle, or the hashes of its words. None
-/// where there are too few words.
+/// The shingles of a text, each as the input of its number: the text of the shingle, or the hashes of its words. None if there are
+/// too few words.
 pub fn shingles(text: &str, settings: &Settings) -> (String, BTreeSet<Vec<u8>>) {
     let rule = match settings.rule {
         "unicode" => Words::Unicode,

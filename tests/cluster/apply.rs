@@ -1,31 +1,28 @@
 //! `apply` on a cluster: the files are those that one process writes, also where an executor dies.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::QUIET;
 use crate::support::cluster::{Cluster, Setup};
+use crate::support::files::files;
 use crate::support::s3::S3;
 use crate::support::*;
 
 /// The files of a result by their paths, but for its manifest and for tables, whose names and cut follow from the engine.
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in walk(folder) {
-        let inside = entry.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
-        if inside.starts_with("kept/") || inside.starts_with("rejected/") {
-            found.insert(inside, std::fs::read(entry).unwrap());
-        }
-    }
-    found
+fn written(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    ["kept", "rejected"].into_iter().flat_map(|part| inside(&folder.join(part))).collect()
 }
 
-fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+/// The files of a folder by their paths in it.
+fn inside(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let paths = files(folder).into_iter();
+    paths
+        .map(|(path, bytes)| (path.strip_prefix(folder.parent().unwrap()).unwrap().to_owned(), bytes))
+        .collect()
 }
 
-/// What a manifest says of the files of the source.
+/// The part of a manifest about the files of the source.
 fn told(folder: &Path) -> serde_json::Value {
     let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
     let mut manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
@@ -33,10 +30,10 @@ fn told(folder: &Path) -> serde_json::Value {
     serde_json::json!({ "counts": counts, "files": manifest["files"].take() })
 }
 
-/// Ids of the documents that are gone, with what stands for them.
+/// Ids of the removed documents, each with the id of the document that is kept.
 fn removed(folder: &Path) -> BTreeMap<String, String> {
     let mut removed = BTreeMap::new();
-    for path in walk(&folder.join("removed")) {
+    for path in files(&folder.join("removed")).into_keys() {
         let file = std::fs::File::open(path).unwrap();
         let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
         for batch in reader.build().unwrap() {
@@ -85,14 +82,14 @@ fn applied_by_a_cluster_files_are_those_of_one_process() {
         let job = folder.join("job.toml");
         std::fs::write(&job, job_text_of(format, input.join(""), &output)).unwrap();
         resemblance().arg("run").arg(&job).assert().success();
-        for (at, options) in [&["--rejects", "apart"][..], &["--annotate"]].into_iter().enumerate() {
+        for (at, options) in [&["--rejects", "separate"][..], &["--annotate"]].into_iter().enumerate() {
             let (expected, to) =
                 (folder.join(format!("{format}{at}-alone")), folder.join(format!("{format}{at}")));
             alone(&output, &expected, options);
             let [from, to_url] = [&output, &to].map(|path| path.display().to_string());
             cluster.apply(&from, &to_url, options).succeed(QUIET);
-            assert!(files(&expected).len() >= 5);
-            assert!(files(&to) == files(&expected), "{format} {options:?}");
+            assert!(written(&expected).len() >= 5);
+            assert!(written(&to) == written(&expected), "{format} {options:?}");
             assert_eq!(told(&to), told(&expected), "{format} {options:?}");
             if at == 0 {
                 assert!(removed(&to).len() > 20);
@@ -106,7 +103,7 @@ fn applied_by_a_cluster_files_are_those_of_one_process() {
     an_executor_dies_while_it_writes(&mut cluster, &folder);
 }
 
-/// Text files, of which there are enough that an executor is found in the midst of them.
+/// Text files in a number that lets an executor be stopped while it writes them.
 fn an_executor_dies_while_it_writes(cluster: &mut Cluster, folder: &Path) {
     let (input, output) = (folder.join("texts"), folder.join("out-texts"));
     std::fs::create_dir(&input).unwrap();
@@ -123,7 +120,7 @@ fn an_executor_dies_while_it_writes(cluster: &mut Cluster, folder: &Path) {
     let place = cluster.kill_in_a_task("rewrite", &mut driver);
     driver.succeed(QUIET);
     cluster.start_executor(place);
-    assert!(files(&to) == files(&expected));
+    assert!(written(&to) == written(&expected));
     assert_eq!(told(&to), told(&expected));
     assert_eq!(removed(&to), removed(&expected));
 }
@@ -134,9 +131,8 @@ fn from_bucket_to_bucket() {
     let cluster = Cluster::with(Setup { environment: s3.env(), ..Setup::default() });
     let input = cluster.folder().join("in");
     source(&input, "parquet", &corpus(63, 300, 20));
-    for path in walk(&input) {
-        let inside = path.strip_prefix(&input).unwrap().to_str().unwrap();
-        s3.put(&format!("in/{inside}"), std::fs::read(&path).unwrap());
+    for (path, bytes) in inside(&input) {
+        s3.put(path.to_str().unwrap(), bytes);
     }
     let job = cluster.folder().join("job.toml");
     std::fs::write(&job, job_text(s3.url("in/"), s3.url("out/"))).unwrap();
@@ -144,7 +140,7 @@ fn from_bucket_to_bucket() {
     let (from, expected) = (s3.url("out/"), s3.url("alone/"));
     resemblance().envs(s3.env()).args(["apply", &from, "--to", &expected]).assert().success();
     cluster.apply(&from, &s3.url("to/"), &[]).succeed(QUIET);
-    assert!(files(&s3.file("to")) == files(&s3.file("alone")));
+    assert!(written(&s3.file("to")) == written(&s3.file("alone")));
     assert_eq!(told(&s3.file("to")), told(&s3.file("alone")));
     assert!(removed(&s3.file("to")).len() > 20);
 }

@@ -17,8 +17,7 @@ fn components_beyond_the_drivers_memory_are_those_of_one_process() {
     run(&job(&source, &alone, &[])).unwrap();
     let output = cluster.folder().join("rounds");
     let job = job(&source, &output, &["engine.mode=cluster", &format!("engine.scheduler={}", cluster.url())]);
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let control = RunControl::detached();
         let engine = engine::open(&job.engine, &control).await.unwrap();
         let (engine, pool) = Refusing::around(engine, 0);

@@ -54,7 +54,7 @@ fn an_executor_without_a_scheduler_says_so_once() {
     };
     cluster.scheduler().kill();
     until(&mut cluster, "does not answer; waiting for it");
-    // Twenty requests a second meet nobody until then.
+    // Until then, twenty requests a second get no answer.
     cluster.start_scheduler();
     until(&mut cluster, "answers again");
     assert_eq!(said(&mut cluster, "does not answer"), 1, "{}", cluster.executor(0).said());

@@ -14,7 +14,7 @@ use crate::support::*;
 /// Seconds that a run with faults may take.
 const DEADLINE: u64 = 300;
 
-/// What makes the job take every step that there is, but for those that make a dictionary.
+/// Settings with which a job takes every step but those that make a dictionary.
 const ALL: [&str; 2] = ["source.duplicate_ids=reject", "lsh.hot_bucket=16"];
 
 /// The steps of that job.
@@ -56,6 +56,11 @@ impl Scene {
         Self { cluster, job, expected, sets }
     }
 
+    /// A job on two executors that takes every step that there is.
+    fn of_all_steps() -> Self {
+        Self::new(Cluster::start(), 2_500, &ALL[1..])
+    }
+
     pub(crate) fn output(&self, name: &str) -> PathBuf {
         self.cluster.folder().join(name)
     }
@@ -72,11 +77,11 @@ impl Scene {
         record
     }
 
-    /// The same cluster runs another job.
-    fn runs_the_next_job(&self) -> serde_json::Value {
+    /// The same cluster runs another job, and nothing is wrong any more.
+    fn runs_the_next_job(&self) {
         let record = self.run("next", &[]).succeed(QUIET);
         assert_rows(&self.output("next"), &self.expected, "the next job");
-        record
+        assert_eq!(recoveries(&record), 0, "{record:#}");
     }
 }
 
@@ -95,35 +100,26 @@ fn tasks_done_again(scene: &Scene) -> usize {
     scene.cluster.logs().matches("on lost Executor").count()
 }
 
-/// They share a cluster, for each start takes seconds. Each proves by its record that the fault cost the run something.
 #[test]
-fn executors_that_die_stand_still_or_are_told_to_end_cost_no_rows() {
-    let mut scene = Scene::new(Cluster::start(), 2_500, &ALL[1..]);
-    let scene = &mut scene;
-    an_executor_dies_in_steps_and_is_replaced(scene, &["candidates", "scores"]);
-    an_executor_dies_while_a_dictionary_is_made(scene);
-    an_executor_dies_in_clusters_which_run_beside_pairs(scene);
-    one_executor_does_the_work_of_a_dead_one(scene);
-    an_executor_that_dies_between_two_stages_doubles_no_rows(scene);
-    both_executors_die_and_one_comes_back(scene);
-    an_executor_stands_still_until_it_is_given_up_and_then_goes_on(scene);
-    an_executor_that_is_told_to_end_finishes_its_tasks_first(scene);
-    let record = scene.runs_the_next_job();
-    assert_eq!(recoveries(&record), 0, "nothing was wrong any more");
+fn an_executor_dies_in_steps_and_is_replaced() {
+    let mut scene = Scene::of_all_steps();
+    replaced(&mut scene, &["candidates", "scores"]);
+    scene.runs_the_next_job();
 }
 
-/// All steps are the soak's: each costs the run seconds until somebody misses the executor.
+/// All steps are the soak's: each costs the run seconds until the executor is missed.
 #[test]
 #[ignore = "takes minutes"]
 fn soak_an_executor_dies_in_every_step() {
-    let mut scene = Scene::new(Cluster::start(), 2_500, &ALL[1..]);
+    let mut scene = Scene::of_all_steps();
     // The driver finds the components itself, in no time. Clusters are made at the time of pairs, and may be done by then.
     let on_executors: Vec<_> =
         STEPS.into_iter().filter(|step| !["components", "clusters"].contains(step)).collect();
-    an_executor_dies_in_steps_and_is_replaced(&mut scene, &on_executors);
+    replaced(&mut scene, &on_executors);
 }
 
-fn an_executor_dies_in_steps_and_is_replaced(scene: &mut Scene, of: &[&str]) {
+/// An executor dies in each of these steps, and another one comes.
+fn replaced(scene: &mut Scene, of: &[&str]) {
     let mut driver = scene.run("replaced", &[]);
     for step in of {
         let place = scene.cluster.kill_in_a_task(step, &mut driver);
@@ -135,22 +131,21 @@ fn an_executor_dies_in_steps_and_is_replaced(scene: &mut Scene, of: &[&str]) {
     assert_eq!(steps, STEPS);
 }
 
-fn an_executor_dies_while_a_dictionary_is_made(scene: &mut Scene) {
-    let dictionary = "shingle.hash=dictionary";
-    let expected =
-        rows_alone(&scene.job, &scene.output("dictionary alone"), &[&scene.sets[..], &[dictionary]].concat());
-    let of_others = std::mem::replace(&mut scene.expected, expected);
-    let mut driver = scene.run("dictionary", &[dictionary]);
+#[test]
+fn an_executor_dies_while_a_dictionary_is_made() {
+    let mut scene = Scene::new(Cluster::start(), 2_500, &["shingle.hash=dictionary"]);
+    let mut driver = scene.run("dictionary", &[]);
     for step in ["cuts", "dictionary"] {
         let place = scene.cluster.kill_in_a_task(step, &mut driver);
         scene.cluster.spawn_executor(place);
     }
     let record = scene.survives(driver, "dictionary");
     assert!(recoveries(&record) >= 2, "{record:#}");
-    scene.expected = of_others;
 }
 
-fn an_executor_dies_in_clusters_which_run_beside_pairs(scene: &mut Scene) {
+#[test]
+fn an_executor_dies_in_clusters_which_run_together_with_pairs() {
+    let mut scene = Scene::of_all_steps();
     let mut driver = scene.run("clusters", &[]);
     let place = scene.cluster.kill_in_a_task("clusters", &mut driver);
     scene.cluster.spawn_executor(place);
@@ -158,19 +153,22 @@ fn an_executor_dies_in_clusters_which_run_beside_pairs(scene: &mut Scene) {
     assert!(recoveries(&record) > 0, "{record:#}");
 }
 
-fn one_executor_does_the_work_of_a_dead_one(scene: &mut Scene) {
+#[test]
+fn one_executor_does_the_work_of_a_dead_one() {
+    let mut scene = Scene::of_all_steps();
     let mut driver = scene.run("one", &[]);
-    let place = scene.cluster.kill_in_a_task("scores", &mut driver);
+    scene.cluster.kill_in_a_task("scores", &mut driver);
     let record = scene.survives(driver, "one");
     assert!(recoveries(&record) > 0, "{record:#}");
-    scene.cluster.start_executor(place);
 }
 
 /// The step with the most query stages. What was read twice, when rows came twice, depended on how many of them were done.
-fn an_executor_that_dies_between_two_stages_doubles_no_rows(scene: &mut Scene) {
+#[test]
+fn an_executor_that_dies_between_two_stages_doubles_no_rows() {
+    let mut scene = Scene::of_all_steps();
     for stages in [2, 3] {
         let name = format!("between{stages}");
-        let before = tasks_done_again(scene);
+        let before = tasks_done_again(&scene);
         let mut driver = scene.run(&name, &[]);
         let place = scene.cluster.stop_in_a_task("pairs", &mut driver, |tasks| {
             let ended = tasks.iter().filter(|task| task.ended == Some(true));
@@ -180,21 +178,24 @@ fn an_executor_that_dies_between_two_stages_doubles_no_rows(scene: &mut Scene) {
         scene.cluster.spawn_executor(place);
         let record = scene.survives(driver, &name);
         // Where all that it had finished lies with the other one, only the task in which it died is done again.
-        assert!(recoveries(&record) > 0 || tasks_done_again(scene) > before, "{record:#}");
+        assert!(recoveries(&record) > 0 || tasks_done_again(&scene) > before, "{record:#}");
     }
 }
 
-fn both_executors_die_and_one_comes_back(scene: &mut Scene) {
+#[test]
+fn both_executors_die_and_one_comes_back() {
+    let mut scene = Scene::of_all_steps();
     let mut driver = scene.run("both", &[]);
     let place = scene.cluster.kill_in_a_task("candidates", &mut driver);
     scene.cluster.executor(1 - place).kill();
     scene.cluster.start_executor(1 - place);
     let record = scene.survives(driver, "both");
     assert!(recoveries(&record) > 0, "{record:#}");
-    scene.cluster.start_executor(place);
 }
 
-fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on(scene: &mut Scene) {
+#[test]
+fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on() {
+    let mut scene = Scene::of_all_steps();
     let mut driver = scene.run("still", &[]);
     let place = scene.cluster.stop_in_a_task("sketches", &mut driver, |_| true);
     wait_for("the scheduler to give an executor up", Duration::from_secs(60), || {
@@ -205,7 +206,9 @@ fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on(scene: &mut Sc
     assert!(recoveries(&record) > 0, "{record:#}");
 }
 
-fn an_executor_that_is_told_to_end_finishes_its_tasks_first(scene: &mut Scene) {
+#[test]
+fn an_executor_that_gets_a_signal_to_end_finishes_its_tasks_first() {
+    let mut scene = Scene::of_all_steps();
     let mut driver = scene.run("drained", &[]);
     // Tasks of the first stage read the source. One of a later stage may be cancelled, when what it reads is gone with an executor.
     let runs = |task: &Task| task.ended.is_none() && task.stage().starts_with("1.");
@@ -220,21 +223,11 @@ fn an_executor_that_is_told_to_end_finishes_its_tasks_first(scene: &mut Scene) {
         assert_eq!(at_the_end.unwrap().ended, Some(true), "{task:?}");
     }
     scene.survives(driver, "drained");
-    scene.cluster.start_executor(place);
 }
 
 #[test]
-fn schedulers_and_drivers_that_die_cost_no_rows() {
+fn the_scheduler_dies_and_the_driver_sends_its_step_again() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
-    let scene = &mut scene;
-    the_scheduler_dies_and_the_driver_sends_its_step_again(scene);
-    a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up(scene);
-    the_driver_dies_and_a_new_one_goes_on(scene);
-    a_driver_that_is_interrupted_leaves_no_work_behind(scene);
-    scene.runs_the_next_job();
-}
-
-fn the_scheduler_dies_and_the_driver_sends_its_step_again(scene: &mut Scene) {
     let mut driver = scene.run("scheduler", &[]);
     for step in ["sketches", "scores"] {
         // While it stands still its task cannot end, so neither can the step.
@@ -245,11 +238,14 @@ fn the_scheduler_dies_and_the_driver_sends_its_step_again(scene: &mut Scene) {
     }
     let record = scene.survives(driver, "scheduler");
     assert!(recoveries(&record) >= 2, "{record:#}");
+    scene.runs_the_next_job();
 }
 
-fn a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up(scene: &mut Scene) {
+#[test]
+fn a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up() {
+    let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
     let mut driver = scene.run("away", &["engine.wait_seconds=3"]);
-    await_step(scene, "candidates", &mut driver);
+    await_step(&scene, "candidates", &mut driver);
     scene.cluster.scheduler().kill();
     let ended = driver.end(DEADLINE);
     assert_eq!(ended.code, Some(4), "{}", ended.said);
@@ -261,18 +257,22 @@ fn a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up(s
     assert!(scene.survives(driver, "away")["steps_reused"].as_u64() > Some(0));
 }
 
-fn the_driver_dies_and_a_new_one_goes_on(scene: &mut Scene) {
+#[test]
+fn the_driver_dies_and_a_new_one_goes_on() {
+    let scene = Scene::new(Cluster::start(), 2_500, &[]);
     let mut driver = scene.run("driver", &[]);
-    await_step(scene, "scores", &mut driver);
+    await_step(&scene, "scores", &mut driver);
     driver.0.kill();
     assert!(!driver.done("scores"), "the driver was killed too late");
     let driver = scene.run("driver", &[]);
     assert!(scene.survives(driver, "driver")["steps_reused"].as_u64() > Some(0));
 }
 
-fn a_driver_that_is_interrupted_leaves_no_work_behind(scene: &mut Scene) {
+#[test]
+fn a_driver_that_is_interrupted_leaves_no_work_behind() {
+    let scene = Scene::new(Cluster::start(), 2_500, &[]);
     let mut driver = scene.run("interrupted", &[]);
-    await_step(scene, "sketches", &mut driver);
+    await_step(&scene, "sketches", &mut driver);
     driver.0.signal("INT");
     let ended = driver.end(60);
     assert_eq!(ended.code, Some(130), "{}", ended.said);
@@ -281,10 +281,4 @@ fn a_driver_that_is_interrupted_leaves_no_work_behind(scene: &mut Scene) {
     });
     let driver = scene.run("interrupted", &[]);
     scene.survives(driver, "interrupted");
-}
-
-/// Whether a command does as it is told here.
-pub(crate) fn works(command: &[&str]) -> bool {
-    let mut process = std::process::Command::new(command[0]);
-    process.args(&command[1..]).output().is_ok_and(|output| output.status.success())
 }

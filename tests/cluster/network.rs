@@ -4,8 +4,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use super::faults::{Scene, works};
+use super::faults::Scene;
 use crate::support::cluster::{Cluster, ExecutorHost, Setup, turn};
+use crate::support::needs::permitted;
 use crate::support::process::{Process, wait_for};
 use crate::support::rows::assert_rows;
 
@@ -19,8 +20,7 @@ const OWN: [&str; 3] = ["unshare", "--net", "--mount"];
 fn executors_that_cannot_reach_each_other() {
     let tries =
         [&OWN[..], &["sh", "-c", "mount -t tmpfs tmpfs /run && ip netns add a && ip link add v type veth"]];
-    if !works(&tries.concat()) {
-        eprintln!("SKIPPED: no network namespace can be made here, so no network was cut");
+    if !permitted(&tries.concat(), "the permission to make a network namespace") {
         return;
     }
     let _turn = turn();
@@ -109,11 +109,10 @@ fn cut_for_good(scene: &Scene) {
     });
 }
 
-/// What a run says of a step that it lost.
+/// The message of a run that lost a step.
 const ANEW: &str = "the step is submitted again";
 
-/// Tries until the cut cost a run something. It costs nothing where one executor happened to do all that was left, which
-/// nobody but the scheduler decides.
+/// Tries until the cut cost a run something. It costs nothing if the scheduler gave all that was left to one executor.
 fn struck<T>(mut attempt: impl FnMut(usize) -> Option<T>) -> T {
     (0..24).find_map(&mut attempt).expect("no cut of the network ever cost a run anything")
 }

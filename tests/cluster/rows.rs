@@ -156,7 +156,7 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
     std::fs::remove_dir_all(folder.join("in")).unwrap();
     let job = job_file(folder, &parquet_files(folder, documents, 3));
     let own = ["output.keep=shingles", "candidates.method=prefix"];
-    for (name, sets) in [("known", &[][..]), ("known-kept", &own)] {
+    for (name, sets) in [("reference", &[][..]), ("known-kept", &own)] {
         assert_same(cluster, &job, name, sets);
         let second = folder.join("second");
         std::fs::create_dir_all(&second).unwrap();
@@ -166,7 +166,7 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
         let sets = [sets, &[&source, &against]].concat();
         let output = format!("{name}-and-new");
         assert_same(cluster, &job, &output, &sets);
-        assert!(manifest(&folder.join(&output)).counts["pairs"] > 50);
+        assert!(manifest(&folder.join(&output)).counts.pairs > 50);
         let merged = |to: &str, second: &str, options: &[&str]| {
             let to = folder.join(to);
             let mut merge = resemblance();
@@ -184,7 +184,7 @@ fn new_documents_meet_known_ones(cluster: &Cluster, documents: &[Document]) {
     }
 }
 
-/// A second source beside the job's own, with the passages of pairs, and documents compared across groups.
+/// A second source, with the passages of pairs, and documents compared across groups.
 fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Document]) {
     let folder = cluster.folder();
     let second = folder.join("linked.parquet");
@@ -200,7 +200,7 @@ fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Doc
         ("linked-prefix", ["candidates.method=prefix", "against.pairs=new-old", "score.measure=containment"]),
     ] {
         assert_same(cluster, &job, name, &[&sets[..], &[&linked, "output.passages=true"]].concat());
-        assert!(manifest(&folder.join(name)).counts["pairs"] > 50);
+        assert!(manifest(&folder.join(name)).counts.pairs > 50);
     }
 }
 

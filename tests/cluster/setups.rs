@@ -1,4 +1,4 @@
-//! Clusters that are set up wrongly: said at once, by name, with what to do.
+//! Clusters that are set up wrongly: the error names the mistake at once and what to do.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ use crate::support::*;
 /// Seconds that a refusal may take.
 const REFUSAL: Duration = Duration::from_secs(60);
 
-/// Runs the command with a deadline; its exit code and what it said.
+/// Runs the command with a deadline; its exit code and its standard error.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
     let output = resemblance().args(arguments).timeout(REFUSAL).output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
@@ -202,7 +202,7 @@ fn the_memory_of_a_scheduler_does_not_grow_with_the_jobs_that_it_has_done() {
     let mut cluster = Cluster::start();
     let source = parquet_files(cluster.folder(), &corpus(57, 40, 20), 2);
     let job = job_file(cluster.folder(), &source);
-    let runs = std::env::var("RESEMBLANCE_TEST_RUNS").map_or(8, |runs| runs.parse().unwrap());
+    let runs = seeds(8).count();
     let mut memory = Vec::new();
     for run in 1..=runs {
         let output = cluster.folder().join(format!("out{run}"));

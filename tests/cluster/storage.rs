@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use arrow::array::{RecordBatch, StringArray};
 
-use super::faults::{Scene, works};
+use super::faults::Scene;
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
+use crate::support::needs::permitted;
 use crate::support::process::{free_ports, wait_for};
 use crate::support::rows::{Rows, assert_rows, rows_alone};
 use crate::support::s3::{Fault, S3, SECRET_KEY};
@@ -79,7 +80,7 @@ fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(
     expected: &Rows,
 ) {
     let mut driver = cluster.run(job, &s3.url("out"), &["shingle.size=4"]);
-    // Steps that no other one is planned beside: planning has the patience of one request alone.
+    // Steps that are planned alone, since planning has the patience of a single request.
     for (outage, step) in ["sketches", "candidates", "members"].into_iter().enumerate() {
         assert!(cluster.await_step(step, &mut driver), "the run ended before {step}");
         s3.faults.add("/data/in/", usize::MAX / 4, Fault::Unavailable);
@@ -103,11 +104,10 @@ fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(
     assert_rows(&s3.file("cut"), expected, "connections that were cut");
 }
 
-/// An executor in a place of its own, whose work folder has so many kilobytes; none, said loudly, where nothing can be
-/// mounted.
+/// An executor with a mount namespace of its own, whose work folder has so many kilobytes. None without the permission to mount.
 fn small_disk(kilobytes: usize) -> Option<ExecutorHost> {
-    if !works(&["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]) {
-        eprintln!("SKIPPED: nothing can be mounted here, so no disk was full");
+    let mount = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"];
+    if !permitted(&mount, "the permission to mount a tmpfs") {
         return None;
     }
     // Its own mounts go with the process.
@@ -146,7 +146,7 @@ fn where_the_only_executors_disk_is_full_the_driver_says_so() {
     }
 }
 
-/// Where it cannot reach a store, an executor's own words come back: which executor, which object, and the innermost cause.
+/// An executor that cannot reach a store reports its name, the object and the innermost cause.
 #[test]
 fn a_store_that_refuses_an_executors_connections_is_named_by_the_driver() {
     let s3 = S3::start();
@@ -168,7 +168,7 @@ fn a_store_that_refuses_an_executors_connections_is_named_by_the_driver() {
     }
 }
 
-/// What is wrong with an executor's own environment is said of that executor: the driver's is another one.
+/// A fault in an executor's environment is reported with the executor's name, since the driver's environment is another one.
 #[test]
 fn variables_and_credentials_of_an_executor_are_told_as_its_own() {
     let s3 = S3::start();

@@ -48,7 +48,7 @@ pub fn jaccard((shared, a, b): Sizes) -> f64 {
     shared as f64 / (a + b - shared) as f64
 }
 
-/// The answer of run number `run` over `documents`, of which those of earlier runs or of a second source are known.
+/// The answer of run number `run` over `documents`; those of earlier runs or of a second source are known.
 pub fn answer(documents: &Documents, run: usize, settings: &Settings) -> Answer {
     let is_new = |name: &Name| !name.0 && documents[name].run == run;
     let (mut pairs, mut edges) = (BTreeMap::new(), BTreeMap::new());
@@ -133,7 +133,8 @@ fn written(
     pairs.keys().filter(|(x, y)| keeps(x, y)).cloned().collect()
 }
 
-/// The documents in the order in which they are wanted.
+/// The documents in the order in which they are wanted: those of a second source first. Where documents represent those that they
+/// are paired with, the documents of earlier runs come before those of later ones.
 fn order<'a>(
     documents: &'a Documents,
     names: impl Iterator<Item = &'a Name>,
@@ -152,6 +153,9 @@ fn order<'a>(
             });
             (!name.0, place, &name.1)
         }),
+    }
+    if settings.representative {
+        names.sort_by_key(|name| (!name.0, documents[*name].run));
     }
     names
 }

@@ -74,7 +74,7 @@ impl Settings {
             star,
             max_expand: [0, 1, 2, 3, 1000][random.below(5)],
             new_old,
-            representative: from == From::OneRun && random.below(2) == 0,
+            representative: random.below(2) == 0,
             keep: [Keep::Longest, Keep::LastId, Keep::SouthThenNorth][random.below(3)],
             hot_bucket: [2, 3, 256][random.below(3)],
             keeps_shingles: method != "lsh" || random.below(2) == 0,

@@ -195,7 +195,7 @@ fn a_checkpoint_stands_for_the_commits_before_it() {
     written.check("single", &[0, 1]);
     let part = |part: u64| format!("{:020}.checkpoint.{part:010}.{:010}.parquet", 6, 2);
     written.checkpoint(&part(2), &[written.add(3), protocol()]);
-    // A checkpoint of which a part is missing is passed over.
+    // A checkpoint with a missing part is skipped.
     written.check("still", &[0, 1]);
     written.checkpoint(&part(1), &[meta_data(), written.add(2)]);
     written.check("parts", &[2, 3]);
@@ -266,7 +266,7 @@ fn what_is_not_known_of_a_table_is_refused_by_its_name() {
         let found = written.refused(sets, code);
         assert!(said.iter().all(|said| found.contains(said)), "{said:?}: {found}");
     }
-    // Features and partitions that are in no file's way are none in the reader's.
+    // Features and partitions that no file uses do not stop the reader.
     let known = features(&["deletionVectors", "columnMapping", "timestampNtz"]);
     written.commit(0, &[known, partitioned, written.add(0), written.add(1)]);
     written.check("out", &[0, 1]);

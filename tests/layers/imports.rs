@@ -33,7 +33,7 @@ pub struct Import {
 /// A file, read on its own.
 #[derive(Default)]
 struct File {
-    /// What its `use` declarations name.
+    /// The names in its `use` declarations.
     uses: Vec<Use>,
     /// The paths in the rest of its code, with the module that each stands in.
     paths: Vec<(Module, Vec<String>, bool)>,
@@ -44,9 +44,9 @@ struct File {
 /// A name that a `use` declaration brings into a module.
 struct Use {
     module: Module,
-    /// As it is written, with `crate`, `self` and `super`.
+    /// The path as it is written, with `crate`, `self` and `super`.
     path: Vec<String>,
-    /// What it is called there; `*` for all of a module's names.
+    /// Its name there; `*` for all names of a module.
     name: String,
     exported: bool,
     in_tests: bool,
@@ -63,9 +63,7 @@ impl Crate {
                 found.modules.insert(module.clone(), path.clone());
             }
             let mut file = File::default();
-            let code = tokens(text).into_iter().map(|(token, _)| token);
-            let code = code.filter(|token| !matches!(token, Token::Text(_) | Token::Doc(_))).collect();
-            let mut reader = Reader { tokens: code, at: 0, file: &mut file, inline: Vec::new() };
+            let mut reader = Reader { tokens: tokens(text), at: 0, file: &mut file, inline: Vec::new() };
             reader.module(&module, false);
             for inline in std::mem::take(&mut reader.inline) {
                 found.modules.insert(inline, path.clone());
@@ -104,7 +102,7 @@ impl Crate {
         imports
     }
 
-    /// The path inside the crate that `written` stands for in `module`; none where it leads out of the crate.
+    /// The path inside the crate that `written` means in `module`; none if it leads out of the crate.
     fn absolute(&self, file: &str, module: &Module, written: &[String]) -> Option<Module> {
         self.absolute_within(file, module, written, 8)
     }

@@ -1,5 +1,5 @@
-//! Random layouts of files of others in and around an output, and random commands on them: every byte that somebody else put
-//! there is there afterwards, whatever the command did or refused.
+//! Random layouts of files of others in and around an output, and random commands on them: every foreign byte is there afterwards,
+//! whether the command ran or was refused.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use crate::support::stopping::run_until;
 use crate::support::*;
 use resemblance::pipeline::OnExisting;
 
-const TABLES: [&str; 5] = ["documents", "pairs", "clusters", "rejects", "merges"];
+const TABLES: [&str; 5] = ["documents", "pairs", "clusters", "rejects", "cluster_id_changes"];
 
-/// What an output, or the folder of an application, holds before others come.
+/// The content of an output, or of the folder of an application, before foreign files are added.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum State {
     Nothing,
@@ -107,7 +107,7 @@ impl Scene {
         text[..digits].to_owned()
     }
 
-    /// A name in `out` that somebody might choose, some of them with care, and its content.
+    /// A name in `out` that a user might choose, some of them close to ours, and its content.
     fn foreign(&mut self, ours: &[PathBuf], out: &Path) -> Vec<(String, Vec<u8>)> {
         let (table, hex) = (self.table(), self.hex(32));
         let text = |text: &str| text.as_bytes().to_vec();
@@ -126,7 +126,7 @@ impl Scene {
                 let name = format!("part-00000-{hex}-{random}-{}.resemblance.parquet", self.hex(8));
                 vec![(format!("{folder}/{name}"), text("PAR1"))]
             }
-            // A copy of a file of ours: elsewhere, or beside it.
+            // A copy of a file of ours: elsewhere, or in the same folder.
             5..=7 if !ours.is_empty() => {
                 let path = &ours[self.below(ours.len())];
                 let inside = path.strip_prefix(out).unwrap();
@@ -250,20 +250,15 @@ fn spills(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files(folder)
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .map_or(default, |n| n.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
-}
-
-/// Random layouts by a seed (RESEMBLANCE_LAYOUTS says how many, RESEMBLANCE_LAYOUTS_SEED which).
+/// Random layouts, drawn one after the other from the first seed.
 #[test]
 fn every_byte_of_others_outlives_every_command() {
-    let mut scene = Scene::new(number("RESEMBLANCE_LAYOUTS_SEED", 2026));
+    let mut scene = Scene::new(2025 + seeds(6).start);
     let temporary = scene.path("tmp");
     std::fs::create_dir(&temporary).unwrap();
     let of_spills = spills(&temporary);
     let (mut done, mut refused, mut removed) = (0, 0, 0);
-    for layout in 0..number("RESEMBLANCE_LAYOUTS", 6) {
+    for layout in seeds(6) {
         let state = STATES[scene.below(STATES.len())];
         let out = scene.path("out");
         copy(&scene.path(&format!("{state:?}")), &out);
@@ -272,7 +267,7 @@ fn every_byte_of_others_outlives_every_command() {
         for _ in 0..2 + scene.below(6) {
             for (inside, bytes) in scene.foreign(&ours, &out) {
                 let path = out.join(inside);
-                // Nobody writes into a file of ours.
+                // Our files are not written by others.
                 if !path.exists() && !path.ancestors().skip(1).any(Path::is_file) {
                     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
                     std::fs::write(&path, &bytes).unwrap();

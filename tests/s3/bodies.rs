@@ -3,7 +3,7 @@
 use super::*;
 use crate::support::s3::Fault;
 
-/// A range of which less comes than was announced.
+/// A range whose body is shorter than announced.
 #[test]
 fn a_body_that_ends_early_is_asked_for_again() {
     let s3 = S3::start();
@@ -90,7 +90,7 @@ fn a_refusal_of_a_parquet_file_is_told_as_it_was() {
         corpus.s3.faults.clear();
         assert!(said.contains("s3://data/in/in.parquet") && said.contains(says), "{said}");
         assert!(!said.contains("no readable Parquet footer"), "{said}");
-        // Nobody gets another answer by asking again.
+        // Another request gets the same answer.
         assert_eq!(corpus.s3.faults.requests(object).len(), before + 1, "{said}");
     }
 }

@@ -115,7 +115,7 @@ fn what_is_not_known_as_ours_is_left_alone() {
     s3.put("out/_work/keys/part-0.parquet", "12345");
     assert_eq!(clean(&s3, "s3://data/out", &[]), (0, 0));
     assert_eq!(s3.keys("").len(), 2);
-    // A manifest that nobody can read names nobody knows what.
+    // A manifest that cannot be read may name any file.
     s3.put("out/manifest.json", "{}");
     let said = command(&s3.env(), &["clean", "s3://data/out"]).failure(3);
     assert!(said.contains("s3://data/out/manifest.json"), "{said}");

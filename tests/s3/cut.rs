@@ -20,7 +20,7 @@ fn store(s3: &S3) -> Arc<dyn ObjectStore> {
     registry.get_store(&format!("s3://{BUCKET}").parse().unwrap()).unwrap()
 }
 
-/// Bytes in which none stands for another.
+/// Bytes that do not repeat, so that a wrong range is noticed.
 fn bytes(count: usize) -> Bytes {
     let mut random = Random(7);
     (0..count.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).take(count).collect::<Vec<u8>>().into()
@@ -38,7 +38,7 @@ async fn begun(
     Ok(upload)
 }
 
-/// What an answer may end with: nothing of it came, its head came, or a part of its body.
+/// The place where an answer is cut: before it, after its head, or in its body.
 fn breaks() -> [Fault; 3] {
     [Fault::Silent, Fault::Cut(0), Fault::Cut(20)]
 }

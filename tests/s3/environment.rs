@@ -4,10 +4,10 @@ use resemblance::error::Error;
 
 use super::*;
 
-/// What no header and no URL can hold.
+/// Values that no header and no URL can hold.
 const UNPRINTABLE: [&str; 7] = ["\n", "a\nb", "hush\r\nx: y", "\u{0}", "\u{7f}", "ä", "\u{feff}"];
 
-/// What looks like a value, for where it costs nothing to try.
+/// Plausible values, for variables that are quick to try.
 const PRINTABLE: [&str; 13] = [
     " ",
     "http://",
@@ -73,7 +73,7 @@ const NAMES: [&str; 45] = [
     "AWS_SOMETHING_ELSE",
 ];
 
-/// Nobody listens there, so that each request ends at once: also where one endpoint is taken for none.
+/// No server listens there, so that each request ends at once, also if the endpoint is ignored.
 const ENVIRONMENT: [(&str, &str); 7] = [
     ("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1"),
     ("AWS_ACCESS_KEY_ID", "id"),
@@ -146,7 +146,7 @@ async fn what_cannot_be_used_is_named() {
     }
 }
 
-/// As files give them that are mounted as secrets.
+/// Values with a line end, as in files that are mounted as secrets.
 #[test]
 fn a_line_break_at_the_end_of_a_value_is_no_part_of_it() {
     let corpus = Corpus::new(60, 30);

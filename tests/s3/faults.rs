@@ -1,4 +1,4 @@
-//! A server that fails for a while, for ever, in the middle of an answer, or that refuses.
+//! A server that fails for a while, without end, in the middle of an answer, or that refuses.
 
 use arrow::datatypes::{DataType, Field, Schema};
 use ballista_core::error::BallistaError;
@@ -47,7 +47,7 @@ fn a_server_that_stays_down_ends_the_run_in_time_and_the_next_run_goes_on() {
         assert!(said.contains(named) && said.contains("503 SlowDown"), "{part}: {said}");
         corpus.s3.faults.clear();
     }
-    // Nobody answers at all.
+    // No server answers.
     let nobody =
         changed(&corpus.s3, &[("RESEMBLANCE_RETRY_SECONDS", "1"), ("AWS_ENDPOINT", "http://127.0.0.1:1")]);
     let said = run_to(&nobody, &corpus.job, &corpus.s3.url("out"), &[]).failure(3);

@@ -55,7 +55,7 @@ async fn an_object_that_is_replaced_between_listing_and_reading_is_an_error() {
     }
 }
 
-/// What comes after the connection broke must be of the same object.
+/// The rest of a body after a broken connection must be of the same object.
 #[test]
 fn an_object_that_is_replaced_while_it_is_read_is_an_error() {
     let s3 = S3::start();
@@ -111,15 +111,16 @@ async fn a_file_that_is_replaced_between_listing_and_reading_is_an_error() {
         };
         let context = one_partition();
         let listed = source::list(&context, &job.source).await.unwrap();
-        let documents = source::open_listed(&context, &job.source, &listed).await.unwrap();
+        let documents = source::read(&context, &job.source, &listed, source::Request::all()).await.unwrap();
         assert_eq!(rows(documents).await.unwrap(), 60, "{name}");
 
         // After it was opened: where it is known how long it is, also when it is as long as before.
-        let documents = source::open_listed(&context, &job.source, &listed).await.unwrap();
+        let documents = source::read(&context, &job.source, &listed, source::Request::all()).await.unwrap();
         write_later(&file, &other(bytes));
         assert_replaced(rows(documents).await, name);
         // Before.
-        let opened = match source::open_listed(&one_partition(), &job.source, &listed).await {
+        let opened = match source::read(&one_partition(), &job.source, &listed, source::Request::all()).await
+        {
             Ok(documents) => rows(documents).await,
             Err(error) => Err(error),
         };

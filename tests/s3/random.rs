@@ -2,7 +2,7 @@
 //! next one goes on.
 //!
 //! ```sh
-//! RESEMBLANCE_TEST_SCHEDULES=100 RESEMBLANCE_TEST_SEED=1 cargo test --locked --test tests -- --nocapture random_faults
+//! RESEMBLANCE_CASES=100 RESEMBLANCE_SEED=1 cargo test --locked --test tests -- --nocapture random_faults
 //! ```
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::support::s3::Fault;
 /// Bytes that each document carries along, in which there is little to compress: so the documents go up in parts.
 const CARRIED: usize = 160 * 1024;
 
-/// What a fault may strike.
+/// A request that a fault may strike.
 const STRUCK: [&str; 12] = [
     "GET /data/in/",
     "list-type=2",
@@ -30,11 +30,6 @@ const STRUCK: [&str; 12] = [
     "?uploadId=",
     "POST /data?delete",
 ];
-
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable)
-        .map_or(default, |n| n.parse().unwrap_or_else(|_| panic!("{variable} is no number")))
-}
 
 /// A few of everything that can go wrong.
 fn schedule(random: &mut Random) -> Vec<(&'static str, usize, Fault)> {
@@ -79,7 +74,6 @@ fn put_documents(s3: &S3) {
 
 #[test]
 fn under_random_faults_of_a_store_the_rows_are_right_or_the_storage_is_named() {
-    let (schedules, seed) = (number("RESEMBLANCE_TEST_SCHEDULES", 2), number("RESEMBLANCE_TEST_SEED", 1));
     let s3 = S3::start();
     put_documents(&s3);
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +87,7 @@ fn under_random_faults_of_a_store_the_rows_are_right_or_the_storage_is_named() {
     let expected = rows();
     forget();
     let (mut met, mut failed) = (0, 0);
-    for round in seed..seed + schedules {
+    for round in seeds(2) {
         let plan = schedule(&mut Random(round));
         for (part, count, fault) in &plan {
             s3.faults.add(part, *count, fault.clone());
@@ -112,6 +106,6 @@ fn under_random_faults_of_a_store_the_rows_are_right_or_the_storage_is_named() {
         assert_eq!(rows(), expected, "{round} {plan:?}");
         forget();
     }
-    eprintln!("{schedules} schedules from {seed} on: {met} faults were met, {failed} runs ended with 3");
+    eprintln!("{:?}: {met} faults were met, {failed} runs ended with 3", seeds(2));
     assert!(met > 0, "no fault was met");
 }

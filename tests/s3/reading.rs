@@ -24,7 +24,7 @@ fn client(s3: &S3) -> Arc<dyn ObjectStore> {
     Arc::new(store.unwrap())
 }
 
-/// What the other tests rest on: the server is S3 enough, and fails when it is told to.
+/// The assumption of the other tests: the server behaves like S3, and fails when it is set to.
 #[tokio::test]
 async fn the_server_of_the_tests_is_one() {
     let s3 = S3::start();

@@ -114,7 +114,7 @@ fn is_step(key: &str) -> bool {
     key.ends_with(".json") && !key.contains("/_work/claims/") && !key.contains("/_work/attempts/")
 }
 
-/// Another run replaces the result between the reading of the manifest and the look at its files.
+/// Another run replaces the result after the manifest was read, before its files are.
 #[test]
 fn a_result_that_was_replaced_meanwhile_is_not_called_damaged() {
     let corpus = Corpus::new(80, 30);
@@ -132,7 +132,7 @@ fn a_result_that_was_replaced_meanwhile_is_not_called_damaged() {
     let rows = command(&s3.env(), &sql).success();
     assert_eq!(rows.trim(), format!("{{\"n\":{}}}", corpus.expected[0].num_rows()));
     assert_eq!(s3.faults.left(), 0);
-    // A file that is gone from a result that nobody replaced is damage.
+    // A file that is gone from a result that was not replaced is damage.
     std::fs::write(s3.file("out/manifest.json"), &first).unwrap();
     assert!(command(&s3.env(), &sql).failure(3).contains("is damaged"));
     assert!(command(&s3.env(), &["verify", "s3://data/out"]).failure(3).contains("is damaged"));

@@ -1,13 +1,17 @@
-//! An engine around another one, of which a hook changes what a test is about.
+//! An engine around another one; a hook changes the part that a test is about.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use resemblance::engine::{Engine, RunControl};
+use resemblance::engine::{Engine, Local, RunControl, session};
 use resemblance::error::Result;
+use resemblance::job::Job;
 use resemblance::output::manifest::File;
+use resemblance::pipeline::{self, OnExisting, Outcome};
+
+use super::block_on;
 
 /// A step's plan, and what the engine is given with it.
 pub struct Call<'a> {
@@ -24,7 +28,7 @@ impl Call<'_> {
     }
 }
 
-/// What is other than in `engine`, the engine inside: by itself nothing is.
+/// The changes to `engine`, the engine inside. By default, nothing changes.
 #[async_trait]
 pub trait Hook: Send + Sync {
     fn session<'a>(&'a self, engine: &'a dyn Engine) -> &'a SessionContext {
@@ -112,5 +116,30 @@ impl<H: Hook> Engine for Around<H> {
         control: &RunControl,
     ) -> Result<Vec<File>> {
         self.hook.run(self.runner(), Call { step, plan, config, control }).await
+    }
+}
+
+/// Runs a job on the engine of this process as `hook` changes it: how it ended, and the hook.
+pub fn run_around<H: Hook>(job: &Job, existing: OnExisting, hook: H) -> (Result<Outcome>, H) {
+    let engine = Box::new(Local::new(session::session(&job.engine).unwrap()));
+    let engine = Around { engine, hook };
+    let ended = block_on(pipeline::run(job, &engine, &RunControl::detached(), existing));
+    (ended, engine.hook)
+}
+
+/// Does something before the plan of a step, while the run stands still.
+pub struct Before<F> {
+    pub step: &'static str,
+    pub action: F,
+}
+
+#[async_trait]
+impl<F: Fn() + Send + Sync> Hook for Before<F> {
+    async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
+        if call.step == self.step {
+            // Other threads keep the run's claim alive meanwhile.
+            tokio::task::block_in_place(&self.action);
+        }
+        call.run_on(engine).await
     }
 }

@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use super::process::{Process, free_ports, get, let_pass, wait_for};
 
-/// How long a scheduler or an executor may take until it is there.
+/// The longest time in which a scheduler or an executor starts.
 const START: Duration = Duration::from_secs(60);
 
-/// Where an executor runs.
+/// The place of an executor.
 #[derive(Clone)]
 pub struct ExecutorHost {
     pub host: String,
@@ -26,7 +26,7 @@ impl Default for ExecutorHost {
     }
 }
 
-/// How a cluster is set up.
+/// The settings of a cluster.
 #[derive(Clone)]
 pub struct Setup {
     pub host: String,
@@ -34,11 +34,11 @@ pub struct Setup {
     pub executors: Vec<ExecutorHost>,
     /// Tasks at once of each executor.
     pub vcores: usize,
-    /// What each executor may hold.
+    /// The memory of each executor.
     pub memory: &'static str,
     /// Seconds without a sign of life after which an executor is given up. A busy one gives a sign every five.
     pub timeout: u64,
-    /// What the scheduler waits without executors before jobs fail, in seconds.
+    /// Seconds that the scheduler waits without executors before jobs fail.
     pub grace: u64,
     /// The environment of every process.
     pub environment: Vec<(String, String)>,
@@ -62,7 +62,7 @@ impl Default for Setup {
 pub struct Cluster {
     scheduler: Option<Process>,
     executors: Vec<Option<Process>>,
-    /// Where in its log each executor's last start begins.
+    /// The offset in each executor's log of its last start.
     log_starts: Vec<usize>,
     drivers: std::cell::Cell<usize>,
     setup: Setup,
@@ -226,9 +226,9 @@ impl Cluster {
         tasks
     }
 
-    /// Stops an executor in the midst of a task of a step, and says which one: its log tells that the task has begun,
-    /// and not that it has ended, while the process stands still. What it is told then (to die, to go on) cannot come too
-    /// late. `wanted` looks at the tasks of the step that it has begun. The test ends where the run ends before.
+    /// Stops an executor in the midst of a task of a step, and says which one: its log shows that the task has begun and not that
+    /// it has ended, while the process stands still. A signal after that (to die, to continue) cannot come too late. `wanted` looks
+    /// at the tasks of the step that it has begun. The test ends where the run ends before.
     pub fn stop_in_a_task(
         &mut self,
         step: &str,
@@ -273,7 +273,7 @@ impl Cluster {
         get(&self.setup.host, self.port, path)
     }
 
-    /// What all of its processes said.
+    /// The logs of all of its processes.
     pub fn logs(&self) -> String {
         let entries = std::fs::read_dir(self.folder()).unwrap().map(|entry| entry.unwrap().path());
         let logs = entries.filter(|path| path.extension().is_some_and(|e| e == "log" || e == "out"));
@@ -320,7 +320,7 @@ impl Cluster {
     }
 }
 
-/// What a role needs to bind `host`.
+/// The options that a role needs to bind `host`.
 fn allowed(host: &str) -> &'static [&'static str] {
     match host.starts_with("127.") {
         true => &[],
@@ -349,7 +349,8 @@ fn step_of(name: &str) -> Option<String> {
     name.rsplit('/').nth(1).map(str::to_owned)
 }
 
-/// Clusters that run at the same time. Most of a test's time goes by in waiting, for a timeout or for somebody who was killed.
+/// Clusters that run at the same time. Most of a test's time goes by in waiting, for a timeout or for a killed process to be
+/// missed.
 const AT_ONCE: usize = 2;
 
 /// One of the clusters that may run, until it is dropped.
@@ -378,7 +379,7 @@ impl Drop for Turn {
 /// A `run` on the cluster, which ends with this value.
 pub struct Driver(pub Process);
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -389,13 +390,13 @@ pub struct Ended {
 }
 
 impl Driver {
-    /// How it ends, which must be within `seconds`.
+    /// Waits for its end, which must be within `seconds`.
     pub fn end(mut self, seconds: u64) -> Ended {
         let code = self.0.wait(Duration::from_secs(seconds)).code();
         Ended { code, said: self.0.said(), printed: self.0.printed() }
     }
 
-    /// Whether it has said that a step is done.
+    /// Whether its log has the end of a step.
     pub fn done(&self, step: &str) -> bool {
         self.0.said().contains(&format!("done step=\"{step}\""))
     }

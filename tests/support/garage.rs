@@ -1,9 +1,8 @@
 //! Garage, an S3 server that many people host themselves, as one node in a folder of its own.
 //!
-//! What sets it apart: it takes no notice of `If-None-Match`, so that of two who put an object that must not be there
-//! both are told that they did.
+//! Its peculiarity: it ignores `If-None-Match`, so that two processes that put the same object if absent both succeed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,10 +10,10 @@ use super::process::{Process, free_ports, get, wait_for};
 
 /// The bucket that is there from the start.
 pub const BUCKET: &str = "data";
-/// Who may use the server: Garage wants these forms.
+/// The credentials, in the forms that Garage requires.
 const ACCESS_KEY: &str = "GK0123456789abcdef01234567";
 const SECRET_KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-/// The node's own secret, which nobody else needs.
+/// The secret between nodes, which clients do not need.
 const RPC_SECRET: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -24,23 +23,6 @@ pub struct Garage {
     _node: Process,
     port: u16,
     _folder: tempfile::TempDir,
-}
-
-/// The program: RESEMBLANCE_GARAGE, or `garage` where PATH has it; none, said loudly, where there is none.
-pub fn program() -> Option<PathBuf> {
-    let named = std::env::var_os("RESEMBLANCE_GARAGE").map(PathBuf::from);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = named
-        .or_else(|| std::env::split_paths(&path).map(|dir| dir.join("garage")).find(|file| file.is_file()));
-    match &found {
-        Some(program) => {
-            assert!(program.is_file(), "RESEMBLANCE_GARAGE is {}, which is no file", program.display())
-        }
-        None => eprintln!(
-            "SKIPPED: there is no `garage` in PATH and RESEMBLANCE_GARAGE is not set, so nothing was tested on Garage"
-        ),
-    }
-    found
 }
 
 impl Garage {

@@ -48,18 +48,18 @@ impl Process {
         self.child.id()
     }
 
-    /// What it said so far.
+    /// Its log so far.
     pub fn said(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// What it printed so far, where that is kept apart.
+    /// Its standard output so far, if that is kept apart.
     pub fn printed(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(self.log.with_extension("out")).unwrap_or_default())
             .into_owned()
     }
 
-    /// How it ended; none while it runs.
+    /// Its exit status; none while it runs.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         let ended = self.child.try_wait().unwrap();
         if ended.is_some() {
@@ -100,18 +100,18 @@ impl Process {
         }
     }
 
-    /// How it ended.
+    /// Waits for its exit status.
     pub fn wait(&mut self, deadline: Duration) -> ExitStatus {
         let name = self.name.clone();
         wait_for(&format!("the end of {name}"), deadline, || self.ended())
     }
 
-    /// The most memory that it ever held, in bytes; none where the system does not tell, or when it has ended.
+    /// The most memory that it ever held, in bytes; none if the system does not report it, or after its end.
     pub fn peak_memory(&self) -> Option<u64> {
         self.memory_field("VmHWM:")
     }
 
-    /// The memory that it holds now, in bytes; none where the system does not tell, or when it has ended.
+    /// The memory that it holds now, in bytes; none if the system does not report it, or after its end.
     pub fn memory(&self) -> Option<u64> {
         self.memory_field("VmRSS:")
     }
@@ -177,7 +177,7 @@ pub fn let_pass(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// The first of `count` neighbouring ports of 127.0.0.1 on which nobody listens, under those that the system gives away.
+/// The first of `count` neighbouring ports of 127.0.0.1 that are free, below those that the system assigns.
 pub fn free_ports(count: u16) -> u16 {
     static NEXT: LazyLock<AtomicU16> =
         LazyLock::new(|| AtomicU16::new(20_000 + (std::process::id() % 1_000) as u16 * 10));
@@ -190,7 +190,7 @@ pub fn free_ports(count: u16) -> u16 {
     }
 }
 
-/// Status and body that a server answers a GET with; none where there is none, or it stands still.
+/// Status and body of a server's answer to a GET; none if no server answers in time.
 pub fn get(host: &str, port: u16, path: &str) -> Option<(u16, String)> {
     let patience = Duration::from_secs(2);
     let mut stream = TcpStream::connect_timeout(&SocketAddr::new(host.parse().ok()?, port), patience).ok()?;

@@ -16,7 +16,7 @@ use super::around::{Around, Hook};
 /// The name by which the pool knows the union-find.
 const UNION_FIND: &str = "connected components";
 
-/// Another pool, but for the union-find.
+/// A pool that limits the union-find alone.
 #[derive(Debug)]
 pub struct RefusingPool {
     pool: Arc<dyn MemoryPool>,
@@ -27,7 +27,7 @@ pub struct RefusingPool {
 }
 
 impl RefusingPool {
-    /// How often the union-find asked for memory and got it, and how often it did not get it.
+    /// The number of the union-find's requests that were granted, and that were refused.
     pub fn granted_and_refused(&self) -> (usize, usize) {
         (self.granted.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }

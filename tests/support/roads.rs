@@ -1,16 +1,16 @@
-//! Runs whose candidates meet their sketches on a road that the test chooses: by what the planner is told of the machine.
+//! Runs whose candidates meet their sketches on a road that the test chooses: by what the planner knows about the machine.
 
 use std::path::Path;
 
-use resemblance::engine::{Engine, Local, RunControl, session};
+use resemblance::engine::Engine;
 use resemblance::error::Result;
 use resemblance::job::Job;
-use resemblance::pipeline::{self, OnExisting, Outcome};
+use resemblance::pipeline::{OnExisting, Outcome};
 
-use super::around::{Around, Hook};
+use super::around::{Hook, run_around};
 use super::manifest;
 
-/// What the planner is told; the plans run in this process all the same.
+/// The machine that the planner sees; the plans run in this process all the same.
 #[derive(Debug, Clone, Copy)]
 pub struct Roads {
     /// Bytes that a task may reserve: with few, no sketches are held whole.
@@ -35,12 +35,9 @@ impl Hook for Roads {
     }
 }
 
-/// Runs a job with a planner that is told this.
+/// Runs a job with a planner that sees this machine.
 pub fn run_on(job: &Job, roads: Roads) -> Result<Outcome> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let engine = Box::new(Local::new(session::session(&job.engine)?));
-    let engine = Around { engine, hook: roads };
-    runtime.block_on(pipeline::run(job, &engine, &RunControl::detached(), OnExisting::Fail))
+    run_around(job, OnExisting::Fail, roads).0
 }
 
 /// The road that a step of a finished run took, as its manifest says; `None` if there was no such step, or it has none.

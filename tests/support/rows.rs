@@ -1,10 +1,11 @@
-//! What a cluster's output is held against: the rows of the same job in one process, and nothing else beside them.
+//! Checks a cluster's output: the rows are those of the same job in one process, and there are no other files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 
+use super::files::files;
 use super::{manifest, resemblance, table};
 
 /// The rows of every public table, sorted.
@@ -54,17 +55,5 @@ fn orphans(output: &Path) -> BTreeSet<PathBuf> {
         .map(|file| output.join(&file.path))
         .chain([output.join("manifest.json")])
         .collect();
-    files_under(output).into_iter().filter(|file| !named.contains(file)).collect()
-}
-
-fn files_under(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => files.extend(files_under(&path)),
-            false => files.push(path),
-        }
-    }
-    files
+    files(output).into_keys().filter(|file| !named.contains(file)).collect()
 }

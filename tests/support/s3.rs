@@ -1,11 +1,11 @@
-//! An S3 server of the tests' own, over real HTTP on 127.0.0.1, which checks signatures and can be told to fail.
+//! An S3 server of the tests' own, over real HTTP on 127.0.0.1, which checks signatures and can be made to fail.
 //!
 //! It runs on a thread with a runtime of its own until it is dropped, so that commands started by a test reach it as
 //! well as the test itself. Objects are files in a folder: a test may put some there, and look at what was written.
 //!
-//! What stands before `s3s-fs` mends where that is less than S3: a put with `If-None-Match` is atomic, a folder is no
-//! object, a listing has e_tags, whole objects have the checksums that are asked for, a bucket that is not there is told
-//! apart from an object that is not there, and an upload that is not there is missing instead of forbidden.
+//! A layer before `s3s-fs` adds the behaviour of S3 that it lacks: a put with `If-None-Match` is atomic, a folder is no object, a
+//! listing has e_tags, whole objects have the checksums that are asked for, a missing bucket and a missing object are
+//! distinguished, and an upload that is not there is missing instead of forbidden.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -31,9 +31,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The bucket that is there from the start.
 pub const BUCKET: &str = "data";
-/// Who may use the server.
+/// The credentials of the server.
 pub const ACCESS_KEY: &str = "AKIDRESEMBLANCETEST";
-/// What must never be seen in a log, an error or a file.
+/// The secret, which no log, error or file may hold.
 pub const SECRET_KEY: &str = "hush/S3cr3t+Key/of/the/tests/0123456789";
 
 /// Bytes from which objects go up in parts.
@@ -45,7 +45,7 @@ pub struct S3 {
     pub endpoint: String,
     /// The folder that holds the objects of [`BUCKET`].
     pub bucket_dir: PathBuf,
-    /// What goes wrong, and what was asked.
+    /// The planned faults, and the requests.
     pub faults: Arc<Faults>,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
@@ -107,7 +107,7 @@ impl S3 {
         format!("s3://{BUCKET}/{key}")
     }
 
-    /// Where the object of `key` lies as a file.
+    /// The file of the object `key`.
     pub fn file(&self, key: &str) -> PathBuf {
         self.bucket_dir.join(key)
     }
@@ -155,7 +155,7 @@ impl Drop for S3 {
     }
 }
 
-/// What goes wrong with a request.
+/// A fault of a request.
 #[derive(Clone, Debug)]
 pub enum Fault {
     /// It is answered 503 SlowDown and does nothing.
@@ -182,7 +182,7 @@ pub enum Fault {
     Pass,
 }
 
-/// What goes wrong, and what was asked. A request is known as `METHOD /bucket/key?query`.
+/// The planned faults, and the requests. A request is named `METHOD /bucket/key?query`.
 #[derive(Default)]
 pub struct Faults {
     rules: Mutex<Vec<Rule>>,
@@ -241,7 +241,7 @@ async fn serve(listener: TcpListener, front: Front) {
     }
 }
 
-/// What stands between the network and the S3 server.
+/// The layer between the network and the S3 server.
 #[derive(Clone)]
 struct Front {
     service: S3Service,
@@ -449,7 +449,7 @@ impl HttpBody for Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         if self.left == Some(0) && self.stalls {
-            // Nobody wakes this: it ends with its connection.
+            // This never wakes: it ends with its connection.
             return Poll::Pending;
         }
         if self.left == Some(0) {

@@ -1,4 +1,4 @@
-//! An engine that fails before one of its plans: an event at which a run ends, in place of a moment.
+//! An engine that fails before one of its plans: an event at which a run ends, instead of a moment.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -10,8 +10,9 @@ use resemblance::output::manifest::File;
 use resemblance::pipeline::{self, OnExisting, Outcome};
 
 use super::around::{Around, Call, Hook};
+use super::block_on;
 
-/// What the engine says when it fails.
+/// The message of the engine when it fails.
 pub const STOPPED: &str = "stopped by the test";
 
 /// Fails before the `at`th plan.
@@ -43,8 +44,7 @@ pub fn run_until_on(
     existing: OnExisting,
     at: usize,
 ) -> (Result<Outcome>, bool) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let engine = Around { engine, hook: Stopping { at, plans: AtomicUsize::new(0) } };
         let ended = pipeline::run(job, &engine, &RunControl::detached(), existing).await;
         let failed = engine.hook.plans.load(Ordering::Relaxed) > at;

@@ -1,6 +1,6 @@
 """Draws the coefficients of linear hash functions as a Python program does, one `a,b` a line, for `minhash.coefficients`.
 
-    python3 coefficients.py [SEED [PERMUTATIONS [MODULUS]]]     (42, 128 and 2^32 - 1 where nothing is said)
+    python3 coefficients.py [SEED [PERMUTATIONS [MODULUS]]]     (42, 128 and 2^32 - 1 by default)
 """
 
 import random

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use resemblance::job::{Job, Measure, Score, ScoreBy};
 use serde::Deserialize;
@@ -11,36 +10,28 @@ use serde_json::value::RawValue;
 use tempfile::tempdir;
 
 use super::{DICTIONARY, load, signatures_of};
-use crate::support::*;
+use crate::support::{needs, *};
 
 const STOP_WORDS: &str = "src/job/stop_words/scikit_learn_en.txt";
 
-/// What a program prints; none, said loudly, where there is no Python.
-fn python(script: &str, arguments: &[&str]) -> Option<Vec<u8>> {
-    let script = repository("tests/systems").join(script);
+/// The output of a program; none without a Python to run it.
+fn printed(script: &str, arguments: &[&str]) -> Option<Vec<u8>> {
     // Without -B it would leave its bytecode in the repository.
-    let output = match Command::new("python3").arg("-B").arg(&script).args(arguments).output() {
-        Ok(output) => output,
-        Err(e) => {
-            eprintln!(
-                "SKIPPED: python3 cannot be started ({e}), so nothing was compared with {}",
-                script.display()
-            );
-            return None;
-        }
-    };
+    let mut python = needs::python("json")?;
+    let output =
+        python.arg("-B").arg(repository("tests/systems").join(script)).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(output.stdout)
 }
 
 fn answer(script: &str, arguments: &[&str]) -> Option<Answer> {
-    python(script, arguments).map(|printed| serde_json::from_slice(&printed).unwrap())
+    printed(script, arguments).map(|printed| serde_json::from_slice(&printed).unwrap())
 }
 
 /// Two ids, equal values of their signatures, shared shingles, and shingles of both together.
 type Scored = (String, String, u64, u64, u64);
 
-/// What a program makes of its documents.
+/// The answer of a program for its documents.
 #[derive(Deserialize)]
 struct Answer {
     bands: usize,
@@ -196,7 +187,7 @@ fn reviews_are_the_same_to_the_digit() {
     let csv = places.text("in/reviews.csv");
     let stop_words = repository(STOP_WORDS).display().to_string();
     let Some(answer) = answer("reviews.py", &[&csv, &stop_words, "0.8", "3", "write"]) else { return };
-    let Some(drawn) = python("coefficients.py", &["42"]) else { return };
+    let Some(drawn) = printed("coefficients.py", &["42"]) else { return };
     std::fs::write(places.path("coefficients.csv"), drawn).unwrap();
     let output = places.path("out");
     let sets = [places.coefficients(), "shingle.short=empty".into()];
@@ -236,7 +227,7 @@ fn short_reviews_are_pairs_by_their_signatures() {
 fn news_stories_are_the_same_to_the_digit() {
     let places = Places::new();
     let stories = places.text("in/stories.sgm");
-    if python("stories.py", &[&stories, "write"]).is_none() {
+    if printed("stories.py", &[&stories, "write"]).is_none() {
         return;
     }
     let steps = "shingle.normalize=[\"remove-newlines\", \"lowercase\", \"remove-non-letters\", \"collapse-whitespace\"]";

@@ -1,6 +1,6 @@
 """Reviews in CSV: tokens without digits and stop words, CRC-32, kept by the agreement of the signatures.
 
-    python3 reviews.py CSV STOP_WORDS THRESHOLD SIZE [write]      prints the answer; first writes the CSV, if told to
+    python3 reviews.py CSV STOP_WORDS THRESHOLD SIZE [write]      prints the answer; with `write`, first writes the CSV
 
 A review without shingles has an empty set, whose signature is all maximum.
 """

@@ -1,4 +1,4 @@
-"""datasketch with xxHash for the shingles in place of SHA-1; its documentation says that a faster function may be given.
+"""datasketch with xxHash for the shingles instead of SHA-1; its documentation says that a faster function may be given.
 
 The rest is as in `datasketch`.
 """

@@ -16,7 +16,7 @@ import pyarrow.parquet
 
 OTHER = re.compile("[^a-z]+")
 BODY = re.compile("<BODY>(.*?)</BODY>", re.DOTALL)
-# Each stands for a character that is no letter, or is one that no word is made of.
+# Each replaces a character that is no letter, or is one that words do not contain.
 REFERENCE = re.compile("&(?:#[0-9]+|lt|gt|amp);")
 
 

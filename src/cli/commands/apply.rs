@@ -1,4 +1,4 @@
-//! `resemblance apply`: the source of a finished output without its copies.
+//! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
 
 use std::sync::Arc;
 
@@ -6,15 +6,15 @@ use crate::apply::{self, Counts, GroupCounts, Opened, Outcome, Rejects, Settings
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print};
 use crate::engine::{self, Engine, Local, RunControl, Silent};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::job::{Alarms, Tables};
-use crate::{job, lookup};
+use crate::lookup;
 
-/// Write the source of a finished output without the documents that another one stands for
+/// Write a copy of the source of a finished output without its duplicates
 ///
 /// Of each cluster the representative stays, and the others go. The files of the source are written to kept/ in the
-/// folder that --to names, with their names, formats, columns and order. The table removed/ says which documents went,
-/// and which ones stand for them. If the command is interrupted, run it again to continue. The source itself is not
+/// folder that --to names, with their names, formats, columns and order. The table removed/ has the documents that were
+/// removed, and their representatives. If the command is interrupted, run it again to continue. The source itself is not
 /// changed.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Apply {
@@ -32,13 +32,13 @@ pub(in crate::cli) struct Apply {
     /// What kept/ and removed/ are
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Parquet)]
     tables: Kind,
-    /// The share of the documents that may go, instead of alarms.removed_share of the job
+    /// The share of the documents that may be removed, instead of alarms.removed_share of the job
     #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
     removed_share: Option<f64>,
     /// The number of documents that a cluster may have, instead of alarms.largest_cluster of the job
     #[arg(long, value_name = "N")]
     largest_cluster: Option<u64>,
-    /// Print how many documents would stay and go, also of each group, and write nothing
+    /// Print how many documents would be kept and removed, also of each group, and write nothing
     #[arg(long)]
     dry_run: bool,
     /// Print one JSON object
@@ -59,7 +59,7 @@ enum Where {
     /// They are left out
     Drop,
     /// They are written to rejected/
-    Apart,
+    Separate,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -72,17 +72,13 @@ enum Kind {
 
 impl Apply {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let settings_of_engine = match &self.scheduler {
-            None => job::Engine::local(self.memory),
-            Some(url) => job::Engine::on_cluster(url, self.memory)
-                .map_err(|said| Error::job(format!("--scheduler is {url:?}: {said}")))?,
-        };
+        let settings_of_engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
         let work = Work::begin(&settings_of_engine)?;
         let settings = Settings {
             rejects: match self.rejects {
                 Where::Keep => Rejects::Keep,
                 Where::Drop => Rejects::Drop,
-                Where::Apart => Rejects::Apart,
+                Where::Separate => Rejects::Separate,
             },
             annotate: self.annotate,
             tables: match self.tables {
@@ -98,7 +94,7 @@ impl Apply {
             };
             let opened = Opened::open(engine.session(), &self.output, settings).await?;
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
-            let of_job = opened.alarms()?;
+            let of_job = opened.alarms();
             let alarms = Alarms {
                 removed_share: self.removed_share.or(of_job.removed_share),
                 largest_cluster: self.largest_cluster.or(of_job.largest_cluster),
@@ -160,7 +156,7 @@ impl Apply {
         match self.rejects {
             Where::Keep => "rejected by the job, which stay in kept/",
             Where::Drop => "rejected by the job, which are left out",
-            Where::Apart => "rejected by the job, which are in rejected/",
+            Where::Separate => "rejected by the job, which are in rejected/",
         }
     }
 }

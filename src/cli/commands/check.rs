@@ -1,4 +1,4 @@
-//! `resemblance check`: what a job would do.
+//! `resemblance check`: prints a resolved job and its steps.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use crate::cli::support::job_arguments::JobArguments;
 use crate::cli::support::print;
 use crate::error::{Error, Result};
 use crate::job::{Choice, Job, Method, curve};
-use crate::pipeline::Step;
+use crate::pipeline;
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Check {
@@ -63,7 +63,10 @@ fn as_json(job: &Job) -> Result<String> {
 
 /// The steps of the run, each with what it does.
 fn steps(job: &Job) -> Vec<String> {
-    Step::of(job).into_iter().map(|step| format!("{step}: {}", step.describe(job))).collect()
+    pipeline::stage::describe(job)
+        .into_iter()
+        .map(|stage| format!("{}: {}", stage.name, stage.text))
+        .collect()
 }
 
 fn as_text(job: &Job) -> String {

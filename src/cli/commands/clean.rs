@@ -1,19 +1,15 @@
-//! `resemblance clean`: removes what dead runs left in an output.
+//! `resemblance clean`: removes the files that interrupted runs left in an output.
 
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::support::print;
-use crate::cli::support::work::Work;
-use crate::engine::session;
+use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
 use crate::error::{Error, Result};
 use crate::job;
 use crate::output::claim;
 use crate::output::garbage::{self, Garbage};
 use crate::output::names::Attempt;
 use crate::output::{Layout, delta};
-
-/// Bytes for operators, of which none runs.
-const MEMORY: u64 = 64 << 20;
 
 /// Remove files that interrupted runs left in an output
 ///
@@ -35,9 +31,11 @@ pub(in crate::cli) struct Clean {
 
 impl Clean {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let engine = job::Engine::local(MEMORY);
-        let work = Work::begin(&engine)?;
-        let (output, found) = work.run(self.clean(&engine, &work.stop))?;
+        let (output, found) = on_session(MANIFEST_MEMORY, async |session, stop| {
+            let output = Layout::open(session, &self.output)?;
+            let found = self.clean(&output, stop).await?;
+            Ok((output, found))
+        })?;
         let (files, foreign) = (found.dead.len() as u64, found.foreign.len());
         let bytes: u64 = found.dead.iter().map(|file| file.bytes).sum();
         if self.json {
@@ -47,12 +45,8 @@ impl Clean {
             return print::result(&format!("{record}\n"));
         }
         let verb = if self.dry_run { "would be removed" } else { "removed" };
-        let mut text = format!(
-            "{}, {}, {verb} from {}\n",
-            print::counted(files, "file"),
-            print::counted(bytes, "byte"),
-            self.output
-        );
+        let (files, bytes) = (print::counted(files, "file"), print::counted(bytes, "byte"));
+        let mut text = format!("{files}, {bytes}, {verb} from {}\n", self.output);
         for sentence in found.sentences(&output) {
             text.push_str(&sentence);
             text.push('\n');
@@ -60,31 +54,29 @@ impl Clean {
         print::result(&text)
     }
 
-    /// What was, or would be, removed.
-    async fn clean(&self, engine: &job::Engine, stop: &CancellationToken) -> Result<(Layout, Garbage)> {
-        let session = session::session(engine)?;
-        let output = Layout::open(&session, &self.output)?;
+    /// Removes the garbage, or only finds it in a dry run.
+    async fn clean(&self, output: &Layout, stop: &CancellationToken) -> Result<Garbage> {
         if self.dry_run {
-            let found = garbage::survey(&output, &Attempt::random()).await?;
-            return Ok((output, found));
+            return garbage::survey(output, &Attempt::random()).await;
         }
         if !output.exists().await? {
-            return Ok((output, Garbage::default()));
+            return Ok(Garbage::default());
         }
-        // Somebody else's manifest is told of before anything is put beside it.
+        // Another program's manifest is refused before a claim is put next to it.
         output.manifest().await?;
-        let claim = claim::take(&output, "clean", stop).await?;
+        let claim = claim::take(output, "clean", stop).await?;
         let cleaned = async {
-            // A run that died after its manifest may have left logs that name the files of the result before: these are
-            // removed now, so the logs come first. Tables without a log get one by the next run that asks for it.
-            delta::publish(&output, job::Tables::Parquet).await?;
-            let found = garbage::survey(&output, claim.attempt()).await?;
+            // A run that died after it put its manifest may have left logs that name the files of the previous result.
+            // These files are removed now, so the logs are brought up first. Tables without a log get one by the next run
+            // whose job asks for it.
+            delta::publish(output, job::Tables::Parquet).await?;
+            let found = garbage::survey(output, claim.attempt()).await?;
             claim.verify().await?;
-            garbage::remove(&output, &found).await?;
+            garbage::remove(output, &found).await?;
             Ok::<_, Error>(found)
         };
         let cleaned = cleaned.await;
         claim.release().await?;
-        Ok((output, cleaned?))
+        cleaned
     }
 }

@@ -1,16 +1,14 @@
-//! `resemblance compare`: three methods for the same pairs, and which is fast when.
+//! `resemblance compare`: times three methods that find the same pairs.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use crate::cli::support::arguments;
-use crate::cli::support::job_arguments::JobArguments;
-use crate::cli::support::measure::{self, Results};
+use crate::cli::support::measure::Measure;
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::error::Result;
-use crate::experiment::compare::{Comparison, compare};
-use crate::report;
+use crate::lab::compare::{Comparison, compare, page};
 
 /// Time three methods that find the same pairs, on growing samples
 ///
@@ -20,8 +18,6 @@ use crate::report;
 /// source is not counted. Nothing is written to the job's output.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Compare {
-    #[command(flatten)]
-    job: JobArguments,
     /// Sizes of the samples: each has the first N documents that can be compared, by file and position
     #[arg(
         long,
@@ -35,24 +31,23 @@ pub(in crate::cli) struct Compare {
     #[arg(long, value_name = "N", default_value = "1", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     #[command(flatten)]
-    results: Results,
+    measure: Measure,
 }
 
 impl Compare {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
-        let job = self.job.load()?;
-        let added = self.results.prepare()?;
-        let comparison = measure::run(&job, screen, async |session, control| {
-            compare(session, &job, &self.documents, self.repeat, control).await
-        })?;
-        let page = report::compare::page(&comparison, &added);
-        let charts = report::compare::charts(&comparison, &added);
-        self.results.publish(&comparison, ("compare", &page), &charts, &as_text(&comparison))
+        let measured = self.measure.run(screen, async |session, job, control| {
+            compare(session, job, &self.documents, self.repeat, control).await
+        });
+        let (comparison, added) = measured?;
+        let page = page::page(&comparison, &added);
+        let charts = page::charts(&comparison, &added);
+        self.measure.publish(&comparison, ("compare", &page), &charts, &as_text(&comparison))
     }
 }
 
 fn as_text(comparison: &Comparison) -> String {
-    let mut text = print::table(&report::compare::COLUMNS, &report::compare::rows(comparison));
+    let mut text = print::table(&page::COLUMNS, &page::rows(comparison));
     let _ = writeln!(
         text,
         "\npairs of similarity {} or more; each time is the shortest of {}",
@@ -61,7 +56,7 @@ fn as_text(comparison: &Comparison) -> String {
     if let Some(note) = &comparison.note {
         let _ = writeln!(text, "{note}");
     }
-    for (of, sentences) in report::compare::verdicts(comparison) {
+    for (of, sentences) in page::verdicts(comparison) {
         let _ = writeln!(text, "{of}:");
         for sentence in sentences {
             let _ = writeln!(text, "  {sentence}");

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::cli::support::{allocator, arguments, roles, work};
-use crate::engine::cluster::executor::{self, Settings};
+use crate::engine::cluster::executor::{self, ExecutorSettings};
 use crate::error::{Error, Result};
 
 /// Bytes for each task at least: with less, a sort has no room for the buffers that it cannot do without.
@@ -78,7 +78,7 @@ impl Executor {
                 self.memory
             )));
         }
-        let settings = Settings {
+        let settings = ExecutorSettings {
             scheduler: self.scheduler.clone(),
             bind: self.bind,
             advertise: self.advertise.clone(),

@@ -1,20 +1,23 @@
-//! `resemblance find`: similar files, without a job file.
+//! `resemblance find`: finds similar files without a job file.
 
 use std::num::NonZeroUsize;
 use std::path::{Component, PathBuf};
 
 use crate::address;
+use crate::address::local_path;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
 use crate::cli::support::side_by_side;
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print};
 use crate::engine::spills::{self, SpillFolder};
+use crate::environment::Environment;
 use crate::error::{Error, Result};
-use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, file};
-use crate::local_path;
+use crate::job::file::{self, File, Format};
+use crate::job::{self, Encoding, Job, MAX_SHINGLE_SIZE, Method};
 use crate::lookup::show::{self, First, Pair, Texts};
 use crate::lookup::{self, Finished, rows};
+use crate::output::counts::Counts;
 use crate::pipeline::OnExisting;
 
 #[derive(clap::Args)]
@@ -58,25 +61,23 @@ fn pairs_to_show(text: &str) -> std::result::Result<NonZeroUsize, String> {
         .map_err(|expected| format!("{expected}, or nothing; paths come before --show"))
 }
 
-/// Where tables can be kept for as long as the command runs: the system's folder for temporary files, then others.
+/// Folders for the tables while the command runs: the system's folder for temporary files, then others.
 fn temporary_folders() -> Vec<PathBuf> {
     let mut folders = vec![std::env::temp_dir()];
-    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    folders.extend(variable("XDG_CACHE_HOME"));
-    folders.extend(variable("HOME").map(|home| home.join(".cache")));
+    folders.extend(Environment::of_process().cache_folders());
     if cfg!(unix) {
         folders.extend(["/var/tmp", "/tmp", "/dev/shm"].map(PathBuf::from));
     }
     folders
 }
 
-/// A folder in the first of `folders` that is in none of `paths`: files that the command writes beneath a folder that it
-/// searches would be taken for some of it.
+/// A new folder in the first of `folders` that lies in none of `paths`, because files written below a searched folder would be
+/// searched too.
 fn apart(paths: &[String], folders: Vec<PathBuf>) -> Result<SpillFolder> {
     let searched = paths.iter().filter_map(|path| searched_folder(path)).collect::<Vec<_>>();
     let mut failed = None;
     for folder in folders {
-        // One that is not there, or cannot be read, is none to write to.
+        // A folder that is missing or cannot be read cannot be written to.
         let Ok(folder) = folder.canonicalize() else { continue };
         if searched.iter().any(|searched| folder.starts_with(searched)) {
             continue;
@@ -96,7 +97,7 @@ fn apart(paths: &[String], folders: Vec<PathBuf>) -> Result<SpillFolder> {
     })
 }
 
-/// The folder that `path` stands for or begins with, as it really is; none for what is not on this machine.
+/// The folder that is searched for `path`, with links resolved; `None` for a URL of another machine.
 fn searched_folder(path: &str) -> Option<PathBuf> {
     let path = match address::scheme(path) {
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => {
@@ -137,7 +138,7 @@ enum Unit {
 
 impl Find {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
-        // The tables are only passed through: they go when the command ends.
+        // The tables are temporary: they are removed when the command ends.
         let folder = apart(&self.paths, temporary_folders())?;
         let mut job = self.job(&folder.path().join("out").to_string_lossy())?;
         job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
@@ -147,11 +148,9 @@ impl Find {
             return print::result(&rows::json_lines(&pairs)?);
         }
         let cells = rows::cells(&pairs)?;
-        let manifest = &outcome.manifest;
-        let counted =
-            |name: &str, noun: &str| print::counted(manifest.counts.get(name).copied().unwrap_or(0), noun);
+        let Counts { pairs: found, documents, .. } = outcome.manifest.counts;
         let rejected: Vec<String> =
-            manifest.rejects.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
+            outcome.manifest.rejects.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
         let rejected = if rejected.is_empty() {
             String::new()
         } else {
@@ -159,9 +158,9 @@ impl Find {
         };
         let summary = format!(
             "{} of similarity {} or more among {}{rejected}\n",
-            counted("pairs", "pair"),
+            print::counted(found, "pair"),
             self.threshold,
-            counted("documents", "file"),
+            print::counted(documents, "file"),
         );
         let table = match cells.is_empty() {
             true => String::new(),
@@ -176,36 +175,21 @@ impl Find {
         print::result(&format!("{table}{summary}{shown}"))
     }
 
-    /// The job that these arguments stand for.
+    /// The job that these arguments ask for, with its tables in `output`.
     fn job(&self, output: &str) -> Result<Job> {
-        let unit = match self.unit {
-            Unit::Char => "char",
-            Unit::Word => "word",
-        };
-        let mut table = toml::Table::new();
-        let quoted = |text: &str| toml::Value::String(text.to_owned());
-        let mut section = |name: &str, entries: Vec<(&str, toml::Value)>| {
-            let entries = entries.into_iter().map(|(k, v)| (k.to_owned(), v)).collect::<toml::Table>();
-            table.insert(name.to_owned(), toml::Value::Table(entries));
-        };
-        let urls = self.paths.iter().map(|p| quoted(p)).collect();
-        let mut source = vec![("format", quoted("text")), ("url", toml::Value::Array(urls))];
-        source.extend(self.encoding.map(|encoding| ("encoding", quoted(&encoding.to_string()))));
-        section("source", source);
-        let size = i64::try_from(self.size.get()).map_err(|e| Error::job("-k is too large").because(e))?;
-        let steps = ["lowercase", "collapse-whitespace"].map(quoted).to_vec();
-        section(
-            "shingle",
-            vec![
-                ("normalize", toml::Value::Array(steps)),
-                ("unit", quoted(unit)),
-                ("size", toml::Value::Integer(size)),
-            ],
-        );
-        section("candidates", vec![("method", quoted(if self.all { "all" } else { "lsh" }))]);
-        section("score", vec![("threshold", toml::Value::Float(self.threshold))]);
-        section("output", vec![("url", quoted(output))]);
-        job::resolve(file::read(&table.to_string(), "the arguments", &[])?)
+        let mut file = File::new(Format::Text, self.paths.clone(), output);
+        file.source.encoding = self.encoding.map(|encoding| encoding.to_string());
+        file.shingle = Some(file::Shingle {
+            unit: match self.unit {
+                Unit::Char => job::Unit::Char,
+                Unit::Word => job::Unit::Word,
+            },
+            size: Some(self.size.get()),
+            ..file::Shingle::default()
+        });
+        file.candidates.method = if self.all { Method::All } else { Method::Lsh };
+        file.score.threshold = self.threshold;
+        job::resolve(file)
     }
 }
 

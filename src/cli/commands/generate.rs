@@ -1,4 +1,4 @@
-//! `resemblance generate`: a corpus in which it is known who is similar to whom.
+//! `resemblance generate`: generates a corpus whose similar pairs are known.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use crate::cli::support::progress::Screen;
 use crate::cli::support::{arguments, print};
-use crate::corpus::write::{self, Written};
-use crate::corpus::{Corpus, Settings, settings};
 use crate::error::{Context, Error, Result};
+use crate::lab::corpus::write::{self, Written};
+use crate::lab::corpus::{Corpus, Settings, settings};
 
 /// Generate a corpus with planted copies, near-duplicates, passages and boilerplate
 ///
@@ -95,12 +95,11 @@ impl Generate {
         };
         let rows = AtomicU64::new(0);
         let advanced = |more| progress.step_advances(0, rows.fetch_add(more, Ordering::Relaxed) + more);
-        let files = self.files.get();
-        let written = timed("documents", 1, &|| {
-            write::documents(&corpus, &self.out, files, self.overwrite, &advanced)
-        })?;
+        let (files, existing) = (self.files.get(), arguments::on_existing(self.overwrite));
+        let written =
+            timed("documents", 1, &|| write::documents(&corpus, &self.out, files, existing, &advanced))?;
         let truth = match &self.truth {
-            Some(path) => Some(timed("truth", 2, &|| write::truth(&corpus, path, self.overwrite))?),
+            Some(path) => Some(timed("truth", 2, &|| write::truth(&corpus, path, existing))?),
             None => None,
         };
         screen.clear();
@@ -128,11 +127,11 @@ impl Generate {
         }
     }
 
-    /// Before anything is written: the file for the planted pairs must be free, and outside the folder of documents, where
-    /// it would be taken for some.
+    /// Checks, before anything is written, that the file for the planted pairs can be written and lies outside the folder of
+    /// documents, where it would be read as documents.
     fn check_truth(&self) -> Result<()> {
         let Some(truth) = &self.truth else { return Ok(()) };
-        let place = crate::local_path::absolute;
+        let place = crate::address::local_path::absolute;
         if place(truth)?.starts_with(place(&self.out)?) {
             return Err(Error::job(format!(
                 "--truth {} lies in {}, where it would be read as documents; choose another place",
@@ -140,7 +139,8 @@ impl Generate {
                 self.out.display()
             )));
         }
-        write::check_free(truth, self.overwrite).context(|| "--truth cannot be written".to_owned())
+        write::check_free(truth, arguments::on_existing(self.overwrite))
+            .context(|| "--truth cannot be written".to_owned())
     }
 }
 

@@ -1,4 +1,4 @@
-//! `resemblance health`: asks a scheduler or an executor how it is, for images that hold no other HTTP client.
+//! `resemblance health`: the health check of a scheduler or an executor, for images without another HTTP client.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(in crate::cli) struct Health {
 }
 
 impl Health {
-    /// Exit code 0 when the role says yes; 4 when it says no, says nothing, or is not there.
+    /// Ends with exit code 0 if the role is healthy, else 4.
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let path = if self.ready { "readyz" } else { "healthz" };
         let url = format!("http://{}/{path}", self.address);

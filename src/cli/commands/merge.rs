@@ -1,23 +1,20 @@
-//! `resemblance merge`: one output out of several.
+//! `resemblance merge`: merges finished outputs into one.
 
 use std::fmt::Write;
-use std::sync::Arc;
 
-use crate::cli::support::job_arguments::LOOKING_MEMORY;
+use crate::cli::support::job_arguments::made_by;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::{finished_already, run_job};
-use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, print};
-use crate::engine::{Progress, session};
 use crate::error::{Error, Result};
-use crate::job::{self, Job};
-use crate::output::Stored;
-use crate::pipeline::{OnExisting, Outcome};
+use crate::job::Job;
+use crate::output::counts::Counts;
+use crate::pipeline::Outcome;
 
 /// Merge finished outputs into one, as if one run had read all of their documents
 ///
-/// The outputs are those of runs that went on from each other, each with [against] all earlier ones, and are named in the order
-/// in which they were made. No text is read. Documents that a later run replaced leave. The outputs stay as they are.
+/// Each output must come from a run that named all earlier ones in [against], and they are named in the order in
+/// which they were made. No text is read. Documents that a later run replaced are left out. The outputs stay as they are.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Merge {
     /// The outputs, in the order in which they were made
@@ -43,25 +40,18 @@ pub(in crate::cli) struct Merge {
 impl Merge {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let job = self.job()?;
-        let existing = if self.overwrite { OnExisting::Overwrite } else { OnExisting::Fail };
-        let progress: Arc<dyn Progress> = screen.progress();
-        let ran = run_job(&job, progress, existing, Some(0));
+        let existing = arguments::on_existing(self.overwrite);
+        let ran = run_job(&job, screen.progress(), existing, Some(0));
         screen.clear();
         let (outcome, _) = ran?;
         print::result(&if self.json { as_json(&outcome)? } else { as_text(&job, &outcome) })
     }
 
-    /// The job that merges: its settings are those of the last output, on the engine of this command.
+    /// The job that cluster_id_changes: the settings of the last output, on the engine of this command.
     fn job(&self) -> Result<Job> {
         let Some(last) = self.outputs.last() else { return Err(Error::job("no output was named")) };
-        let engine = match &self.scheduler {
-            None => job::Engine::local(self.memory),
-            Some(url) => job::Engine::on_cluster(url, self.memory)
-                .map_err(|said| Error::job(format!("--scheduler is {url:?}: {said}")))?,
-        };
-        let looking = job::Engine::local(LOOKING_MEMORY);
-        let work = Work::begin(&looking)?;
-        let made = work.run(async { Stored::open(&session::session(&looking)?, last).await?.job() })?;
+        let engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
+        let made = made_by(last)?;
         Ok(Job { engine, ..Job::of_merge(self.outputs.clone(), &made, &self.to) })
     }
 }
@@ -73,14 +63,17 @@ fn as_json(outcome: &Outcome) -> Result<String> {
 }
 
 fn as_text(job: &Job, outcome: &Outcome) -> String {
-    let counts = &outcome.manifest.counts;
+    let Counts { documents, pairs, clusters, rejects, .. } = outcome.manifest.counts;
     let mut text = finished_already(job, outcome);
-    for (name, noun) in
-        [("documents", "document"), ("pairs", "pair"), ("clusters", "cluster"), ("rejects", "reject")]
+    for (count, noun) in
+        [(documents, "document"), (pairs, "pair"), (clusters, "cluster"), (rejects, "reject")]
     {
-        let count = counts.get(name).copied().unwrap_or(0);
         let _ = writeln!(text, "{:>12} {}", print::count(count), print::plural(count, noun));
     }
-    let _ = writeln!(text, "\ntables in {}: pairs, clusters, documents, rejects, merges", job.output.url);
+    let _ = writeln!(
+        text,
+        "\ntables in {}: pairs, clusters, documents, rejects, cluster_id_changes",
+        job.output.url
+    );
     text
 }

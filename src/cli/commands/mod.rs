@@ -1,4 +1,4 @@
-//! The commands, one a file.
+//! The commands, one per file.
 
 mod apply;
 mod check;
@@ -52,7 +52,7 @@ pub(in crate::cli) enum Command {
 }
 
 impl Command {
-    /// What the run of a job is called in the log; other commands have no name.
+    /// The id of a run in the log; `None` for other commands.
     pub(in crate::cli) fn run_id(&self) -> Option<&str> {
         match self {
             Command::Run(command) => Some(command.id()),
@@ -60,7 +60,7 @@ impl Command {
         }
     }
 
-    /// Whether this is a role of a cluster, which logs and draws nothing.
+    /// Whether this is a role of a cluster, which logs and shows no progress.
     #[cfg(feature = "cluster")]
     pub(in crate::cli) fn is_role(&self) -> bool {
         matches!(self, Command::Scheduler(_) | Command::Executor(_))
@@ -72,7 +72,7 @@ impl Command {
         false
     }
 
-    /// Does what was asked for.
+    /// Runs the command.
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         match self {
             Command::Run(command) => command.run(screen),

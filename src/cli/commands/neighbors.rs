@@ -1,4 +1,4 @@
-//! `resemblance neighbors`: the documents nearest to one document, from a finished output.
+//! `resemblance neighbors`: finds the documents of a finished output that are nearest to one document.
 
 use std::fmt::Write;
 use std::io::Read;
@@ -6,15 +6,15 @@ use std::num::NonZeroUsize;
 
 use datafusion::prelude::SessionContext;
 
-use crate::cli::support::work::Work;
+use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print, side_by_side};
+use crate::error::visible::visible;
 use crate::error::{Context, Error, Result};
-use crate::job::{self, Job, Unit};
-use crate::lookup::neighbors::{self, By, Neighbor};
+use crate::job::{Job, Unit};
+use crate::lookup::neighbors::{self, By, Neighbor, Query};
 use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::Texts;
-use crate::lookup::{self, Finished, not_found, sketch};
-use crate::visible::visible;
+use crate::lookup::{Finished, not_found, sketch};
 
 #[derive(clap::Args)]
 pub(in crate::cli) struct Neighbors {
@@ -73,10 +73,7 @@ const COLUMNS: [&str; 9] = [
 
 impl Neighbors {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let engine = job::Engine::local(self.memory);
-        let work = Work::begin(&engine)?;
-        let context = lookup::session(&engine)?;
-        let (found, shown) = work.run(self.find(&context))?;
+        let (found, shown) = on_session(self.memory, async |session, _| self.find(session).await)?;
         let sentence = self.sentence(&found);
         if self.json {
             if let Some(sentence) = sentence {
@@ -96,12 +93,12 @@ impl Neighbors {
         print::result(&(text + &shown))
     }
 
-    /// The neighbors, and those that are to be shown with their texts.
+    /// The neighbors, and the texts of the first ones as `--show` prints them.
     async fn find(&self, context: &SessionContext) -> Result<(neighbors::Neighbors, String)> {
         let finished = Finished::open(context, &self.output).await?;
-        let job = finished.job()?;
+        let job = finished.job();
         let own = self.of.id.as_deref().and_then(|id| finished.id(id));
-        let again = match (self.show, finished.keeps_shingles()?) {
+        let again = match (self.show, finished.keeps_shingles()) {
             (Some(_), _) => Some(Reread::open(&finished, Need::Texts).await?),
             (None, true) => None,
             (None, false) => self.again(&finished).await?,
@@ -120,9 +117,9 @@ impl Neighbors {
             }
             (None, Some(path)) => {
                 let text = text(path)?;
-                let sketch = sketch::of_text(&finished, &job, &text).await?;
+                let sketch = sketch::of_text(&finished, &text).await?;
                 asked = Some(text);
-                sketch.ok_or_else(|| too_short(path, &job))?
+                sketch.ok_or_else(|| too_short(path, job))?
             }
             (None, None) => return Err(Error::job("expected --id or --text")),
         };
@@ -131,8 +128,8 @@ impl Neighbors {
             SortBy::Jaccard => By::Jaccard,
         };
         let again = again.as_ref();
-        let found =
-            neighbors::neighbors(&finished, again, &sketch, own.as_ref(), &job.lsh, by, self.top).await?;
+        let query = Query { sketch: &sketch, id: own.as_ref(), by, top: self.top };
+        let found = neighbors::neighbors(&finished, again, query).await?;
         let shown = match (self.show, again) {
             (Some(most), Some(again)) => {
                 let nearest = &found.nearest[..found.nearest.len().min(most.get())];
@@ -143,14 +140,14 @@ impl Neighbors {
                     (None, Some(own)) => texts.of(&own.own())?,
                     (None, None) => return Err(Error::bug("neither a document nor a text was given")),
                 };
-                self.beside(asked, nearest, &texts, &job)?
+                self.beside(asked, nearest, &texts, job)?
             }
             _ => String::new(),
         };
         Ok((found, shown))
     }
 
-    /// The text that was asked about beside each of its nearest.
+    /// The text of the query side by side with that of each neighbor.
     fn beside(&self, text: &str, nearest: &[Neighbor], texts: &Texts, job: &Job) -> Result<String> {
         let mut shown = String::new();
         for neighbor in nearest {
@@ -164,7 +161,7 @@ impl Neighbors {
         Ok(shown)
     }
 
-    /// The source of an output that keeps no shingles. Where it cannot be read, estimates are left.
+    /// The source of an output that keeps no shingles; `None` if it cannot be read and estimates are enough.
     async fn again<'a>(&self, finished: &'a Finished) -> Result<Option<Reread<'a>>> {
         match (Reread::open(finished, Need::Shingles).await, self.by) {
             (Ok(again), _) => Ok(Some(again)),
@@ -176,7 +173,7 @@ impl Neighbors {
         }
     }
 
-    /// What was asked about, as a sentence names it.
+    /// The document of the query, as messages name it.
     fn asked(&self) -> String {
         match (&self.of.id, &self.of.text) {
             (Some(id), _) => id.clone(),
@@ -185,7 +182,7 @@ impl Neighbors {
         }
     }
 
-    /// What is to be said where there are fewer neighbors than were asked for.
+    /// The sentence for fewer neighbors than `--top`.
     fn sentence(&self, found: &neighbors::Neighbors) -> Option<String> {
         let (asked, top) = (self.asked(), self.top);
         let other = if self.of.id.is_some() { "other " } else { "" };

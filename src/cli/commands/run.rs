@@ -1,4 +1,4 @@
-//! `resemblance run`: the main job.
+//! `resemblance run`: runs a job.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ fn new_id() -> String {
 }
 
 impl Run {
-    /// What this run is called.
+    /// The id of this run.
     pub(in crate::cli) fn id(&self) -> &str {
         &self.run_id
     }
@@ -57,7 +57,7 @@ impl Run {
         self.run_with(screen, |job, progress, existing| run_job(job, progress, existing, Some(self.top)))
     }
 
-    /// Runs the job by `run`, and tells of it wherever that is asked for, however the run ends.
+    /// Runs the job by `run`, and writes the result, the record and the metrics, whether it succeeds or fails.
     fn run_with(
         &self,
         screen: &Screen,
@@ -71,7 +71,7 @@ impl Run {
             Ok(job) => job.name.clone(),
             Err(_) => self.job.stem(),
         };
-        let existing = if self.overwrite { OnExisting::Overwrite } else { OnExisting::Fail };
+        let existing = arguments::on_existing(self.overwrite);
         let ran = panics::caught(|| {
             let job = job?;
             let progress: Arc<dyn Progress> = Arc::<Recorder>::clone(&recorder);
@@ -92,7 +92,7 @@ impl Run {
 
         if let Some(metrics) = metrics {
             let text = ended.metrics(ran.as_ref().map(|(outcome, _)| outcome));
-            // Metrics tell about a run; they do not decide it.
+            // Metrics that cannot be written do not fail a run.
             warn_of(text.and_then(|text| metrics.put(text)));
         }
         match (ran, file) {
@@ -106,98 +106,79 @@ impl Run {
     }
 }
 
-/// Tells of what failed beside a run whose own result stands.
-fn warn_of(beside: Result<()>) {
-    if let Err(e) = beside {
+/// Logs an error that does not change the run's own result.
+fn warn_of(written: Result<()>) {
+    if let Err(e) = written {
         tracing::warn!("{}", sentences(&e).join("; because: "));
     }
 }
 
 fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let manifest = &outcome.manifest;
-    let counted = |name: &str| manifest.counts.get(name).copied().unwrap_or(0);
-    let number = |name: &str| print::count(counted(name));
-    let noun = |name: &str, noun: &str| print::plural(counted(name), noun);
+    let counts = &manifest.counts;
     let mut text = finished_already(job, outcome);
-    let _ = writeln!(text, "{:>12} {} compared", number("documents"), noun("documents", "document"));
+    let mut line = |n: u64, rest: &str| {
+        let _ = writeln!(text, "{:>12} {rest}", print::count(n));
+    };
+    line(counts.documents, &format!("{} compared", print::plural(counts.documents, "document")));
     let reasons: Vec<String> =
         manifest.rejects.iter().map(|(reason, n)| format!("{} {reason}", print::count(*n))).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
-    let _ = writeln!(text, "{:>12} rejected{reasons}", number("rejects"));
-    if counted("known_documents") > 0 {
-        let _ = writeln!(
-            text,
-            "{:>12} {} of {}; {} were looked at more closely",
-            number("known_documents"),
-            noun("known_documents", "document"),
-            if job.known_source().is_some() { "the second source" } else { "earlier runs" },
-            number("touched_documents"),
+    line(counts.rejects, &format!("rejected{reasons}"));
+    if let Some(n) = positive(counts.reference_documents) {
+        let of = if job.second_source().is_some() { "the second source" } else { "earlier runs" };
+        let may_match = print::count(counts.compared_reference_documents.unwrap_or_default());
+        line(n, &format!("{} of {of}; {may_match} may match new documents", print::plural(n, "document")));
+    }
+    if let Some(n) = positive(counts.reference_rejects) {
+        line(n, "of the second source rejected");
+    }
+    if let Some(n) = positive(counts.replaced_documents) {
+        line(n, &format!("{} of earlier runs replaced", print::plural(n, "document")));
+    }
+    line(counts.shingle_sets, &format!("different {}", print::plural(counts.shingle_sets, "shingle set")));
+    if let Some(n) = counts.candidates {
+        line(n, &print::plural(n, "candidate"));
+    }
+    let dense = positive(counts.dense_documents);
+    if let Some(n) = positive(counts.hot_documents) {
+        line(
+            n,
+            &format!(
+                "{} in buckets of more than {}: joined by their rarest shingles, which misses no pair{}",
+                print::plural(n, "document"),
+                print::count(job.lsh.hot_bucket),
+                if dense.is_some() { " outside dense groups" } else { "" },
+            ),
         );
     }
-    if counted("known_rejects") > 0 {
-        let _ = writeln!(text, "{:>12} of the second source rejected", number("known_rejects"));
-    }
-    if counted("replaced_documents") > 0 {
-        let _ = writeln!(
-            text,
-            "{:>12} {} of earlier runs replaced",
-            number("replaced_documents"),
-            noun("replaced_documents", "document"),
+    if let Some(n) = dense {
+        let left_out = print::counted(counts.dense_pairs_left_out.unwrap_or_default(), "pair");
+        line(
+            n,
+            &format!(
+                "{} in dense groups: paired with leaders instead of each other, which leaves out about {left_out}",
+                print::plural(n, "document"),
+            ),
         );
     }
-    let _ =
-        writeln!(text, "{:>12} different {}", number("shingle_sets"), noun("shingle_sets", "shingle set"));
-    if manifest.counts.contains_key("candidates") {
-        let _ = writeln!(text, "{:>12} {}", number("candidates"), noun("candidates", "candidate"));
-    }
-    if counted("hot_documents") > 0 {
-        let _ = writeln!(
-            text,
-            "{:>12} {} in buckets of more than {}: joined by their rarest shingles, which misses no pair{}",
-            number("hot_documents"),
-            noun("hot_documents", "document"),
-            print::count(job.lsh.hot_bucket),
-            if counted("dense_documents") > 0 { " outside dense groups" } else { "" },
-        );
-    }
-    if counted("dense_documents") > 0 {
-        let _ = writeln!(
-            text,
-            "{:>12} {} in dense groups: paired with leaders instead of each other, which leaves out about {} {}",
-            number("dense_documents"),
-            noun("dense_documents", "document"),
-            number("dense_pairs_left_out"),
-            noun("dense_pairs_left_out", "pair"),
-        );
-    }
-    let left_out = counted("pairs_left_out");
-    let left_out = match left_out {
+    let left_out = match counts.pairs_left_out {
         0 => String::new(),
         n => {
             format!(" ({} more within large groups of identical documents are not written)", print::count(n))
         }
     };
-    let _ = writeln!(
-        text,
-        "{:>12} {} of {} {} or more{left_out}",
-        number("pairs"),
-        noun("pairs", "pair"),
-        job.score.measure.noun(),
-        job.score.threshold
-    );
-    let _ = writeln!(
-        text,
-        "{:>12} {} of {} documents",
-        number("clusters"),
-        noun("clusters", "cluster"),
-        number("clustered_documents")
-    );
-    if counted("chained_documents") > 0 {
-        let _ = writeln!(
-            text,
-            "{:>12} {} of them would go with clusters.method = \"components\", by a chain of pairs",
-            number("chained_documents"),
-            noun("chained_documents", "representative"),
+    let (noun, measure) = (print::plural(counts.pairs, "pair"), job.score.measure.noun());
+    line(counts.pairs, &format!("{noun} of {measure} {} or more{left_out}", job.score.threshold));
+    let noun = print::plural(counts.clusters, "cluster");
+    line(counts.clusters, &format!("{noun} of {} documents", print::count(counts.clustered_documents)));
+    if let Some(n) = positive(counts.chained_documents) {
+        line(
+            n,
+            &format!(
+                "{} of them would be removed with clusters.method = \"components\", because chains of pairs connect them",
+                print::plural(n, "representative"),
+            ),
         );
     }
     let seconds: f64 = manifest.steps.iter().map(|s| s.seconds).sum();
@@ -210,6 +191,11 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let tables: Vec<&str> = Table::of(job).into_iter().map(Table::name).collect();
     let _ = writeln!(text, "\ntables in {}: {}", job.output.url, tables.join(", "));
     Ok(text)
+}
+
+/// The count, unless there is none or it is 0.
+fn positive(count: Option<u64>) -> Option<u64> {
+    count.filter(|&n| n > 0)
 }
 
 #[cfg(test)]

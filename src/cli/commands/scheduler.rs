@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::cli::support::roles;
-use crate::engine::cluster::scheduler::{self, Settings};
+use crate::engine::cluster::scheduler::{self, SchedulerSettings};
 use crate::error::Result;
 
 /// Run the scheduler of a cluster: jobs with `engine.mode = "cluster"` are sent to it, and executors ask it for tasks
@@ -28,13 +28,13 @@ impl Scheduler {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         roles::check_bind(self.bind, self.allow_unauthenticated)?;
         let settings =
-            Settings { bind: self.bind, executor_timeout: self.executor_timeout, grace: self.grace };
+            SchedulerSettings { bind: self.bind, executor_timeout: self.executor_timeout, grace: self.grace };
         let runtime = roles::runtime()?;
         let ended = runtime.block_on(async {
             let listening = |address: SocketAddr| tracing::info!(%address, "the scheduler listens");
             tokio::select! {
                 ended = scheduler::run(&settings, listening) => ended,
-                // Drivers and executors find it gone, wait, and go on with the next one at this address.
+                // Drivers and executors wait for the next scheduler at this address.
                 _ = crate::cli::support::work::signalled() => Ok(()),
             }
         });

@@ -1,17 +1,17 @@
-//! `resemblance show`: pairs of a finished output with their texts.
+//! `resemblance show`: shows pairs of a finished output with their texts.
 
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
 
-use crate::cli::support::work::Work;
+use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print, side_by_side};
+use crate::error::visible::visible;
 use crate::error::{Error, Result};
-use crate::job::{self, Job};
+use crate::job::Job;
 use crate::lookup::show::{self, Cluster, First, Pair, Texts};
 use crate::lookup::side_by_side::{Common, common};
-use crate::lookup::{self, Finished, Id, not_found};
-use crate::visible::visible;
+use crate::lookup::{Finished, Id, not_found};
 
 /// Show pairs of a finished output with their texts side by side
 ///
@@ -58,9 +58,9 @@ enum Which {
 struct Shown {
     pairs: Vec<Pair>,
     texts: Option<Texts>,
-    /// The cluster that they are of.
+    /// The cluster that the pairs belong to, with `--cluster`.
     cluster: Option<Cluster>,
-    /// How many there are in all.
+    /// How many pairs there are in all.
     all: u64,
     job: Job,
 }
@@ -72,23 +72,20 @@ struct Line<'a> {
     cluster_id: Option<&'a Id>,
     #[serde(flatten)]
     pair: &'a Pair,
-    /// Whether each is of an earlier output, or of a second source.
-    known_a: bool,
-    known_b: bool,
+    /// Whether the document is from an earlier output or a second source.
+    reference_a: bool,
+    reference_b: bool,
     text_a: &'a str,
     text_b: &'a str,
     passages: Vec<Common>,
-    /// Whether the texts were looked through to their ends.
+    /// Whether the texts were searched to their ends.
     passages_complete: bool,
 }
 
 impl Show {
     pub(in crate::cli) fn run(&self) -> Result<()> {
-        let engine = job::Engine::local(self.memory);
-        let work = Work::begin(&engine)?;
-        let context = lookup::session(&engine)?;
-        let shown = work.run(async {
-            let finished = Finished::open(&context, &self.output).await?;
+        let shown = on_session(self.memory, async |session, _| {
+            let finished = Finished::open(session, &self.output).await?;
             match &self.cluster {
                 Some(id) => self.cluster(&finished, id).await,
                 None => self.pairs(&finished).await,
@@ -101,7 +98,7 @@ impl Show {
     }
 
     async fn pairs(&self, finished: &Finished) -> Result<Shown> {
-        let job = finished.job()?;
+        let job = finished.job();
         let of = match &self.id {
             Some(id) => Some(document(finished, id).await?),
             None => None,
@@ -116,11 +113,10 @@ impl Show {
             true => None,
             false => Some(Texts::open(finished, found.first.iter().flat_map(Pair::documents)).await?),
         };
-        Ok(Shown { pairs: found.first, texts, cluster: None, all: found.all, job })
+        Ok(Shown { pairs: found.first, texts, cluster: None, all: found.all, job: job.clone() })
     }
 
     async fn cluster(&self, finished: &Finished, id: &str) -> Result<Shown> {
-        let job = finished.job()?;
         let of = document(finished, id).await?;
         let Some(cluster) = show::cluster(finished, &of, self.top.get()).await? else {
             return Err(Error::job(format!("`{id}` is in no pair, and so in no cluster")));
@@ -129,10 +125,20 @@ impl Show {
         let documents = std::iter::once(representative).chain(&cluster.others);
         let texts = Texts::open(finished, documents.cloned()).await?;
         let beside = |other| {
-            show::similarity([representative, other], [texts.of(representative)?, texts.of(other)?], &job)
+            show::similarity(
+                [representative, other],
+                [texts.of(representative)?, texts.of(other)?],
+                finished.job(),
+            )
         };
         let pairs = cluster.others.iter().map(beside).collect::<Result<Vec<_>>>()?;
-        Ok(Shown { pairs, texts: Some(texts), all: cluster.size - 1, cluster: Some(cluster), job })
+        Ok(Shown {
+            pairs,
+            texts: Some(texts),
+            all: cluster.size - 1,
+            cluster: Some(cluster),
+            job: finished.job().clone(),
+        })
     }
 
     fn text(&self, shown: &Shown) -> Result<String> {
@@ -170,8 +176,8 @@ impl Shown {
             let line = Line {
                 cluster_id: self.cluster.as_ref().map(|cluster| &cluster.id),
                 pair,
-                known_a: a.known,
-                known_b: b.known,
+                reference_a: a.known,
+                reference_b: b.known,
                 text_a,
                 text_b,
                 passages,

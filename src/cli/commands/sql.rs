@@ -1,4 +1,4 @@
-//! `resemblance sql`: the tables of a finished output, in SQL.
+//! `resemblance sql`: queries the tables of a finished output in SQL.
 
 use std::io::{BufRead, IsTerminal};
 
@@ -47,7 +47,7 @@ impl Sql {
         let engine = job::Engine::local(self.memory);
         let work = Work::begin(&engine)?;
         let context = session::session(&engine)?;
-        // Whoever asks writes joins in any order.
+        // Users write joins in any order.
         context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
         let finished = work.run(Finished::open(&context, &self.output))?;
         let answer = |query: &str| work.run(self.answer(&finished, query));
@@ -73,9 +73,9 @@ impl Sql {
     }
 }
 
-/// What a line of input asks for.
+/// A command of the input.
 enum Asked {
-    /// The answer to a query.
+    /// Run a query.
     Query(String),
     Help,
     Leave,
@@ -86,7 +86,7 @@ enum Asked {
 struct Lines(String);
 
 impl Lines {
-    /// What there is to do after this line; `None` if the query goes on.
+    /// Adds a line, and returns the command that it completes.
     fn add(&mut self, line: &str) -> Option<Asked> {
         match line.trim() {
             "" => None,
@@ -101,7 +101,7 @@ impl Lines {
         }
     }
 
-    /// The query as far as it came, without its semicolon.
+    /// The query so far, without its semicolon.
     fn rest(&mut self) -> Option<String> {
         let query = std::mem::take(&mut self.0);
         let query = query.trim().trim_end_matches(';').trim_end();
@@ -109,7 +109,7 @@ impl Lines {
     }
 }
 
-/// Answers the queries of a file or a pipe, until one fails.
+/// Runs the queries of a file or a pipe, until one fails.
 fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<String>) -> Result<()> {
     let mut lines = Lines::default();
     for line in input.lines() {
@@ -127,7 +127,7 @@ fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<String>) -> Result
     }
 }
 
-/// Answers the queries that somebody types.
+/// Runs the queries that are typed at the prompt.
 fn prompt(output: &str, answer: impl Fn(&str) -> Result<String>) -> Result<()> {
     let fail = |e: ReadlineError| Error::input("the prompt cannot be read").because(e);
     let mut editor = rustyline::DefaultEditor::new().map_err(fail)?;

@@ -1,17 +1,15 @@
-//! `resemblance sweep`: one corpus under many settings.
+//! `resemblance sweep`: measures one corpus under many settings.
 
 use std::fmt::Write;
 use std::num::NonZeroUsize;
 
 use crate::cli::support::arguments;
-use crate::cli::support::job_arguments::JobArguments;
-use crate::cli::support::measure::{self, Results};
+use crate::cli::support::measure::Measure;
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::error::Result;
-use crate::experiment::sweep::{Grid, sweep};
 use crate::job::MAX_SHINGLE_SIZE;
-use crate::report;
+use crate::lab::sweep::{Grid, page, sweep};
 
 /// Try shingle sizes, thresholds and numbers of documents
 ///
@@ -21,8 +19,6 @@ use crate::report;
 /// is written to the job's output.
 #[derive(clap::Args)]
 pub(in crate::cli) struct Sweep {
-    #[command(flatten)]
-    job: JobArguments,
     /// Thresholds: the lowest similarities of a pair, each over 0 and at most 1
     #[arg(
         long,
@@ -55,28 +51,27 @@ pub(in crate::cli) struct Sweep {
     #[arg(long, value_name = "N", default_value = "3", value_parser = arguments::one_to(arguments::MAX_REPEAT))]
     repeat: NonZeroUsize,
     #[command(flatten)]
-    results: Results,
+    measure: Measure,
 }
 
 impl Sweep {
     pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
-        let job = self.job.load()?;
-        let added = self.results.prepare()?;
         let grid = Grid {
             thresholds: self.thresholds.clone(),
             sizes: self.sizes.clone(),
             documents: self.documents.clone(),
             repeat: self.repeat,
         };
-        let found =
-            measure::run(&job, screen, async |session, control| sweep(session, &job, &grid, control).await)?;
-        let mut text = print::table(&report::sweep::COLUMNS, &report::sweep::rows(&found));
-        let _ = writeln!(text, "\n{}", report::sweep::coverage(&found));
+        let measured =
+            self.measure.run(screen, async |session, job, control| sweep(session, job, &grid, control).await);
+        let (found, added) = measured?;
+        let mut text = print::table(&page::COLUMNS, &page::rows(&found));
+        let _ = writeln!(text, "\n{}", page::coverage(&found));
         if let Some(note) = &found.note {
             let _ = writeln!(text, "{note}");
         }
-        let page = report::sweep::page(&found, &added);
-        let charts = report::sweep::charts(&found, &added);
-        self.results.publish(&found, ("sweep", &page), &charts, &text)
+        let page = page::page(&found, &added);
+        let charts = page::charts(&found, &added);
+        self.measure.publish(&found, ("sweep", &page), &charts, &text)
     }
 }

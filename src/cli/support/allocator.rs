@@ -1,22 +1,20 @@
-//! The system's allocator, told to give freed memory back.
+//! Makes the system's allocator return freed memory.
 //!
-//! Left alone, glibc keeps up to 64 MiB of freed memory for each of its arenas, of which there are eight for each core: it
-//! raises both of its thresholds with the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run under a
-//! budget of 512 MiB held up to 840 MB in this way, while its operators had reserved 360 MB at most. Thresholds that a program
-//! sets stay as they are.
+//! Left alone, glibc keeps up to 64 MiB of freed memory for each of its arenas, eight for each core: it raises both of its
+//! thresholds with the largest block that was ever freed (`mallopt(3)`, M_MMAP_THRESHOLD). A run under a budget of 512 MiB held up
+//! to 840 MB in this way, while its operators had reserved 360 MB at most. Thresholds that a program sets stay as they are.
 
-/// The budget divided by this: larger blocks are mapped one by one, and each goes back when it is freed.
+/// The budget divided by this: larger blocks are mapped one by one, and each is returned when it is freed.
 const MAPPED_PART: u64 = 128;
 
-/// The budget divided by this: when more is free at the end of an arena, it goes back.
+/// The budget divided by this: if more is free at the end of an arena, it is returned.
 const FREE_PART: u64 = 32;
 
-/// Neither threshold exceeds so many bytes, which is the most that glibc takes for M_MMAP_THRESHOLD. They are as large as the
-/// budget allows, because mapping and clearing memory takes time.
+/// The maximum of both thresholds, which is that of M_MMAP_THRESHOLD. They are as large as the budget allows, because mapping
+/// and clearing memory takes time.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// Makes the allocator give freed memory back to the system, as the budget of `memory` bytes asks for. Does nothing where the
-/// allocator is not glibc's.
+/// Makes glibc's allocator return freed memory to the system, for a budget of `memory` bytes. Other allocators are unchanged.
 pub(in crate::cli) fn give_back(memory: u64) {
     let (mapped, free) = thresholds(memory);
     set(mapped, free);

@@ -1,16 +1,18 @@
-//! What commands take as arguments: each is read, or refused with what is allowed.
+//! Parsers of arguments. Each error says what is allowed.
 
 use std::num::NonZeroUsize;
 
+use crate::error::{Error, Result};
 use crate::job;
+use crate::pipeline::OnExisting;
 
 type Read<T> = std::result::Result<T, String>;
 
-/// Rows that a command prints, at most: they are sorted and held in memory.
+/// The most rows that a command prints: they are sorted in memory.
 pub(in crate::cli) const MAX_TOP: usize = 1_000_000;
-/// Documents of a sample, at most: they are held in memory.
+/// The most documents of a sample: they are held in memory.
 pub(in crate::cli) const MAX_SAMPLE: usize = 1_000_000_000;
-/// Times that a measurement is repeated, at most.
+/// The most repetitions of a measurement.
 pub(in crate::cli) const MAX_REPEAT: usize = 1_000_000;
 
 /// A whole number from 1 to `most`.
@@ -31,7 +33,7 @@ pub(in crate::cli) fn zero_to(most: usize) -> impl Fn(&str) -> Read<usize> + Clo
     }
 }
 
-/// A similarity that pairs can be asked to reach.
+/// A similarity threshold, in (0, 1].
 pub(in crate::cli) fn similarity(text: &str) -> Read<f64> {
     match text.trim().parse::<f64>() {
         Ok(similarity) if similarity > 0.0 && similarity <= 1.0 => Ok(similarity),
@@ -39,7 +41,7 @@ pub(in crate::cli) fn similarity(text: &str) -> Read<f64> {
     }
 }
 
-/// A share, 0 and 1 included.
+/// A share, in [0, 1].
 pub(in crate::cli) fn share(text: &str) -> Read<f64> {
     match text.trim().parse::<f64>() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
@@ -47,7 +49,7 @@ pub(in crate::cli) fn share(text: &str) -> Read<f64> {
     }
 }
 
-/// What a run is called in logs, records and metrics.
+/// The id of a run in logs, records and metrics.
 pub(in crate::cli) fn run_id(text: &str) -> Read<String> {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     match (1..=128).contains(&text.len()) && text.bytes().all(allowed) {
@@ -56,7 +58,7 @@ pub(in crate::cli) fn run_id(text: &str) -> Read<String> {
     }
 }
 
-/// Where a role of a cluster answers.
+/// The address of a role of a cluster.
 pub(in crate::cli) fn host_and_port(text: &str) -> Read<String> {
     let url = url::Url::parse(&format!("http://{text}/")).ok();
     // A URL drops the port that its scheme has anyway.
@@ -68,9 +70,26 @@ pub(in crate::cli) fn host_and_port(text: &str) -> Read<String> {
     }
 }
 
-/// The scheduler of a cluster, by its URL.
+/// The URL of a scheduler.
 pub(in crate::cli) fn scheduler(text: &str) -> Read<String> {
     job::Engine::on_cluster(text, 0).map(|_| text.to_owned())
+}
+
+/// The engine of a command: this machine, or the cluster of the scheduler that is named.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where it is not the URL of a scheduler.
+pub(in crate::cli) fn engine(scheduler: Option<&str>, memory: u64) -> Result<job::Engine> {
+    match scheduler {
+        None => Ok(job::Engine::local(memory)),
+        Some(url) => job::Engine::on_cluster(url, memory)
+            .map_err(|expected| Error::job(format!("--scheduler is {url:?}: {expected}"))),
+    }
+}
+
+/// The treatment of an existing result, by `--overwrite`.
+pub(in crate::cli) fn on_existing(overwrite: bool) -> OnExisting {
+    if overwrite { OnExisting::Overwrite } else { OnExisting::Fail }
 }
 
 /// An amount of memory, in bytes.

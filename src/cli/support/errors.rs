@@ -1,10 +1,8 @@
-//! How an error is told: it and its causes, in sentences.
+//! An error and its causes, in sentences.
 
-use std::error::Error as _;
-
-use crate::error::{Error, Kind};
-use crate::secrets::masked;
-use crate::visible::visible;
+use crate::address::secrets::masked;
+use crate::error::visible::visible;
+use crate::error::{Error, Kind, distinct_messages};
 
 /// The error and its chain of causes for a terminal, each on a line of its own, without what may be secret in URLs.
 pub(in crate::cli) fn explain(error: &Error) -> String {
@@ -22,17 +20,7 @@ pub(in crate::cli) fn sentences(error: &Error) -> Vec<String> {
     said.iter().map(|sentence| masked(sentence)).collect()
 }
 
-/// The causes of an error, from the nearest on, without those that an earlier message repeats.
+/// The messages of the causes of an error, the nearest first, without those that an earlier message repeats.
 pub(in crate::cli) fn causes(error: &Error) -> Vec<String> {
-    let mut said = vec![error.to_string()];
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let message = error.to_string();
-        // Libraries often repeat their cause in their own message.
-        if !said.iter().any(|earlier| earlier.contains(&message)) {
-            said.push(message);
-        }
-        cause = error.source();
-    }
-    said.split_off(1)
+    distinct_messages(error).split_off(1)
 }

@@ -1,4 +1,4 @@
-//! One HTTP exchange with an end: what is asked of other programs on the way.
+//! One HTTP exchange with a time limit.
 
 use std::time::Duration;
 
@@ -6,15 +6,14 @@ use reqwest::{Client, RequestBuilder, StatusCode};
 
 use crate::error::{Error, Result};
 
-/// Whether the proxies that the environment names are gone through.
+/// Whether to use the proxies in the environment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli) enum Proxies {
     OfTheEnvironment,
     None,
 }
 
-/// Sends what `request` makes of a client, and returns the answer's status and the first line of its body, at most
-/// 200 characters.
+/// Sends `request`, and returns the status and the first line of the body, at most 200 characters.
 ///
 /// # Errors
 /// [`Kind::Engine`](crate::error::Kind::Engine) when there is no answer within `limit`. The message names no URL, for
@@ -35,11 +34,11 @@ pub(in crate::cli) fn exchange(
         let client = client.build().map_err(failed)?;
         let answer = request(client).send().await.map_err(failed)?;
         let status = answer.status();
-        // The status has said what matters; a body that breaks off is no reason to doubt it.
+        // The status decides, even if the body breaks off.
         let body = answer.text().await.unwrap_or_default();
         Ok((status, body.lines().next().unwrap_or_default().chars().take(200).collect()))
     });
-    // A look-up of a name may hang longer than the limit: the process does not wait for it.
+    // A DNS look-up may hang longer than the limit: do not wait for it.
     runtime.shutdown_background();
     answer
 }

@@ -1,13 +1,9 @@
-//! The arguments by which a command takes a job.
+//! The arguments that name a job.
 
-use crate::cli::support::work::Work;
-use crate::engine::session;
+use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
 use crate::error::Result;
 use crate::job;
 use crate::output::Stored;
-
-/// Bytes for a session that reads a manifest and no table.
-pub(in crate::cli) const LOOKING_MEMORY: u64 = 64 << 20;
 
 /// A job file and the keys that are set over it.
 #[derive(clap::Args)]
@@ -29,21 +25,26 @@ impl JobArguments {
         job::Job::load(&self.job, &self.sets)
     }
 
-    /// The same, also of a job over a finished output, whose manifest is read for it.
+    /// The job, resolved; where it reuses a finished output, the manifest of that is read for it.
     ///
     /// # Errors
-    /// As [`Self::load`], and where that output cannot be read.
+    /// As [`Self::load`], and when the output that it reuses cannot be read.
     pub(in crate::cli) fn load_over_output(&self) -> Result<job::Job> {
         let draft = job::Draft::read(&self.job, &self.sets)?;
         let Some(url) = draft.reuse()? else { return draft.resolve(None) };
-        let engine = job::Engine::local(LOOKING_MEMORY);
-        let work = Work::begin(&engine)?;
-        let made = work.run(async { Stored::open(&session::session(&engine)?, &url).await?.job() })?;
-        draft.resolve(Some(&made))
+        draft.resolve(Some(&made_by(&url)?))
     }
 
-    /// What the job is called as long as its file has not been read.
+    /// The name of the job file without its ending: the job's name until its file has been read.
     pub(in crate::cli) fn stem(&self) -> String {
         self.job.file_stem().unwrap_or(self.job.as_os_str()).to_string_lossy().into_owned()
     }
+}
+
+/// The job that made the finished output at `url`.
+///
+/// # Errors
+/// As [`Stored::open`].
+pub(in crate::cli) fn made_by(url: &str) -> Result<job::Job> {
+    on_session(MANIFEST_MEMORY, async |session, _| Ok(Stored::open(session, url).await?.job().clone()))
 }

@@ -1,4 +1,4 @@
-//! What every log line of a run bears, and the last line of one that failed.
+//! The log's filter, the span and fields of its lines, and the last line of a failed command.
 
 use std::fmt::Debug;
 
@@ -9,28 +9,36 @@ use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::{Writer, debug_fn};
 
+use crate::address::secrets::masked;
 use crate::cli::support::errors::sentences;
 use crate::error::Error;
-use crate::secrets::masked;
-use crate::visible::visible;
+use crate::error::visible::visible;
 
-/// The target of what is logged under any filter.
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(in crate::cli) enum Format {
+    /// Lines for people
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+/// The target of events that every filter passes.
 const ALWAYS: &str = "resemblance::always";
 
-/// What Ballista logs and we say better: of a job that failed, which the driver tells with what it does about it, and of each
-/// of the twenty requests a second that a scheduler does not answer, which the executor tells once.
-const SAID_BY_US: [&str; 3] = [
+/// Events of Ballista that repeat ours: a failed job, which the driver reports with its recovery, and each of the twenty requests
+/// a second that a scheduler does not answer, which the executor reports once.
+const REPEATED: [&str; 3] = [
     "ballista_core::execution_plans=off",
     "ballista_scheduler::display=off",
     "ballista_executor::execution_loop=error",
 ];
 
-/// The filter that is `given`, if it is one, or else the `default` one; and what is logged under any. Nothing of Ballista's is
-/// left out where the filter names it.
+/// The filter `given` if it is valid, else `default`. Events of Ballista are left out only if the filter does not name it.
 pub(in crate::cli) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     let given = given.and_then(|given| Some((given, EnvFilter::try_new(given).ok()?)));
     let (text, mut filter) = given.unwrap_or_else(|| (default, EnvFilter::new(default)));
-    let left_out: &[&str] = if text.contains("ballista") { &[] } else { &SAID_BY_US };
+    let left_out: &[&str] = if text.contains("ballista") { &[] } else { &REPEATED };
     let always = format!("{ALWAYS}=error");
     for directive in left_out.iter().copied().chain([always.as_str()]) {
         if let Ok(directive) = directive.parse() {
@@ -40,13 +48,12 @@ pub(in crate::cli) fn filter(given: Option<&str>, default: &str) -> EnvFilter {
     filter
 }
 
-/// The span of a run: while it is entered, log lines bear the run's id.
+/// The span of a run, which adds the run's id to log lines.
 pub(in crate::cli) fn span(run_id: &str) -> tracing::Span {
     tracing::error_span!(target: ALWAYS, "run", run_id)
 }
 
-/// How the fields of a text line are written: what acts on a terminal or would begin a line is escaped. The field `plan`
-/// has lines of its own.
+/// The format of fields in text lines: control characters are escaped, and the field `plan` has its own lines.
 pub(in crate::cli) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
         let value = format!("{value:?}");
@@ -59,13 +66,13 @@ pub(in crate::cli) fn fields() -> impl for<'w> FormatFields<'w> + Send + Sync + 
     debug_fn(field).delimited(" ")
 }
 
-/// A log line with what may be secret in it masked.
-pub(in crate::cli) fn without_secrets(line: &str, json: bool) -> String {
+/// A log line with secrets masked.
+pub(in crate::cli) fn without_secrets(line: &str, format: Format) -> String {
     let masked = masked(line);
-    if !json || masked == line {
+    if format == Format::Text || masked == line {
         return masked;
     }
-    // A mask may have swallowed a part of what JSON escapes.
+    // A mask may have replaced a part of a JSON escape.
     let Ok(mut value) = serde_json::from_str(line) else { return masked };
     mask_strings(&mut value);
     format!("{value}\n")
@@ -86,7 +93,7 @@ pub(in crate::cli) fn failed(error: &Error) {
     tracing::error!(target: ALWAYS, kind, exit_code, "{}", sentences(error).join("\n  because: "));
 }
 
-/// Whether the command line asks for JSON, for when it is too wrong to be parsed.
+/// Whether a command line that cannot be parsed asks for a JSON log.
 pub(in crate::cli) fn json_wanted(arguments: impl Iterator<Item = std::ffi::OsString>) -> bool {
     let arguments: Vec<_> = arguments.collect();
     arguments.iter().any(|a| a == "--log-format=json")
@@ -101,14 +108,14 @@ mod tests {
     fn what_ballista_repeats_is_left_out_unless_the_filter_names_it() {
         let directives = |given, default| filter(given, default).to_string();
         for left_out in [directives(None, "warn"), directives(Some("warn,resemblance=debug"), "error")] {
-            assert!(SAID_BY_US.iter().all(|directive| left_out.contains(directive)), "{left_out}");
+            assert!(REPEATED.iter().all(|directive| left_out.contains(directive)), "{left_out}");
         }
         for kept in
             [directives(None, "warn,ballista=info"), directives(Some("ballista_executor=warn"), "warn")]
         {
-            assert!(!SAID_BY_US.iter().any(|directive| kept.contains(directive)), "{kept}");
+            assert!(!REPEATED.iter().any(|directive| kept.contains(directive)), "{kept}");
         }
-        // One that cannot be read counts as none.
+        // An invalid filter is ignored.
         let unread = directives(Some("a=b=c"), "warn");
         assert!(unread.contains("warn") && unread.contains(ALWAYS), "{unread}");
     }
@@ -116,13 +123,13 @@ mod tests {
     #[test]
     fn a_json_line_stays_json_when_a_secret_is_masked() {
         let secret = "s3://key:n0t\nfor\"eyes@bucket/a";
-        crate::secrets::remember(secret);
+        crate::address::secrets::remember(secret);
         let line = serde_json::json!({"fields": {"message": format!("reading {secret}"), "n": 1}});
-        let shown = without_secrets(&format!("{line}\n"), true);
+        let shown = without_secrets(&format!("{line}\n"), Format::Json);
         let value: Value = serde_json::from_str(&shown).unwrap();
         let message = value["fields"]["message"].as_str().unwrap();
         assert!(!message.contains("n0t") && message.starts_with("reading s3://"), "{message}");
         assert!(shown.ends_with('\n') && value["fields"]["n"] == 1, "{shown}");
-        assert_eq!(without_secrets("{\"b\":1,\"a\":2}\n", true), "{\"b\":1,\"a\":2}\n");
+        assert_eq!(without_secrets("{\"b\":1,\"a\":2}\n", Format::Json), "{\"b\":1,\"a\":2}\n");
     }
 }

@@ -1,41 +1,77 @@
-//! What the commands that measure share: a session that Ctrl-C stops, and where their results go.
+//! The part that `compare` and `sweep` share: a session that Ctrl-C stops, and where the results go.
 
 use std::path::{Path, PathBuf};
 
 use datafusion::prelude::SessionContext;
 use serde::Serialize;
 
+use crate::cli::support::job_arguments::JobArguments;
 use crate::cli::support::print;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
 use crate::engine::{RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::job::Job;
-use crate::report::{self, Chart, Page, Series};
+use crate::lab::page::{self, Chart, Page, Series};
 
-/// Runs `work` on a session for `job`, until it ends or somebody stops it.
-pub(in crate::cli) fn run<T>(
-    job: &Job,
-    screen: &Screen,
-    work: impl AsyncFnOnce(&SessionContext, &RunControl) -> Result<T>,
-) -> Result<T> {
-    let threads = Work::begin(&job.engine)?;
-    let session = session::session(&job.engine)?;
-    let control = RunControl { stop: threads.stop.clone(), progress: screen.progress() };
-    let result = threads.block_on(async {
-        tokio::select! {
-            biased;
-            result = work(&session, &control) => result,
-            () = threads.stop.cancelled() => Err(Error::new(Kind::Interrupted, "stopped; nothing was written")),
-        }
-    });
-    screen.clear();
-    result
+/// The arguments of a command that measures a job.
+#[derive(clap::Args)]
+pub(in crate::cli) struct Measure {
+    #[command(flatten)]
+    job: JobArguments,
+    #[command(flatten)]
+    results: Results,
 }
 
-/// The arguments that say where a command which measures puts its results.
+impl Measure {
+    /// Runs `work` on a session for the job, until it ends or a signal stops it. Returns what it measured and the lines to add
+    /// to a chart, which are read before.
+    pub(in crate::cli) fn run<T>(
+        &self,
+        screen: &Screen,
+        work: impl AsyncFnOnce(&SessionContext, &Job, &RunControl) -> Result<T>,
+    ) -> Result<(T, Vec<Series>)> {
+        let job = self.job.load()?;
+        let added = self.results.prepare()?;
+        let threads = Work::begin(&job.engine)?;
+        let session = session::session(&job.engine)?;
+        let control = RunControl { stop: threads.stop.clone(), progress: screen.progress() };
+        let result = threads.block_on(async {
+            tokio::select! {
+                biased;
+                result = work(&session, &job, &control) => result,
+                () = threads.stop.cancelled() => Err(Error::new(Kind::Interrupted, "stopped; nothing was written")),
+            }
+        });
+        screen.clear();
+        Ok((result?, added))
+    }
+
+    /// Writes the page and the charts if a folder was given, and prints `measured` as JSON or as `text`.
+    pub(in crate::cli) fn publish(
+        &self,
+        measured: &impl Serialize,
+        page: (&str, &Page),
+        charts: &[(&str, Chart)],
+        text: &str,
+    ) -> Result<()> {
+        let Results { json, plots, .. } = &self.results;
+        let written = match plots {
+            Some(folder) => listed(folder, &write_plots(folder, page, charts)?),
+            None => String::new(),
+        };
+        if *json {
+            let measured = serde_json::to_value(measured)
+                .map_err(|e| Error::bug("the measurements cannot be written").because(e))?;
+            return print::result(&format!("{measured:#}\n"));
+        }
+        print::result(&format!("{text}{written}"))
+    }
+}
+
+/// Where the results go.
 #[derive(clap::Args)]
-pub(in crate::cli) struct Results {
+struct Results {
     /// Print everything that was measured as one JSON object
     #[arg(long)]
     json: bool,
@@ -48,10 +84,10 @@ pub(in crate::cli) struct Results {
 }
 
 impl Results {
-    /// Reads the lines that are added to a chart and makes the folder for charts, before anything is measured for them.
-    pub(in crate::cli) fn prepare(&self) -> Result<Vec<Series>> {
+    /// Reads the lines to add to a chart and creates the folder for charts, so that errors come before the measurement.
+    fn prepare(&self) -> Result<Vec<Series>> {
         let added = match &self.add_series {
-            Some(file) => report::added(file).context(|| "--add-series".to_owned())?,
+            Some(file) => page::added(file).context(|| "--add-series".to_owned())?,
             None => Vec::new(),
         };
         if let Some(folder) = &self.plots {
@@ -60,29 +96,9 @@ impl Results {
         }
         Ok(added)
     }
-
-    /// Writes the page and the charts if a folder was given, and prints what was `found` as JSON or as `text`.
-    pub(in crate::cli) fn publish(
-        &self,
-        found: &impl Serialize,
-        page: (&str, &Page),
-        charts: &[(&str, Chart)],
-        text: &str,
-    ) -> Result<()> {
-        let written = match &self.plots {
-            Some(folder) => said(folder, &write_plots(folder, page, charts)?),
-            None => String::new(),
-        };
-        if self.json {
-            let found = serde_json::to_value(found)
-                .map_err(|e| Error::bug("the measurements cannot be written").because(e))?;
-            return print::result(&format!("{found:#}\n"));
-        }
-        print::result(&format!("{text}{written}"))
-    }
 }
 
-/// Writes the charts and the page into a folder, and says what was written.
+/// Writes the charts and the page into a folder, and returns the paths of the files.
 fn write_plots(folder: &Path, page: (&str, &Page), charts: &[(&str, Chart)]) -> Result<Vec<PathBuf>> {
     let mut written = Vec::with_capacity(charts.len() + 1);
     let mut write = |name: String, text: String| {
@@ -92,14 +108,14 @@ fn write_plots(folder: &Path, page: (&str, &Page), charts: &[(&str, Chart)]) -> 
         Ok::<_, Error>(())
     };
     for (name, chart) in charts {
-        write(format!("{name}.svg"), report::svg(chart)?)?;
+        write(format!("{name}.svg"), page::svg(chart)?)?;
     }
-    write(format!("{}.html", page.0), report::html(page.1)?)?;
+    write(format!("{}.html", page.0), page::html(page.1)?)?;
     Ok(written)
 }
 
 /// `written in FOLDER: a.svg, b.html`.
-fn said(folder: &Path, written: &[PathBuf]) -> String {
+fn listed(folder: &Path, written: &[PathBuf]) -> String {
     let names: Vec<_> =
         written.iter().filter_map(|path| path.file_name()).map(|name| name.to_string_lossy()).collect();
     format!("written in {}: {}\n", folder.display(), names.join(", "))

@@ -1,4 +1,4 @@
-//! Where a run's metrics go: into a file, or to a Pushgateway.
+//! Writes a run's metrics to a file or a Pushgateway.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use url::Url;
 use crate::cli::support::{http, record};
 use crate::error::{Error, Result};
 
-/// A push ends within this time, well or not.
+/// The time limit of a push.
 const PUSH_LIMIT: Duration = Duration::from_secs(10);
 
-/// Where metrics go.
+/// The destination of metrics.
 #[derive(Debug, PartialEq)]
 pub(in crate::cli) enum Destination {
     /// A file, for node_exporter's textfile collector.
@@ -22,7 +22,7 @@ pub(in crate::cli) enum Destination {
 }
 
 impl Destination {
-    /// What `--metrics` names. The message shows no URL, for it may hold a password.
+    /// Parses `--metrics`. The message shows no URL, because it may contain a password.
     pub(in crate::cli) fn parse(text: &str) -> Result<Destination> {
         if !text.contains("://") {
             return Ok(Destination::File(record::writable("--metrics", text)?));
@@ -36,7 +36,7 @@ impl Destination {
         }
     }
 
-    /// Writes the metrics there, replacing those of the run before.
+    /// Writes the metrics, and replaces those of the previous run.
     pub(in crate::cli) fn put(&self, text: String) -> Result<()> {
         match self {
             Destination::File(path) => record::write(path, &text),

@@ -1,4 +1,4 @@
-//! What the commands share.
+//! Shared parts of the commands.
 
 pub(in crate::cli) mod allocator;
 pub(in crate::cli) mod arguments;
@@ -8,6 +8,7 @@ pub(in crate::cli) mod job_arguments;
 pub(in crate::cli) mod log;
 pub(in crate::cli) mod measure;
 pub(in crate::cli) mod metrics;
+pub(in crate::cli) mod metrics_text;
 pub(in crate::cli) mod panics;
 pub(in crate::cli) mod print;
 pub(in crate::cli) mod progress;

@@ -1,7 +1,7 @@
-//! Panics: each is a bug of this program, which ends the command with its own exit code and is told in one line.
+//! Panics: each is a bug of this program, which ends the command with the exit code for bugs and one line.
 //!
-//! Where a task panics, the engine resumes the panic in whoever waits for the task, or says that a channel was closed, or
-//! nobody waits at all. So every panic is also remembered where it begins, by a hook, for the work whose thread it was.
+//! When a task panics, the engine may resume the panic in the waiting task, report a closed channel, or lose it because no task
+//! waits. So a hook also records every panic for the work that its thread belongs to.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -9,26 +9,26 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
 use crate::cli::support::progress;
+use crate::error::guard::is_guarded;
 use crate::error::{Error, Kind, Result};
-use crate::guard::is_guarded;
 
 /// The first panic of a piece of work, on any of its threads.
 #[derive(Debug, Clone, Default)]
 pub(in crate::cli) struct Panics(Arc<Mutex<Option<String>>>);
 
 thread_local! {
-    /// Those of the work that this thread is for.
+    /// The panics of the work that this thread belongs to.
     static CURRENT: RefCell<Option<Panics>> = const { RefCell::new(None) };
 }
 
 impl Panics {
-    /// Those of the work that the calling thread is for, if it is for any that is watched.
+    /// The panics of the work that the calling thread belongs to, if it is watched.
     pub(in crate::cli) fn current() -> Option<Self> {
-        // A thread that ends may have no locals any more.
+        // A thread that ends may have dropped its locals.
         CURRENT.try_with(|current| current.try_borrow().ok()?.clone()).ok().flatten()
     }
 
-    /// From now on the calling thread is for this work. Returns what it was for.
+    /// Assigns the calling thread to this work, and returns the previous one.
     pub(in crate::cli) fn enter(panics: Option<Self>) -> Option<Self> {
         CURRENT.with(|current| current.replace(panics))
     }
@@ -42,13 +42,13 @@ impl Panics {
     }
 }
 
-/// From now on a panic of watched work is logged in one line and remembered; any other is told as before.
+/// Installs the hook: a panic of watched work is logged in one line and recorded; others are reported as before.
 pub(in crate::cli) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| match Panics::current() {
-            // An error of the input, which is told as such.
+            // This becomes an error of the input.
             _ if is_guarded() => {}
             Some(panics) => {
                 let told = describe(panic);
@@ -77,7 +77,7 @@ pub(in crate::cli) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         }
         (Ok(result), None) => result,
         (Ok(Ok(_)), Some(panic)) => Err(Error::bug(panic)),
-        // Somebody wanted it to end, and it did.
+        // The command was stopped, and it ended.
         (Ok(Err(error)), Some(_)) if error.kind() == Kind::Interrupted => Err(error),
         (Ok(Err(error)), Some(panic)) => Err(Error::bug(panic).because(error)),
     }
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_panic_over_damaged_input_is_no_bug() {
         watch();
-        let result: Result<()> = caught(|| crate::guard::guarded(|| panic!("a footer")));
+        let result: Result<()> = caught(|| crate::error::guard::guarded(|| panic!("a footer")));
         assert_eq!(result.unwrap_err().kind(), Kind::Input);
     }
 

@@ -1,14 +1,15 @@
-//! Printing: the only module that writes to standard output, and beside the log the only one that writes to standard error.
+//! Output: the only module that writes to standard output, and with the log the only one that writes to standard error.
 
 use std::io::{IsTerminal, Write};
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
+use crate::environment::Environment;
+use crate::error::visible::visible;
 use crate::error::{Error, Result};
-pub(in crate::cli) use crate::report::count;
-use crate::visible::visible;
+pub(in crate::cli) use crate::lab::page::count;
 
-/// Writes a result to standard output. A reader that went away, as `head` does, is not an error.
+/// Writes a result to standard output. A closed pipe, as that of `head`, is not an error.
 pub(in crate::cli) fn result(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -18,10 +19,9 @@ pub(in crate::cli) fn result(text: &str) -> Result<()> {
     }
 }
 
-/// Writes an error to standard error, in colour where somebody sees it. Where nobody listens any more, or there is no
-/// room, nothing can be said; the exit code says the rest.
+/// Writes an error to standard error, in colour on a terminal. Failures are ignored: the exit code remains.
 pub(in crate::cli) fn error(text: &str) {
-    let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colour = std::io::stderr().is_terminal() && Environment::of_process().allows_colour();
     let label = if colour { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
     message(&format!("{label} {text}\n"));
 }
@@ -31,17 +31,17 @@ pub(in crate::cli) fn message(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Whether results are seen in colour.
+/// Whether standard output shows colour.
 pub(in crate::cli) fn colour() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    std::io::stdout().is_terminal() && Environment::of_process().allows_colour()
 }
 
-/// Columns of the terminal that results go to; 100 where they go elsewhere.
+/// The columns of the terminal on standard output; 100 if it is not a terminal.
 pub(in crate::cli) fn width() -> usize {
     terminal_size::terminal_size_of(std::io::stdout()).map_or(100, |(width, _)| usize::from(width.0))
 }
 
-/// A table for people, which is Markdown too: a header, rows, numbers to the right. What terminals act on is escaped.
+/// A Markdown table with numbers aligned to the right. Control characters are escaped.
 pub(in crate::cli) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN).set_header(header.iter().map(|name| visible(name)));
@@ -58,12 +58,12 @@ pub(in crate::cli) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     format!("{table}\n")
 }
 
-/// A count and what is counted, in the singular for one: `1 pair`, `1,000 pairs`.
+/// A count with its noun: `1 pair`, `1,000 pairs`.
 pub(in crate::cli) fn counted(n: u64, noun: &str) -> String {
     format!("{} {}", count(n), plural(n, noun))
 }
 
-/// The noun as it stands behind this count.
+/// The noun in the singular for 1, else in the plural.
 pub(in crate::cli) fn plural(n: u64, noun: &str) -> String {
     format!("{noun}{}", if n == 1 { "" } else { "s" })
 }

@@ -10,18 +10,19 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::cli::support::{log, print};
 use crate::engine::Progress;
-use crate::visible::visible;
+use crate::environment::Environment;
+use crate::error::visible::visible;
 
 /// Standard error: a line of progress that log lines do not tear.
 #[derive(Clone)]
 pub(in crate::cli) struct Screen {
     bar: ProgressBar,
-    /// Whether log lines are JSON.
-    json: bool,
+    /// The format of log lines.
+    format: log::Format,
 }
 
 impl Screen {
-    /// Without a bar where nobody sees one, or where `plain` lines are asked for.
+    /// A screen with a bar on a terminal, unless `plain` lines are wanted.
     pub(in crate::cli) fn new(plain: bool) -> Self {
         let bar = match std::io::stderr().is_terminal() && !plain {
             true => ProgressBar::no_length(),
@@ -30,29 +31,29 @@ impl Screen {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})") {
             bar.set_style(style);
         }
-        Self { bar, json: false }
+        Self { bar, format: log::Format::Text }
     }
 
-    /// Starts the log: warnings beside a bar, each step without one; `-v` and `RESEMBLANCE_LOG` say otherwise.
-    pub(in crate::cli) fn start_log(&self, verbose: u8, quiet: bool, json: bool) {
+    /// Starts the log: warnings with a bar, each step without one, unless `-v` or `RESEMBLANCE_LOG` is set.
+    pub(in crate::cli) fn start_log(&self, verbose: u8, quiet: bool, format: log::Format) {
         let default = match (quiet, verbose, self.bar.is_hidden()) {
             (true, ..) => "error",
             (_, 0, false) => "warn",
             (_, 0, true) | (_, 1, _) => "warn,resemblance=info",
             _ => "warn,resemblance=debug,ballista=info",
         };
-        let given = std::env::var("RESEMBLANCE_LOG").ok();
-        let filter = log::filter(given.as_deref(), default);
-        let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let environment = Environment::of_process();
+        let filter = log::filter(environment.log(), default);
+        let colour = std::io::stderr().is_terminal() && environment.allows_colour();
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(Self { bar: self.bar.clone(), json })
+            .with_writer(Self { bar: self.bar.clone(), format })
             .with_target(false)
             .log_internal_errors(false);
-        // The only failure is a log that somebody else in this process started, which then stays.
-        let _ = match json {
-            true => log.json().with_span_list(false).with_ansi(false).try_init(),
-            false => log.with_ansi(colour).fmt_fields(log::fields()).try_init(),
+        // This fails only if the process has a log already, which then stays.
+        let _ = match format {
+            log::Format::Json => log.json().with_span_list(false).with_ansi(false).try_init(),
+            log::Format::Text => log.with_ansi(colour).fmt_fields(log::fields()).try_init(),
         };
     }
 
@@ -77,16 +78,15 @@ thread_local! {
     static WRITING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the calling thread is writing a log line at this moment.
+/// Whether the calling thread is writing a log line.
 pub(in crate::cli) fn is_writing() -> bool {
     WRITING.try_with(Cell::get).unwrap_or(true)
 }
 
-/// Takes log lines, whole ones. It never fails: a full disk or a reader that went away is no reason to end a run, which
-/// has its own result and its own exit code.
+/// Takes whole log lines. It never fails: a full disk or a closed pipe must not end a run.
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let line = log::without_secrets(&String::from_utf8_lossy(bytes), self.json);
+        let line = log::without_secrets(&String::from_utf8_lossy(bytes), self.format);
         WRITING.set(true);
         self.bar.suspend(|| {
             let _ = std::io::stderr().lock().write_all(line.as_bytes());
@@ -103,7 +103,7 @@ impl Write for Screen {
 
 struct Bar {
     bar: ProgressBar,
-    /// What a cluster says of the running step's tasks, or of what it lost; empty on one machine.
+    /// The tasks of the running step on a cluster, or what it lost; empty on one machine.
     tasks: Mutex<String>,
 }
 
@@ -120,14 +120,14 @@ impl Progress for Bar {
         self.bar.set_message("");
         self.set_tasks(String::new());
         self.bar.tick();
-        // A bar shows it by itself.
+        // A visible bar shows the step.
         if self.bar.is_hidden() {
             tracing::info!(step = name, number, steps, "begins");
         }
     }
 
     fn step_advances(&self, rows_in: u64, rows_out: u64) {
-        // What is read first is files, not rows; and most steps write only when they have read all.
+        // Rows read count before rows written: most steps write only after they have read everything.
         let (read, written) = (print::count(rows_in), print::count(rows_out));
         let rows = match (rows_in > rows_out, rows_out > 0) {
             (true, true) => format!("{read} rows read, {written} written"),

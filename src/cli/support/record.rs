@@ -1,4 +1,4 @@
-//! The record of a run: what it was called, how it ended, and what its steps took.
+//! The record of a run: its name, its end, and the times of its steps.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 use crate::address::masked;
 use crate::cli::support::errors::causes;
+use crate::cli::support::metrics_text::{Measured, metrics};
 use crate::engine::Progress;
 use crate::error::{Error, Result};
 use crate::lookup::rows;
 use crate::output::manifest::StepTime;
 use crate::pipeline::Outcome;
-use crate::report::metrics::{Measured, metrics};
 
 /// The most similar pairs of a run.
 pub(in crate::cli) type Pairs = Vec<arrow::array::RecordBatch>;
 
-/// A run from its beginning on: passes its progress on, and remembers the steps.
+/// Records the steps of a run, and forwards its progress.
 pub(in crate::cli) struct Recorder {
     began: Instant,
     shown: Arc<dyn Progress>,
@@ -39,7 +39,7 @@ impl Recorder {
         })
     }
 
-    /// The run `id` of the job `name` ends now.
+    /// Ends the run `id` of the job `name`.
     pub(in crate::cli) fn end<'a>(&self, name: &'a str, id: &'a str) -> Ended<'a> {
         let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = self.began.elapsed().as_secs_f64();
@@ -73,7 +73,7 @@ impl Progress for Recorder {
     }
 }
 
-/// Seconds since 1970, which reach the record and the metrics of a run and nothing that decides a row.
+/// Seconds since 1970, for the record and the metrics of a run: no row depends on them.
 #[allow(clippy::disallowed_methods, reason = "the one place where the run's record asks the clock")]
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
@@ -87,12 +87,12 @@ pub(in crate::cli) struct Ended<'a> {
     /// Seconds since 1970.
     at: f64,
     steps: Vec<StepTime>,
-    /// Times that a cluster lost finished work, or that a step was submitted again.
+    /// The number of losses of finished work on a cluster and of resubmitted steps.
     recoveries: u64,
 }
 
 impl Ended<'_> {
-    /// The record of a run that ended well, as JSON.
+    /// The record of a successful run, as JSON.
     pub(in crate::cli) fn success(&self, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         let lines = rows::json_lines(pairs)?;
         let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
@@ -107,7 +107,7 @@ impl Ended<'_> {
         ))
     }
 
-    /// The record of a run that `error` ended, as JSON: how far it came, instead of a manifest.
+    /// The record of a run that `error` ended, as JSON: its finished steps instead of a manifest.
     pub(in crate::cli) fn failure(&self, error: &Error) -> String {
         self.record(
             error.kind().exit_code(),
@@ -150,7 +150,7 @@ impl Ended<'_> {
     }
 }
 
-/// The file that `argument` names, which a run can write when it ends: its folder is there, and it is not a folder itself.
+/// The file that `argument` names, if a run can write it at its end: its folder exists, and it is not a folder itself.
 pub(in crate::cli) fn writable(argument: &str, file: &str) -> Result<PathBuf> {
     let path = PathBuf::from(file);
     match path.file_name() {
@@ -166,13 +166,13 @@ pub(in crate::cli) fn writable(argument: &str, file: &str) -> Result<PathBuf> {
     }
 }
 
-/// Writes a file at once: its readers see what was there before, or the whole of `text`.
+/// Writes a file atomically.
 pub(in crate::cli) fn write(path: &Path, text: &str) -> Result<()> {
     let written = || -> std::io::Result<()> {
-        // No name that a collector of files by their ending would take.
+        // A name whose ending no collector of files matches.
         let mut builder = tempfile::Builder::new();
         builder.prefix(".resemblance-").suffix(".tmp");
-        // Whoever collects it may be another user: as with any new file, the umask decides.
+        // The collector may be another user: as for any new file, the umask decides.
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
         let mut file = builder.tempfile_in(folder(path))?;

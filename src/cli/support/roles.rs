@@ -1,11 +1,11 @@
-//! What the two roles of a cluster share on the command line.
+//! The part that the two roles of a cluster share on the command line.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::cli::support::work;
 use crate::error::{Error, Result};
 
-/// Plans are nested deeply, and reading one takes a stack to match.
+/// Decoding deeply nested plans needs a large stack.
 const STACK_BYTES: usize = 16 << 20;
 
 /// A runtime for a role, with a thread for each core.
@@ -14,7 +14,7 @@ pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime> {
     work::built(builder.enable_all().thread_stack_size(STACK_BYTES))
 }
 
-/// `host:port`, whose host is looked up when it is used.
+/// `host:port`; the host is resolved when it is used.
 pub(in crate::cli) fn place(text: &str) -> Result<(String, u16), String> {
     let text = text.strip_prefix("df://").unwrap_or(text);
     let parts = text.rsplit_once(':').and_then(|(host, port)| Some((host.to_owned(), port.parse().ok()?)));
@@ -24,10 +24,10 @@ pub(in crate::cli) fn place(text: &str) -> Result<(String, u16), String> {
     }
 }
 
-/// Refuses an address that other machines reach, unless that is `allowed`: no role asks who connects to it.
+/// Refuses an address that other machines can reach, unless it is `allowed`: roles do not authenticate connections.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), which says what others could do there.
+/// [`Kind::Job`](crate::error::Kind::Job), with the risk.
 pub(in crate::cli) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> {
     if allowed || is_loopback(bind) {
         return Ok(());
@@ -39,12 +39,12 @@ pub(in crate::cli) fn check_bind(bind: SocketAddr, allowed: bool) -> Result<()> 
     )))
 }
 
-/// Whether this machine alone reaches an address.
+/// Whether only this machine can reach an address.
 pub(in crate::cli) fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Whether a place is on this machine's loopback; one whose name is not known yet may be.
+/// Whether a host is on this machine's loopback; true if its name cannot be resolved.
 pub(in crate::cli) fn is_on_loopback(place: &(String, u16)) -> bool {
     let Ok(mut addresses) = place.to_socket_addrs() else { return true };
     addresses.all(is_loopback)

@@ -1,4 +1,4 @@
-//! A job, run to its end or until somebody stops it.
+//! Runs a job until it ends or a signal stops it.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ pub(in crate::cli) fn run_job(
         tokio::select! {
             biased;
             result = steps => result,
-            // Whatever part of the work does not look at the token, such as listing a far store, ends here.
+            // Work that does not check the token, such as a listing of an object store, ends here.
             () = stopped_for_long(stop) => Err(Error::interrupted()),
         }
     })
 }
 
-/// The line that says that nothing was run, if the output of `job` was finished before.
+/// The line for an output that was finished before, so that nothing was run.
 pub(in crate::cli) fn finished_already(job: &Job, outcome: &Outcome) -> String {
     match outcome.already_finished {
         true => {

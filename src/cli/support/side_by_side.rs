@@ -8,7 +8,7 @@ use crate::job::Shingle;
 use crate::lookup::show::{Pair, Texts};
 use crate::lookup::side_by_side::{Mark, View, side_by_side};
 
-/// Lines of two texts that are printed.
+/// The most lines of two texts.
 const MAX_LINES: usize = 200;
 
 /// Each of `pairs` with its texts, in two columns under its similarity.
@@ -41,7 +41,7 @@ pub(in crate::cli) fn two(jaccard: f64, names: [&str; 2], texts: [&str; 2], shin
     shown
 }
 
-/// What is to be said where only `shown` of `all` are; `option` is the one that asks for more.
+/// The sentence for the pairs that are not shown, with the `option` that shows more.
 pub(in crate::cli) fn left_out(all: u64, shown: usize, noun: &str, option: &str) -> String {
     match all.saturating_sub(shown as u64) {
         0 => String::new(),

@@ -1,8 +1,9 @@
-//! The work of a command: threads to do it, signals that stop it, and an end in order.
+//! The work of a command: its threads, the signals that stop it, and an orderly end.
 
 use std::sync::RwLock;
 use std::time::Duration;
 
+use datafusion::prelude::SessionContext;
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
@@ -11,30 +12,43 @@ use crate::cli::support::panics::Panics;
 use crate::engine::stores::uploads;
 use crate::engine::{session, spills};
 use crate::error::{Error, Kind, Result};
-use crate::job;
+use crate::{job, lookup};
 
-/// Uploads that are given up are waited for this long: each takes one request.
+/// How long the cancellation of unfinished uploads may take: each is one request.
 const UPLOADS_END: Duration = Duration::from_secs(10);
-/// Threads are waited for this long: what holds them longer, such as a look-up of a name, must not keep the process.
+/// How long threads may take to end: what holds them longer, such as a look-up of a name, must not keep the process.
 const THREADS_END: Duration = Duration::from_secs(3);
-/// Threads that must start beside those of the runtime: reading local files takes some.
+/// Threads that must start in addition to those of the runtime: reading local files takes some.
 const SPARE_THREADS: usize = 8;
+/// Bytes for a session that reads manifests and no tables.
+pub(in crate::cli) const MANIFEST_MEMORY: u64 = 64 << 20;
 
-/// A runtime of as many threads as a job asks for, and the token that Ctrl-C and SIGTERM cancel.
+/// Does `work` on a session of this machine with `memory` bytes, until it ends or a signal stops it.
+pub(in crate::cli) fn on_session<T>(
+    memory: u64,
+    work: impl AsyncFnOnce(&SessionContext, &CancellationToken) -> Result<T>,
+) -> Result<T> {
+    let engine = job::Engine::local(memory);
+    let threads = Work::begin(&engine)?;
+    let session = lookup::session(&engine)?;
+    threads.run(work(&session, &threads.stop))
+}
+
+/// A runtime with the threads of a job, and the token that Ctrl-C and SIGTERM cancel.
 ///
-/// Dropped, it ends in order: its tasks are dropped, and uploads that they had under way given up.
+/// When it is dropped, its tasks are dropped and their unfinished uploads are cancelled.
 pub(in crate::cli) struct Work {
-    /// None when it has ended.
+    /// `None` when it has ended.
     runtime: Option<Runtime>,
-    /// Is cancelled by the first signal.
+    /// Cancelled by the first signal.
     pub(in crate::cli) stop: CancellationToken,
 }
 
 impl Work {
-    /// Starts the threads, and has the allocator follow the job's budget.
+    /// Starts the threads, and sets the allocator to the job's memory budget.
     ///
     /// # Errors
-    /// [`Kind::Engine`] when the system lets this process start no more of them.
+    /// [`Kind::Engine`] when the system refuses to start as many threads.
     pub(in crate::cli) fn begin(engine: &job::Engine) -> Result<Self> {
         let threads = session::threads(engine);
         check_threads(threads)?;
@@ -55,7 +69,7 @@ impl Work {
         }
     }
 
-    /// Does `work` to its end, or until somebody stops it.
+    /// Does `work` until it ends or a signal stops it.
     pub(in crate::cli) fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.block_on(async {
             tokio::select! {
@@ -75,9 +89,9 @@ impl Drop for Work {
     }
 }
 
-/// Ends a runtime whose work is done or was dropped.
+/// Ends a runtime whose work has ended or was dropped.
 pub(in crate::cli) fn end(runtime: Runtime) {
-    // Tasks of what was dropped end when they are looked at next, and only then are their uploads dropped.
+    // Dropped tasks end when they are polled next, and only then are their uploads dropped.
     if runtime.block_on(async { tokio::time::timeout(UPLOADS_END, uploads::ended()).await }).is_err() {
         tracing::warn!(
             "uploads in progress could not be cancelled within {} seconds: the bucket's rule for incomplete uploads \
@@ -88,23 +102,23 @@ pub(in crate::cli) fn end(runtime: Runtime) {
     runtime.shutdown_timeout(THREADS_END);
 }
 
-/// The runtime, whose threads bear what the calling thread has for logs and panics.
+/// Builds a runtime whose threads inherit the calling thread's log span and panic record.
 pub(in crate::cli) fn built(builder: &mut Builder) -> Result<Runtime> {
     let (span, panics) = (tracing::Span::current(), Panics::current());
     builder.on_thread_start(move || {
-        // Left only by the end of the thread.
+        // The span ends with the thread.
         std::mem::forget(span.clone().entered());
         Panics::enter(panics.clone());
     });
     builder.build().map_err(|e| Error::engine("the threads of this program cannot be started").because(e))
 }
 
-/// Starts as many threads as will be needed, all at once, and ends them: a runtime that lacks some stands still for ever.
+/// Starts as many threads as will be needed, all at once, and ends them: a runtime that lacks one hangs.
 fn check_threads(threads: usize) -> Result<()> {
     let needed = threads + SPARE_THREADS;
     let gate = RwLock::new(());
     std::thread::scope(|scope| {
-        // Held until all were started.
+        // Held until all have started.
         let _closed = gate.write();
         for started in 0..needed {
             let wait = || drop(gate.read());
@@ -120,7 +134,7 @@ fn check_threads(threads: usize) -> Result<()> {
     })
 }
 
-/// The first Ctrl-C or SIGTERM stops the work in order; the second ends the process at once.
+/// Stops the work at the first Ctrl-C or SIGTERM, and ends the process at the second.
 async fn stop_on_signal(stop: CancellationToken) {
     loop {
         if !signalled().await {
@@ -128,7 +142,7 @@ async fn stop_on_signal(stop: CancellationToken) {
         }
         if stop.is_cancelled() {
             spills::remove_all();
-            #[allow(clippy::disallowed_methods, reason = "asked for twice: now, whatever is half written")]
+            #[allow(clippy::disallowed_methods, reason = "the second signal ends the process at once")]
             std::process::exit(i32::from(Kind::Interrupted.exit_code()));
         }
         stop.cancel();

@@ -3,9 +3,9 @@
 use ballista_core::error::BallistaError;
 use datafusion::error::DataFusionError;
 
-use crate::error::{Error, Kind};
+use crate::error::{Cause, Error, Kind, cause};
 
-/// What an error and its causes say, each the cause of the one before it.
+/// An error of ours with the messages of `error` and its causes.
 pub(super) fn causes(error: &DataFusionError) -> Error {
     let only_wraps = |cause: &Cause<'_>| {
         matches!(cause.downcast_ref(), Some(DataFusionError::External(_)))
@@ -22,23 +22,15 @@ pub(super) fn causes(error: &DataFusionError) -> Error {
     Error::chained(Kind::Engine, messages).unwrap_or_else(|| Error::engine(error.to_string()))
 }
 
-/// An error of any type.
-pub(super) type Cause<'a> = &'a (dyn std::error::Error + 'static);
-
-/// An error and its causes, outermost first, also through those that do not name what they hold as their source.
+/// An error and its causes, outermost first. Ballista's errors do not name the errors that they hold as their sources.
 pub(super) fn chain(error: &DataFusionError) -> impl Iterator<Item = Cause<'_>> {
     let error: Cause = error;
-    std::iter::successors(Some(error), |error| {
-        if let Some(held) = error.downcast_ref::<std::io::Error>().and_then(|error| error.get_ref()) {
-            return Some(held as Cause);
-        }
-        match error.downcast_ref::<BallistaError>() {
-            Some(BallistaError::DataFusionError(error)) => Some(error.as_ref() as Cause),
-            Some(BallistaError::ArrowError(error)) => Some(error.as_ref() as Cause),
-            Some(BallistaError::IoError(error)) => Some(error as Cause),
-            Some(BallistaError::TonicError(error)) => Some(error as Cause),
-            Some(_) => None,
-            None => error.source(),
-        }
+    std::iter::successors(Some(error), |error| match error.downcast_ref::<BallistaError>() {
+        Some(BallistaError::DataFusionError(error)) => Some(error.as_ref() as Cause),
+        Some(BallistaError::ArrowError(error)) => Some(error.as_ref() as Cause),
+        Some(BallistaError::IoError(error)) => Some(error as Cause),
+        Some(BallistaError::TonicError(error)) => Some(error as Cause),
+        Some(_) => None,
+        None => cause(*error),
     })
 }

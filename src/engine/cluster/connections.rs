@@ -1,5 +1,5 @@
-//! Connections from one executor to others, kept open between two fetches: a connection for each would use up the ports
-//! of a machine. Ballista's own pool comes only with its own way of running tasks.
+//! A pool of connections from an executor to others: one for each fetch would use up the ports of a machine. Ballista's own
+//! pool comes only with its own execution engine.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,10 +12,10 @@ use ballista_core::error::Result;
 use ballista_core::extension::BallistaConfigGrpcEndpoint;
 use ballista_core::utils::GrpcClientConfig;
 
-/// A connection that nobody used for so long is closed.
+/// Connections that are unused for so long are closed.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Connections that are open and unused.
+/// Open, unused connections.
 #[derive(Default)]
 pub(super) struct Connections {
     idle: Arc<Mutex<Vec<Idle>>>,
@@ -34,7 +34,7 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
-    /// Closes what was unused for too long, and takes the connection that was used last.
+    /// Closes connections that were unused for too long, and takes the one that was used last.
     fn take(&self, to: &(String, u16, GrpcClientConfig)) -> Option<BallistaClient> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|idle| idle.since.elapsed() < IDLE);

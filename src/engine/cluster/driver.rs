@@ -1,4 +1,4 @@
-//! The engine itself: a step's plan is submitted, watched, and submitted again where a part of the cluster was lost.
+//! The engine itself: it submits the plan of a step, watches it, and submits it again if a part of the cluster was lost.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,16 +29,16 @@ use crate::job;
 use crate::output::manifest::File;
 use crate::source::file_scan;
 
-/// How often a running job is looked at, and a scheduler that is not there yet.
+/// How often a running job, or a scheduler that does not answer yet, is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Tasks that run give no sign until they end, so where some do, a standstill may last so many times longer.
+/// The factor for the time limit of a stall while tasks run, since they give no sign until they end.
 const RUNNING_STALL_FACTOR: u32 = 20;
 
-/// Each pause before a step is submitted again is twice the one before it, so many times.
+/// The pause before a step is submitted again doubles so often.
 const MAX_DOUBLINGS: u32 = 4;
 
-/// Reasons that are said of a step that was lost again and again.
+/// Reasons in the error of a step that was lost repeatedly.
 const MAX_CAUSES: usize = 3;
 
 /// Runs plans on the executors of a scheduler.
@@ -46,16 +46,16 @@ pub struct Cluster {
     session: SessionContext,
     settings: job::Cluster,
     rest: Rest,
-    /// Those that were there before the last step.
+    /// The executors before the last step.
     executors: Mutex<Executors>,
     jobs: Mutex<Jobs>,
-    /// Names the jobs of this run, among others.
+    /// The prefix of the names of this run's jobs.
     run: String,
 }
 
 impl Cluster {
-    /// The engine on `cluster`, once it has an executor. The plan of each step fits the executors that are there when it is
-    /// made; small questions are answered in this process, with the memory that `engine` gives.
+    /// The engine on `cluster`, once it has an executor. Plans fit the executors at the time of planning; small queries run in
+    /// this process, with the memory of `engine`.
     ///
     /// # Errors
     /// [`crate::error::Kind::Engine`] when no scheduler with an executor answers in time.
@@ -110,11 +110,11 @@ impl Cluster {
             () = control.stop.cancelled() => Failure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
-                    // What was lost and done again since the last look counts too.
+                    // Work that was lost and done again since the last poll counts too.
                     self.look(&name, &mut seen, control).await;
                     return Ok(batches);
                 }
-                // It ended by itself: there is nothing to cancel.
+                // The job has ended: there is nothing to cancel.
                 Err(error) => return Err(failure::read(&error)),
             },
             why = self.watch_over(&name, &mut seen, control) => Failure::Lost(Error::engine(why)),
@@ -123,7 +123,7 @@ impl Cluster {
         Err(failure)
     }
 
-    /// Looks at a job once, and says whether anything has changed since the last time.
+    /// Polls a job once. Returns whether anything has changed since the last time.
     async fn look(&self, name: &str, seen: &mut Seen, control: &RunControl) -> bool {
         if seen.job.is_none() {
             seen.job = self.rest.job_id(name).await.unwrap_or(None);
@@ -142,10 +142,10 @@ impl Cluster {
         true
     }
 
-    /// Looks at a job until it has stood still or has run for too long, and says which.
+    /// Polls a job until it stalls or exceeds its deadline, and returns the reason.
     async fn watch_over(&self, name: &str, seen: &mut Seen, control: &RunControl) -> String {
         let began = Instant::now();
-        // Since when there is no executor.
+        // Since when the cluster has no executor.
         let mut alone = None;
         let stall = Duration::from_secs(self.settings.stall_seconds);
         loop {
@@ -174,7 +174,7 @@ impl Cluster {
         }
     }
 
-    /// Asks the scheduler to drop a job. Where it does not, the job ends by itself and nobody reads what it wrote.
+    /// Cancels a job. If that fails, the job ends by itself and its files stay unused.
     async fn cancel(&self, name: &str) {
         let cancelled = match self.rest.job_id(name).await {
             Ok(Some(job)) => self.rest.cancel(&job).await,
@@ -186,29 +186,29 @@ impl Cluster {
     }
 }
 
-/// The jobs of a run that are under way: two where two steps run at the same time. One of them may wait while the other
-/// has all executors, so as long as one goes on, neither stands still.
+/// The running jobs of a run: one for each step that runs at the same time. A job may wait while another has all executors,
+/// so none counts as stalled while one makes progress.
 struct Jobs {
     /// When a task of one of them last began or ended.
     moved: Instant,
-    /// The tasks of each that run.
+    /// The running tasks of each job.
     running: BTreeMap<String, usize>,
 }
 
 impl Jobs {
-    /// The job `name` has begun or goes on, and has so many tasks that run.
+    /// The job `name` made progress and has `running` tasks.
     fn moved(&mut self, name: &str, running: usize) {
         self.moved = Instant::now();
         self.running.insert(name.to_owned(), running);
     }
 
-    /// When one of them last went on, and whether a task runs.
+    /// When one of them last made progress, and whether a task runs.
     fn last(&self) -> (Instant, bool) {
         (self.moved, self.running.values().any(|running| *running > 0))
     }
 }
 
-/// A job that is under way for as long as this value lives.
+/// Counts a job as running while the value lives.
 struct Watched<'a> {
     jobs: &'a Mutex<Jobs>,
     name: &'a str,
@@ -224,7 +224,7 @@ impl<'a> Watched<'a> {
 impl Drop for Watched<'_> {
     fn drop(&mut self) {
         let mut jobs = lock(self.jobs);
-        // What it leaves is free for the others from now on.
+        // Its executors are free for the others from now on.
         jobs.moved = Instant::now();
         jobs.running.remove(self.name);
     }
@@ -234,7 +234,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What was seen of a job.
+/// The last state of a job.
 #[derive(Default)]
 struct Seen {
     /// Its id, once it is known.
@@ -281,10 +281,10 @@ impl Engine for Cluster {
         config: &SessionConfig,
         control: &RunControl,
     ) -> Result<Vec<File>> {
-        // The rows of a final query stage of many partitions are lost with the executor that had written one of them.
+        // With many partitions, the rows of the final query stage would be lost with any executor that wrote some.
         let plan: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(portable(plan)?));
         let mut attempts = 0;
-        // Why attempts were lost, the last one first. What followed from the first loss is said with it.
+        // The reasons of lost attempts, the latest first.
         let mut lost: Vec<String> = Vec::new();
         loop {
             let why = match self.attempt(step, &plan, config, control).await {
@@ -300,21 +300,21 @@ impl Engine for Cluster {
                 Err(Failure::Lost(why)) => why,
             };
             attempts += 1;
-            let told = why.one_line();
-            put_first(&mut lost, &told);
+            let why = why.one_line();
+            put_first(&mut lost, &why);
             let because = || Error::chained(Kind::Engine, lost.clone());
             if attempts >= self.settings.attempts {
-                let said = Error::engine(format!(
+                let error = Error::engine(format!(
                     "step {step} was submitted {attempts} times and never finished; run the same command again to \
                      continue from the last finished step"
                 ));
                 return Err(match because() {
-                    Some(why) => said.because(why),
-                    None => said,
+                    Some(why) => error.because(why),
+                    None => error,
                 });
             }
-            tracing::warn!(step, attempts, why = told, "the step is submitted again");
-            control.progress.recovering(&told);
+            tracing::warn!(step, attempts, why, "the step is submitted again");
+            control.progress.recovering(&why);
             let pause = POLL_INTERVAL.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
             tokio::select! {
                 () = control.stop.cancelled() => return Err(Error::interrupted()),
@@ -325,15 +325,15 @@ impl Engine for Cluster {
     }
 }
 
-/// Puts why an attempt was lost before why earlier ones were, each reason once.
+/// Puts the reason of a lost attempt before earlier ones, each reason once.
 fn put_first(lost: &mut Vec<String>, why: &str) {
     lost.retain(|earlier| earlier != why);
     lost.insert(0, why.to_owned());
     lost.truncate(MAX_CAUSES);
 }
 
-/// `plan` without what was only to keep this process's optimizer from cutting scans of files; sent along, it would say
-/// more partitions than a task has.
+/// `plan` without the output partitionings of file scans. They keep the optimizer of this process from cutting scans, and would
+/// have more partitions than a task has.
 fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let scan = |node: Arc<dyn ExecutionPlan>| -> Result<_, DataFusionError> {
         let Some(scan) = file_scan(&node).filter(|scan| scan.output_partitioning.is_some()) else {
@@ -346,7 +346,7 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     Ok(plan.transform_up(scan)?.data)
 }
 
-/// The executors of a scheduler, once there is one. `after` is why they are looked for again.
+/// The executors of a scheduler, once it has one. `after` is the reason of the last lost attempt.
 async fn executors(
     rest: &Rest,
     cluster: &job::Cluster,
@@ -361,12 +361,12 @@ async fn executors(
             Err(why) => why,
         };
         if began.elapsed().as_secs() >= cluster.wait_seconds {
-            let said = format!(
+            let message = format!(
                 "the scheduler {} had no executor for {} seconds",
                 cluster.scheduler, cluster.wait_seconds
             );
             let missing = Error::engine(missing);
-            return Err(Error::engine(said).because(match after {
+            return Err(Error::engine(message).because(match after {
                 Some(why) => missing.because(why),
                 None => missing,
             }));
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reason_of_the_first_loss_stays_behind_those_that_followed_from_it() {
+    fn the_reason_of_the_first_loss_stays_behind_later_ones() {
         let mut lost = Vec::new();
         for why in ["no space is left", "no executor for 3 seconds", "no executor for 3 seconds"] {
             put_first(&mut lost, why);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_waits_for_another_of_its_run_does_not_stand_still() {
+    fn a_job_that_waits_for_another_of_its_run_is_not_stalled() {
         let jobs = Mutex::new(Jobs { moved: Instant::now(), running: BTreeMap::new() });
         let _waits = Watched::begin(&jobs, "waits");
         let works = Watched::begin(&jobs, "works");

@@ -1,4 +1,4 @@
-//! The role of the executor: it asks a scheduler for tasks, runs them, and hands what they wrote to other executors.
+//! The executor: it polls a scheduler for tasks, runs them, and serves their output to other executors.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -31,43 +31,43 @@ use crate::engine::session;
 use crate::error::{Context, Error, Result};
 use crate::output::ours;
 
-/// What an executor is started with.
+/// The settings of an executor.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
+pub(crate) struct ExecutorSettings {
     /// The scheduler's host and port.
     pub scheduler: (String, u16),
-    /// Where other executors and drivers fetch what tasks wrote.
+    /// The address from which other executors and drivers fetch the output of tasks.
     pub bind: SocketAddr,
-    /// The host that they are told; none is the address that the scheduler sees.
+    /// The host that is announced to them; `None` for the address that the scheduler sees.
     pub advertise: Option<String>,
-    /// Where `/healthz` and `/readyz` are served.
+    /// The address of `/healthz` and `/readyz`.
     pub health: SocketAddr,
     /// Tasks at once.
     pub vcores: usize,
     /// Bytes that all tasks may hold together.
     pub memory: u64,
-    /// Where spills and what tasks wrote for others are kept.
+    /// The folder for spills and for the output of tasks.
     pub work_dir: PathBuf,
     /// Seconds to wait for the scheduler at the start.
     pub wait: u16,
 }
 
-/// Seconds after which what a job left in the work folder is removed, and how often that is looked for.
+/// Seconds after which leftovers of jobs in the work folder are removed, and between two clean-ups.
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until Ctrl-C or SIGTERM, on which it ends its tasks first. `leaving` is true when one of them has come:
-/// from then on it begins no tasks.
+/// Runs an executor until Ctrl-C or SIGTERM, after which it ends its tasks and begins no others. `leaving` becomes true when
+/// one of them has come.
 ///
 /// # Errors
 /// When an address cannot be listened on, the work folder cannot be written, or no scheduler answers.
 pub(crate) async fn run(
-    settings: &Settings,
+    settings: &ExecutorSettings,
     listening: impl FnOnce(SocketAddr),
     leaving: impl Future<Output = bool> + Send + 'static,
 ) -> Result<()> {
     let shuffles = shuffles(&settings.work_dir, settings.bind.port())?;
-    // Ballista listens there later, and does not say what is wrong with the address.
+    // Ballista listens there later, without an error that explains a wrong address.
     drop(listen(settings.bind, "--bind").await?);
     let health = ExecutorHealth::new();
     let probes = listen(settings.health, "--health").await?;
@@ -119,7 +119,7 @@ pub(crate) async fn run(
     }
     let leaves = Arc::clone(&state);
     tokio::spawn(async move {
-        // Where signals cannot be heard, none has come.
+        // It is false where signals cannot be received.
         if leaving.await {
             leaves.leaving.cancel();
         }
@@ -136,7 +136,7 @@ pub(crate) async fn run(
             settings.wait
         ))),
         () = drained_for_a_full_disk(&state) => {
-            // What it wrote for others goes with it; nobody comes for it any more.
+            // The output of its tasks is lost with it.
             if let Err(why) = std::fs::remove_dir_all(&shuffles) {
                 tracing::warn!(%why, folder = shuffles, "what tasks wrote could not be removed");
             }
@@ -148,17 +148,17 @@ pub(crate) async fn run(
         }
     };
     probes.abort();
-    if tokio::time::timeout(FAREWELL, farewell(&config)).await.is_err() {
-        tracing::debug!("the scheduler could not be told that this executor stops");
+    if tokio::time::timeout(DEREGISTER_TIMEOUT, deregister(&config)).await.is_err() {
+        tracing::debug!("the executor could not be deregistered in time");
     }
     ended
 }
 
-/// How long an executor that ends tries to tell the scheduler so.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long an executor that stops tries to deregister at its scheduler.
+const DEREGISTER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Tells the scheduler that this executor and what it wrote are gone.
-async fn farewell(config: &Arc<ExecutorProcessConfig>) {
+/// Deregisters this executor: its scheduler begins its tasks elsewhere at once.
+async fn deregister(config: &Arc<ExecutorProcessConfig>) {
     let scheduler = format!("http://{}:{}", config.scheduler_host, config.scheduler_port);
     let last = HeartBeatParams {
         executor_id: config.executor_id.clone(),
@@ -166,15 +166,15 @@ async fn farewell(config: &Arc<ExecutorProcessConfig>) {
         status: Some(ExecutorStatus { status: Some(Status::Dead(String::new())) }),
         metadata: Some(structure_executor_metadata(config, config.vcores as u32)),
     };
-    let told =
+    let sent =
         async { Ok(SchedulerGrpcClient::connect(scheduler).await?.heart_beat_from_executor(last).await?) };
-    if let Err::<_, BallistaError>(why) = told.await {
-        tracing::debug!(%why, "the scheduler could not be told that this executor stops");
+    if let Err::<_, BallistaError>(why) = sent.await {
+        tracing::debug!(%why, "the executor could not be deregistered");
     }
 }
 
-/// Of so many tasks at once, those that plans are made for. More than twice the cores only wait for one another, and each
-/// makes the pieces smaller that all tasks exchange.
+/// The tasks at once that plans are made for: at most twice the cores. More would only wait for each other, and make the
+/// partitions that all tasks exchange smaller.
 fn cores(vcores: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(vcores, usize::from);
     if vcores > cores {
@@ -187,14 +187,14 @@ fn cores(vcores: usize) -> usize {
     vcores.min(cores.saturating_mul(2))
 }
 
-/// Looks for the end of the tasks that run when the disk is full.
+/// How often the running tasks are counted when the disk is full.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Tasks that have not ended after so many looks go down with the executor: another one does them again.
+/// After so many counts the executor ends, and other executors run the rest of its tasks.
 const DRAIN_LOOKS: usize = 120;
 
-/// Waits until a task has found the executor's disk full, and then for the tasks that still run. One look at least, in
-/// which the scheduler is told how that task ended.
+/// Waits until a task has found the executor's disk full, and then for the tasks that still run. It waits once at least, so that
+/// the scheduler receives the state of that task.
 async fn drained_for_a_full_disk(state: &State) {
     state.disk_full.cancelled().await;
     tracing::error!("no space is left on the disk of --work-dir: tasks go back to the scheduler");
@@ -206,9 +206,8 @@ async fn drained_for_a_full_disk(state: &State) {
     }
 }
 
-/// Waits until a scheduler answers where it should be. Ballista's own waiting for a connection never ends, and what it
-/// connects to need not be a scheduler.
-async fn await_scheduler(settings: &Settings) -> Result<()> {
+/// Waits until a scheduler answers. Ballista would wait for a connection without end, and connect to any server.
+async fn await_scheduler(settings: &ExecutorSettings) -> Result<()> {
     let (host, port) = &settings.scheduler;
     let rest = Rest::new(&format!("{host}:{port}"));
     let mut last = "it did not answer".to_owned();
@@ -230,15 +229,15 @@ async fn await_scheduler(settings: &Settings) -> Result<()> {
     })
 }
 
-/// How often is looked whether the scheduler answers.
+/// How often the scheduler is checked.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns where the scheduler has taken no request for tasks within `settings.wait`. Once it has, this goes on for ever, and
-/// logs when the scheduler no longer answers and when it does again: Ballista would log each of twenty requests a second.
-async fn watch_scheduler(polls: &ExecutorHealth, settings: &Settings) {
+/// Returns if the scheduler has taken no request for tasks within `settings.wait`. Otherwise it runs without end and logs when
+/// the scheduler stops and starts to answer: Ballista would log each of twenty requests a second.
+async fn watch_scheduler(polls: &ExecutorHealth, settings: &ExecutorSettings) {
     let first = async {
         while !polls.is_ready() {
-            // More often than requests are sent: one that was taken is seen, whatever becomes of the next one.
+            // More often than requests are sent, so that none is missed.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
@@ -257,15 +256,15 @@ async fn watch_scheduler(polls: &ExecutorHealth, settings: &Settings) {
     }
 }
 
-/// The folder inside `folder` for what tasks write for one another, as text, made and writable. It is the executor's own
-/// by the mark in it: Ballista removes every folder that it finds there, those at the end and those that grew old.
+/// The path of the folder inside `folder` for the output of tasks, which is made and writable. It must have our mark, since
+/// Ballista removes every folder that it finds in it.
 fn shuffles(folder: &Path, port: u16) -> Result<String> {
     let unusable = || format!("cannot write to {}: choose another folder with --work-dir", folder.display());
     let shuffles = folder.join(format!("resemblance-executor-{port}"));
     std::fs::create_dir_all(&shuffles).context(unusable)?;
     if !ours::mark_folder(&shuffles).context(unusable)? {
         return Err(Error::job(format!(
-            "{} holds files of somebody else, which this executor would remove: move it away, or choose another folder with \
+            "{} holds other files, which this executor would remove: move it away, or choose another folder with \
              --work-dir",
             shuffles.display()
         )));
@@ -294,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_of_somebody_else_is_not_taken_for_shuffles() {
+    fn a_folder_without_our_mark_is_not_used_for_shuffles() {
         let parent = tempfile::tempdir().unwrap();
         let made = shuffles(parent.path(), 1).unwrap();
         std::fs::create_dir(Path::new(&made).join("job")).unwrap();
@@ -302,7 +301,7 @@ mod tests {
         let mine = parent.path().join("resemblance-executor-2/mine");
         std::fs::create_dir_all(&mine).unwrap();
         let error = shuffles(parent.path(), 2).unwrap_err().to_string();
-        assert!(error.contains("resemblance-executor-2 holds files of somebody else"), "{error}");
+        assert!(error.contains("resemblance-executor-2 holds other files"), "{error}");
         assert!(mine.is_dir());
     }
 }

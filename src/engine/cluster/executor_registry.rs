@@ -1,5 +1,5 @@
-//! The executors that a scheduler knows. One that starts at the address of another has taken its place, and one that says
-//! that it ends is gone: what they did is done again now, not only when their silence has lasted too long.
+//! The executors that a scheduler knows. An executor that starts at the address of another replaces it, and one that
+//! deregisters is lost: their tasks begin again at once instead of after the executor timeout.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use ballista_scheduler::cluster::{BoundTask, ClusterState, ClusterStateEventStre
 use ballista_scheduler::config::TaskDistributionPolicy;
 use ballista_scheduler::state::task_manager::JobInfoCache;
 
-/// The last sign of life of one that is lost, in seconds since 1970.
-const LONG_AGO: u64 = 0;
+/// The heartbeat of an executor that is lost, in seconds since 1970: older than any timeout.
+const EXPIRED: u64 = 0;
 
-/// Ballista's memory of executors, in which an address has one executor.
+/// Ballista's in-memory registry, with at most one executor for each address.
 #[derive(Default)]
 pub(super) struct ExecutorRegistry {
     executors: InMemoryClusterState,
 }
 
 impl ExecutorRegistry {
-    /// Makes the last sign of life of those that had the address of `new` so old that they are lost.
-    async fn give_up_predecessors(&self, new: &ExecutorMetadata) -> Result<()> {
+    /// Expires the executors that had the address of `new`.
+    async fn expire_predecessors(&self, new: &ExecutorMetadata) -> Result<()> {
         for old in self.executors.registered_executor_metadata().await {
             let same_place = (&old.host, old.port) == (&new.host, new.port) && old.id != new.id;
             if let (true, Some(heartbeat)) = (same_place, self.executors.get_executor_heartbeat(&old.id)) {
                 tracing::warn!(
                     gone = old.id,
                     new = new.id,
-                    "an executor was started at the address of another one"
+                    "an executor started at the address of another one, which is lost"
                 );
-                let lost = ExecutorHeartbeat { timestamp: LONG_AGO, ..heartbeat };
+                let lost = ExecutorHeartbeat { timestamp: EXPIRED, ..heartbeat };
                 self.executors.save_executor_heartbeat(lost).await?;
             }
         }
@@ -67,9 +67,9 @@ impl ClusterState for ExecutorRegistry {
     }
 
     async fn save_executor_metadata(&self, metadata: ExecutorMetadata) -> Result<()> {
-        // ExecutorRegistry send this whenever they ask for tasks.
+        // Executors send this with every request for tasks.
         if self.executors.get_executor_heartbeat(&metadata.id).is_none() {
-            self.give_up_predecessors(&metadata).await?;
+            self.expire_predecessors(&metadata).await?;
         }
         self.executors.save_executor_metadata(metadata).await
     }
@@ -84,7 +84,7 @@ impl ClusterState for ExecutorRegistry {
 
     async fn save_executor_heartbeat(&self, heartbeat: ExecutorHeartbeat) -> Result<()> {
         let ended = matches!(&heartbeat.status, Some(ExecutorStatus { status: Some(Status::Dead(_)) }));
-        let timestamp = if ended { LONG_AGO } else { heartbeat.timestamp };
+        let timestamp = if ended { EXPIRED } else { heartbeat.timestamp };
         self.executors.save_executor_heartbeat(ExecutorHeartbeat { timestamp, ..heartbeat }).await
     }
 
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn who_starts_at_an_address_makes_the_one_before_it_lost() {
+    async fn an_executor_replaces_the_one_at_its_address() {
         let executors = ExecutorRegistry::default();
         let executor = |id: &str, port: u16| ExecutorMetadata {
             id: id.into(),
@@ -125,7 +125,7 @@ mod tests {
         for (id, port) in [("first", 1), ("elsewhere", 2), ("second", 1), ("second", 1)] {
             executors.save_executor_metadata(executor(id, port)).await.unwrap();
         }
-        let lost = |id: &str| executors.get_executor_heartbeat(id).unwrap().timestamp == LONG_AGO;
+        let lost = |id: &str| executors.get_executor_heartbeat(id).unwrap().timestamp == EXPIRED;
         assert_eq!([lost("first"), lost("elsewhere"), lost("second")], [true, false, false]);
         let last = ExecutorHeartbeat {
             status: Some(ExecutorStatus { status: Some(Status::Dead(String::new())) }),

@@ -1,6 +1,6 @@
-//! The jobs that a scheduler remembers. Ballista's memory keeps the whole plan and every task of a job for an hour after
-//! its end; a run sends a job for each of its steps, so a scheduler grew by megabytes with every run. Here the last few
-//! jobs are kept, for those who look at them over HTTP, and the older ones are forgotten.
+//! The jobs in a scheduler's memory. Ballista keeps the plan and every task of a job for an hour after its end, so a scheduler
+//! grew by megabytes with every run, which sends a job for each step. Here only the last few jobs are kept, for readers of the
+//! HTTP interface.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use ballista_scheduler::cluster::{JobState, JobStateEventStream};
 use ballista_scheduler::state::execution_graph::ExecutionGraphBox;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-/// Jobs that are kept after their end. Their clients do not ask: they are told of the end when it comes.
+/// Jobs that are kept after their end. Clients do not need them: they are notified of the end.
 const MAX_FINISHED: usize = 16;
 
-/// Ballista's memory of jobs, in which only the last finished ones stay.
+/// Ballista's in-memory job state with only the last finished jobs.
 pub(super) struct FinishedJobs {
     jobs: InMemoryJobState,
     /// The oldest first.
@@ -29,7 +29,7 @@ impl FinishedJobs {
         Self { jobs, finished: Mutex::default() }
     }
 
-    /// Notes that a job has ended, and forgets the oldest one where there are too many.
+    /// Registers the end of a job, and removes the oldest one if there are too many.
     async fn note_end(&self, job_id: &JobId) -> Result<()> {
         let oldest = {
             let mut finished = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,7 +99,7 @@ impl JobState for FinishedJobs {
             let place = finished.iter().position(|kept| kept == job_id);
             place.and_then(|place| finished.remove(place)).is_some()
         };
-        // Ballista forgets each job by a clock of its own; most are forgotten already.
+        // Ballista removes each job after a time of its own; most are removed by then.
         if kept { self.jobs.remove_job(job_id).await } else { Ok(()) }
     }
 
@@ -151,7 +151,7 @@ mod tests {
         }
         let kept: HashSet<JobId> = (5..MAX_FINISHED + 5).map(job).collect();
         assert_eq!(jobs.get_all_jobs().await.unwrap(), kept);
-        // Ballista's clock comes for all of them.
+        // Ballista removes all of them later.
         for number in 0..MAX_FINISHED + 5 {
             jobs.remove_job(&job(number)).await.unwrap();
         }

@@ -1,4 +1,4 @@
-//! Listening on an address, and why that cannot be.
+//! Listening on an address, with errors that explain a wrong one.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use tokio::net::TcpListener;
 
 use crate::error::{Error, Result};
 
-/// Listens on `address`, which `option` gave.
+/// Listens on `address`, the value of the command's `option`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input), which says what is wrong with the address.
+/// [`Kind::Input`](crate::error::Kind::Input) with the reason.
 pub(super) async fn listen(address: SocketAddr, option: &str) -> Result<TcpListener> {
     let refused = match TcpListener::bind(address).await {
         Ok(listener) => return Ok(listener),
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_address_of_another_machine_and_one_that_is_taken_are_told_apart() {
+    async fn the_reason_is_a_used_or_a_foreign_address() {
         let taken = listen("127.0.0.1:0".parse().unwrap(), "--bind").await.unwrap();
         // 192.0.2.0/24 is for documentation: no machine has it.
         for (address, why) in [

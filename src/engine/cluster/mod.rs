@@ -1,21 +1,20 @@
-//! The engine of many machines: Ballista, set up so that it survives the loss of its parts.
+//! The engine of many machines: Ballista, configured to survive the loss of executors and schedulers.
 //!
-//! A driver plans each step, hands the physical plan to a scheduler and collects the rows of its writer nodes; the
-//! scheduler cuts the plan into query stages and deals their tasks to executors, which ask for them. The driver watches: a
-//! step that stands still, or whose scheduler is gone, is submitted again, and since only the rows of one successful attempt
-//! become a manifest, nothing is written twice.
+//! A driver plans each step, sends the physical plan to a scheduler and collects the rows of its writer nodes. The scheduler
+//! cuts the plan into query stages, and executors poll it for their tasks. The driver submits a step again if it stalls or its
+//! scheduler is lost. Only the rows of one successful attempt become a manifest, so nothing is written twice.
 //!
-//! - `wire`: our nodes as bytes.
+//! - `wire`: the nodes of plans as bytes.
 //! - `rerun_guard`: query stages that must not run again.
 //! - `settings`: the configuration that plans are made and run with.
-//! - `member`: what an executor tells of itself.
-//! - `finished_jobs`, `executor_registry`: the jobs that a scheduler remembers, and the executors that it knows.
-//! - `listen`, `own_stores`: how both roles listen on an address, and the stores that each has.
-//! - `scheduler`: the role that deals tasks.
-//! - `failure`, `causes`: what an error of a job means for the step.
-//! - `connections`, `tasks`: how an executor fetches from others, and what it does around each task.
+//! - `member`: the cores and the memory in an executor's id.
+//! - `finished_jobs`, `executor_registry`: the jobs and the executors in a scheduler's memory.
+//! - `listen`, `own_stores`: the listener and the stores of both roles.
+//! - `scheduler`: the role that assigns tasks.
+//! - `failure`, `causes`: the consequences of a job's error for its step.
+//! - `connections`, `tasks`: an executor's connections to others, and the errors of its tasks.
 //! - `executor`: the role that runs tasks.
-//! - `rest`: what a scheduler answers about its executors and jobs.
+//! - `rest`: the HTTP interface of a scheduler.
 //! - `driver`: the engine itself.
 
 mod causes;

@@ -1,4 +1,4 @@
-//! The stores of a scheduler or an executor, whose variables and credentials are its own.
+//! The stores of a scheduler or an executor, which use the environment of its own process.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use url::Url;
 
 use super::failure;
 
-/// `builder` with stores whose errors about the environment say that it is that of `who`: plans open stores wherever they
-/// are read.
+/// `builder` with stores whose errors about the environment name the process `who`, since plans open stores wherever they are
+/// decoded.
 pub(super) fn of(who: String, builder: RuntimeEnvBuilder) -> RuntimeEnvBuilder {
     let stores = Arc::clone(&builder.object_store_registry);
     builder.with_object_store_registry(Arc::new(OwnStores { stores, who }))

@@ -1,10 +1,9 @@
-//! Query stages that the scheduler took back, which must not run again.
+//! A guard against query stages that run again, which would duplicate rows.
 //!
-//! When an executor is lost, the scheduler takes query stages back whose inputs went with it, and begins them again. What
-//! such a stage had finished on other executors stays among the inputs of those after it, beside what it then writes once
-//! more: rows come twice, and nobody notices. Its new tasks have the numbers, and with them the files, of its old ones, of
-//! which some may still run. So its tasks fail here, the job with them, and the driver submits the step again as a job with
-//! files of its own.
+//! When an executor is lost, the scheduler begins query stages again that had read its output. The output that such a stage had
+//! finished on other executors stays an input of the next stages, together with the new output: rows come twice. New tasks also
+//! have the numbers and the files of old ones, which may still run. So the tasks of such a stage fail here, and with them the job,
+//! and the driver submits the step again as a job with new files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,32 +13,27 @@ use datafusion::common::{Result, exec_err};
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 
+use crate::error::library_errors::is_rerun_stage;
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task};
 
-/// What such a task says when it fails, and the driver of the step.
+/// The message of such a task, and of the driver about the step.
 pub(super) const SHUFFLE_LOST: &str = "what a lost executor had written is gone";
 
-/// `node`, or in its place one that fails, where it reads what another query stage wrote for one that was taken back.
+/// `node`, or a node that fails if `node` reads the input of a query stage that runs again.
 pub(super) fn fail_reruns(
     node: Arc<dyn ExecutionPlan>,
     context: &TaskContext,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     match node.downcast_ref::<ShuffleReaderExec>() {
-        Some(reader) if is_rerun(context) => {
+        Some(reader) if context.task_id().is_some_and(|task| is_rerun_stage(&task)) => {
             OperatorExec::plan(RerunGuard(Arc::clone(reader.properties())), Vec::new())
         }
         _ => Ok(node),
     }
 }
 
-/// Whether a task is one of a query stage that was begun before. Ballista names tasks `TID job/stage.attempt/task.attempt`.
-fn is_rerun(context: &TaskContext) -> bool {
-    let attempt = |id: String| Some(id.split('/').nth(1)?.split_once('.')?.1.to_owned());
-    context.task_id().and_then(attempt).is_some_and(|attempt| attempt != "0")
-}
-
-/// Stands where a query stage would read. It fails when it runs, not when it is made: a task that cannot be read is reported
-/// as one of its first attempt, which nobody waits for any more.
+/// Takes the place of a reader and fails when it runs. A task that could not be decoded would be reported as one of the first
+/// attempt, for which the scheduler no longer waits.
 #[derive(Debug, Clone)]
 struct RerunGuard(Arc<PlanProperties>);
 

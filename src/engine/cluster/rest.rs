@@ -1,4 +1,4 @@
-//! What a scheduler answers about its executors and jobs, over HTTP.
+//! The HTTP interface of a scheduler: its executors and jobs.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::member;
+use crate::error::one_line;
 
-/// How long an answer may take: these are small questions.
+/// How long an answer may take: all of them are small.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A scheduler.
@@ -18,26 +19,26 @@ pub(super) struct Rest {
     scheduler: String,
 }
 
-/// The executors that are there.
+/// The executors of a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Executors {
     pub count: usize,
-    /// Tasks that they run at once, as far as their machines have cores for them.
+    /// Tasks that they run at once, limited by the cores of their machines.
     pub cores: usize,
-    /// Bytes that the operators of a task may reserve, where that is least.
+    /// Bytes that the operators of a task may reserve on the smallest executor.
     pub task_bytes: usize,
 }
 
-/// How far a job is.
+/// The progress of a job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Advance {
     pub query_stages: usize,
     pub query_stages_done: usize,
-    /// Tasks that were begun, and of those the ones that run and the ones that are done.
+    /// Tasks that have begun, run, and are done.
     pub tasks: usize,
     pub running: usize,
     pub done: usize,
-    /// Tasks that failed or were lost with their executor, and were begun again.
+    /// Tasks that failed or were lost with their executor.
     pub lost: usize,
     pub rows_in: u64,
     pub rows_out: u64,
@@ -50,14 +51,14 @@ struct Executor {
     last_seen: Option<u64>,
 }
 
-/// A job as it stands in the list.
+/// An entry of the list of jobs.
 #[derive(Deserialize)]
 struct Job {
     job_id: String,
     job_name: String,
 }
 
-/// What a scheduler says of itself, and nothing else that answers over HTTP.
+/// The version of a scheduler, by which it differs from other servers.
 #[derive(Deserialize)]
 struct Version {
     #[serde(rename = "version")]
@@ -76,27 +77,27 @@ struct QueryStage {
     stage_status: String,
     input_rows: u64,
     output_rows: u64,
-    tasks: Vec<Option<Task>>,
+    tasks: Vec<Option<TaskState>>,
 }
 
 #[derive(Deserialize)]
-struct Task {
-    /// A word, or an object where it failed.
+struct TaskState {
+    /// A word, or an object for a task that failed.
     status: serde_json::Value,
 }
 
 impl Rest {
     pub(super) fn new(scheduler: &str) -> Self {
-        // Building fails only where TLS cannot be set up, and there is none here.
+        // Building fails only for TLS, which is not used here.
         let client = Client::builder().timeout(REQUEST_TIMEOUT).no_proxy().build().unwrap_or_default();
         Self { client, scheduler: format!("http://{scheduler}") }
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
         let url = format!("{}{path}", self.scheduler);
-        let answer = self.client.get(&url).send().await.map_err(|e| whole(&e))?;
+        let answer = self.client.get(&url).send().await.map_err(|e| one_line(&e))?;
         let status = answer.status();
-        let text = answer.text().await.map_err(|e| whole(&e))?;
+        let text = answer.text().await.map_err(|e| one_line(&e))?;
         match status.is_success() {
             true => serde_json::from_str(&text)
                 .map_err(|e| format!("{url} did not answer as a scheduler does: {e}")),
@@ -104,7 +105,7 @@ impl Rest {
         }
     }
 
-    /// Asks whether it is a scheduler at all, or says what it is instead of one.
+    /// Checks that the server is a scheduler; the error is the reason why not.
     pub(super) async fn is_scheduler(&self) -> Result<(), String> {
         self.get::<Version>("/api/version").await.map(|_| ())
     }
@@ -127,7 +128,7 @@ impl Rest {
         Ok(jobs.into_iter().find(|job| job.job_name == name).map(|job| job.job_id))
     }
 
-    /// How far a job is.
+    /// The progress of a job.
     pub(super) async fn advance(&self, job_id: &str) -> Result<Advance, String> {
         let QueryStages { stages } = self.get(&format!("/api/job/{job_id}/stages")).await?;
         let tasks = || stages.iter().flat_map(|stage| stage.tasks.iter().flatten());
@@ -144,21 +145,10 @@ impl Rest {
         })
     }
 
-    /// Asks for the end of a job. Whether it ends does not matter to who asks: nobody reads what it writes.
+    /// Cancels a job.
     pub(super) async fn cancel(&self, job_id: &str) -> Result<(), String> {
         let url = format!("{}/api/job/{job_id}", self.scheduler);
-        self.client.patch(&url).send().await.map_err(|e| whole(&e))?;
+        self.client.patch(&url).send().await.map_err(|e| one_line(&e))?;
         Ok(())
     }
-}
-
-/// An error with its causes: the client's own message leaves out what matters.
-fn whole(error: &reqwest::Error) -> String {
-    let mut said = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        said = format!("{said}: {error}");
-        cause = error.source();
-    }
-    said
 }

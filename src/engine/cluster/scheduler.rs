@@ -1,4 +1,4 @@
-//! The role of the scheduler: it cuts plans into query stages and deals their tasks to the executors that ask.
+//! The scheduler: it cuts plans into query stages and assigns their tasks to the executors that poll it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use super::{Codec, own_stores, settings as configuration};
 use crate::engine::session;
 use crate::error::{Error, Result};
 
-/// What a scheduler is started with.
+/// The settings of a scheduler.
 #[derive(Debug, Clone)]
-pub(crate) struct Settings {
-    /// Where it listens, for plans, for executors and for HTTP.
+pub(crate) struct SchedulerSettings {
+    /// The address for plans, executors and HTTP.
     pub bind: SocketAddr,
-    /// Seconds without a sign of life after which an executor is lost. Executors give one every five seconds at least.
+    /// Seconds without a heartbeat after which an executor is lost. Executors send one every five seconds at least.
     pub executor_timeout: u64,
-    /// Seconds that jobs wait for an executor when there is none.
+    /// Seconds that jobs wait for an executor.
     pub grace: u64,
 }
 
-/// Runs a scheduler until it fails or the future is dropped. Says on which address it listens before the first request.
+/// Runs a scheduler until it fails or the future is dropped. Calls `listening` with its address before the first request.
 ///
 /// # Errors
 /// When the address cannot be listened on, or serving ends.
-pub(crate) async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
+pub(crate) async fn run(settings: &SchedulerSettings, listening: impl FnOnce(SocketAddr)) -> Result<()> {
     let listener = listen(settings.bind, "--bind").await?;
     let address = listener.local_addr()?;
     let runtime = own_stores::of(format!("the scheduler {address}"), session::builder(None)?).build_arc()?;
@@ -50,8 +50,8 @@ pub(crate) async fn run(settings: &Settings, listening: impl FnOnce(SocketAddr))
         bind_host: address.ip().to_string(),
         bind_port: address.port(),
         external_host: address.ip().to_string(),
-        // Executors that ask keep count of their own cores; a scheduler that pushes loses count when it takes tasks
-        // back from a survivor, and then waits for ever.
+        // Executors that poll count their own free cores. A scheduler that pushes loses count when it takes tasks back, and
+        // then waits forever.
         scheduling_policy: TaskSchedulingPolicy::PullStaged,
         executor_timeout_seconds: settings.executor_timeout,
         expire_dead_executor_interval_seconds: (settings.executor_timeout / 10).clamp(1, 15),

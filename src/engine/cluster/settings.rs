@@ -1,4 +1,4 @@
-//! The configuration that plans are made and run with on a cluster.
+//! The configuration of plans on a cluster.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::udf;
 /// The largest message between driver, scheduler and executors: a plan with the names of its files.
 pub(super) const MESSAGE_BYTES: u32 = 128 << 20;
 
-/// Memory of a task from which one partition for each core is enough. With less there are more partitions, so that what a
-/// task holds at once of a join or an aggregation is less too.
+/// Memory of a task with which one partition for each core is enough. With less memory there are more partitions, so that the
+/// rows of a join or an aggregation in one task are fewer.
 const ROOMY: usize = 512 << 20;
 
-/// Partitions for each core, at most.
+/// The most partitions for each core.
 const MAX_PER_CORE: usize = 8;
 
-/// Partitions of a plan, unless there are more cores. Between two query stages there are as many pieces as the square of
-/// them, and the scheduler keeps the place of each.
+/// The most partitions of a plan, unless there are more cores. Two query stages exchange the square of that many files, whose
+/// places the scheduler keeps.
 const MAX_PARTITIONS: usize = 256;
 
-/// A session in which plans that arrive as bytes find all they name.
+/// A session that knows all names in plans that arrive as bytes.
 ///
 /// # Errors
 /// When a function cannot be registered.
@@ -38,39 +38,39 @@ pub(super) fn state(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> Result<S
     Ok(state)
 }
 
-/// Partitions of a plan for executors of so many cores together.
+/// Partitions of a plan for these executors.
 fn partitions(executors: &Executors) -> usize {
     let per_core = (ROOMY / executors.task_bytes.max(1)).clamp(1, MAX_PER_CORE);
     (executors.cores * per_core).min(MAX_PARTITIONS.max(executors.cores))
 }
 
-/// What plans are made with: they fit the executors that are there.
+/// The configuration for planning, which fits the executors.
 pub(super) fn planning(executors: &Executors) -> SessionConfig {
     let partitions = partitions(executors);
     let mut config = session::config(SessionConfig::new_with_ballista(), partitions, executors.task_bytes);
     let options = config.options_mut();
-    // Hash joins hold one side, which the stages see to being the small one; sorting both costs more.
+    // Hash joins hold one side, which stages make the small one; sorting both costs more.
     options.optimizer.prefer_hash_join = true;
     config
         .set_bool("ballista.planner.adaptive.enabled", false)
         .set_u64("ballista.scheduler.max_partitions_per_task", 1)
         .set_u64("ballista.client.grpc_max_message_size", u64::from(MESSAGE_BYTES))
-        // What is held whole is what the planner says; the scheduler thinks so too.
+        // The scheduler must not hold larger sides of joins than the planner does.
         .set_u64("ballista.optimizer.broadcast_join_threshold_bytes", (executors.task_bytes / 4) as u64)
         .set_u64("ballista.optimizer.broadcast_join_threshold_rows", (executors.task_bytes / 256) as u64)
-        // Beside the task's pool, and no more than half of what the executor keeps for what no pool accounts for.
+        // In addition to the task's pool, and at most half of the memory that no pool accounts for.
         .set_u64(
             "ballista.shuffle.sort_based.memory_limit_per_task_bytes",
             (executors.task_bytes / 5).min(256 << 20) as u64,
         )
 }
 
-/// What a plan that was made with `planning` is run with, as the job `name`.
+/// The configuration to run a plan that was made with `planning`, as the job `name`.
 pub(super) fn running(planning: &SessionConfig, name: &str) -> SessionConfig {
     let mut config = planning.clone().set_str("ballista.job.name", name);
-    // The rows of a file are numbered by counting, so the scheduler must leave scans as they were planned.
+    // The rows of a file are numbered by counting, so the scheduler must not change scans.
     config.options_mut().optimizer.repartition_file_scans = false;
-    // The scheduler looks at joins once more. Where the planner was told to hold no side whole, it must not either.
+    // The scheduler optimises joins again. If the planner held no side whole, it must not either.
     match config.options().optimizer.hash_join_single_partition_threshold {
         0 => config
             .set_u64("ballista.optimizer.broadcast_join_threshold_bytes", 0)

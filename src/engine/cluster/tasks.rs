@@ -1,5 +1,4 @@
-//! What an executor does around each of its tasks: it says on which executor a task failed and why, down to the
-//! innermost cause, and it notices when its own disk is full.
+//! The tasks of an executor: their errors name the executor and all causes, and a full disk ends the executor.
 
 use std::fmt;
 use std::io::{ErrorKind, Write};
@@ -24,37 +23,37 @@ use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::prelude::SessionConfig;
 use tokio_util::sync::CancellationToken;
 
-use super::causes::{Cause, causes, chain};
+use super::causes::{causes, chain};
 use super::connections::Connections;
 use super::failure;
 use crate::engine::stores::TRANSIENT;
-use crate::error::{Error, Kind};
+use crate::error::{Cause, Error, Kind};
 
-/// How long an executor that is about to end holds a task before it hands it back: others ask for work more often.
+/// How long an ending executor holds a task before it hands it back, so that others can poll for it meanwhile.
 const HAND_BACK: Duration = Duration::from_millis(500);
 
-/// An executor whose disk was full twice within this time is better left out.
+/// An executor whose disk is full twice within this time ends.
 const FULL_AGAIN: Duration = Duration::from_secs(3_600);
 
-/// Mebibytes that must be free on an executor's disk once a task has found it full.
+/// Mebibytes that must be free after a task has found the disk full.
 const MIN_SPACE_MIB: usize = 16;
 
-/// Runs the tasks of an executor as Ballista does.
+/// Runs the tasks of an executor with Ballista's engine.
 pub(super) struct Tasks {
     ballista: DefaultExecutionEngine,
     state: Arc<State>,
 }
 
-/// What the tasks of an executor share.
+/// The state that the tasks of an executor share.
 #[derive(Debug)]
 pub(super) struct State {
     /// The executor's host and port, for errors.
     executor: String,
-    /// Its folder for spills and for what tasks write.
+    /// The folder for spills and for the output of tasks.
     work_dir: PathBuf,
-    /// Is cancelled when the executor is about to end: it begins no more tasks.
+    /// Cancelled when the executor is about to end and begins no more tasks.
     pub(super) leaving: CancellationToken,
-    /// Is cancelled when the executor's own disk is full and stays so.
+    /// Cancelled when the executor's disk stays full.
     pub(super) disk_full: CancellationToken,
     /// When a task last found no space on it.
     last_full: Mutex<Option<Instant>>,
@@ -73,8 +72,8 @@ impl State {
         }
     }
 
-    /// A task found no space on the executor's disk. What it had spilled is gone with it, so the disk may have space
-    /// again; but where it has not, or where this happens again, others do the tasks better.
+    /// Registers a task that found no space on the disk. Its spills are removed with it, so there may be space again. If there
+    /// is not, or if this happens again, the executor ends.
     fn note_full_disk(&self) {
         let mut last = self.last_full.lock().unwrap_or_else(PoisonError::into_inner);
         let again = last.is_some_and(|last| last.elapsed() < FULL_AGAIN);
@@ -85,13 +84,13 @@ impl State {
         }
     }
 
-    /// Tasks that run now.
+    /// Running tasks.
     pub(super) fn running(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }
 }
 
-/// Whether a folder takes so much as tasks write at least.
+/// Whether a folder has space for a small output.
 fn has_space(folder: &Path) -> bool {
     let written = || -> std::io::Result<()> {
         let mut file = tempfile::tempfile_in(folder)?;
@@ -105,7 +104,7 @@ fn has_space(folder: &Path) -> bool {
 }
 
 impl Tasks {
-    /// For the executor of this name, which has this folder for its files.
+    /// For the executor at this host and port, and its folder.
     pub(super) fn new(executor: String, work_dir: PathBuf) -> Self {
         let connections = Arc::new(Connections::default());
         let ballista = DefaultExecutionEngine::with_client_pool(connections);
@@ -141,7 +140,7 @@ struct Task {
     state: Arc<State>,
 }
 
-/// Counts a task for as long as it runs, however it ends.
+/// Counts a task while it runs.
 struct Running<'a>(&'a AtomicUsize);
 
 impl<'a> Running<'a> {
@@ -166,11 +165,10 @@ impl QueryStageExecutor for Task {
     ) -> Result<Vec<ShuffleWritePartition>> {
         if self.state.leaving.is_cancelled() {
             tokio::time::sleep(HAND_BACK).await;
-            // A task that was cancelled is given to who asks next, and does not count as one that failed.
+            // The scheduler assigns a cancelled task again, and does not count it as failed.
             return Err(BallistaError::Cancelled.into_datafusion());
         }
         let _running = Running::begin(&self.state.running);
-        // Ballista's name of it: `TID job/stage.attempt/task.attempt`.
         let task = context.task_id().unwrap_or_default();
         let job = tracing::enabled!(tracing::Level::DEBUG).then(|| job_name(&context));
         tracing::debug!(task, job, "a task begins");
@@ -202,14 +200,14 @@ impl fmt::Display for Task {
     }
 }
 
-/// The name that the driver gave to a task's job, which holds the step.
+/// The name of a task's job, which contains the step.
 fn job_name(context: &TaskContext) -> String {
     let mut settings = context.session_config().options().entries().into_iter();
     settings.find(|setting| setting.key == BALLISTA_JOB_NAME).and_then(|name| name.value).unwrap_or_default()
 }
 
-/// `error` as the driver must read it. Ballista passes on no more than its debug text, so every error that is not yet
-/// one of ours becomes one, whose debug text holds all its causes.
+/// `error` for the driver. Ballista passes on the debug text alone, so every error becomes one of ours, whose debug text has all
+/// causes.
 fn explain(error: DataFusionError, state: &State) -> DataFusionError {
     let executor = &state.executor;
     match fault(&error) {
@@ -224,13 +222,13 @@ fn explain(error: DataFusionError, state: &State) -> DataFusionError {
             state.note_full_disk();
             failure::on_executor(executor, "no space is left on its disk", causes(&error)).into()
         }
-        // Ballista would run the query stages again that wrote what cannot be fetched, and then this one, which would fail
-        // (see `rerun_guard`): the cause is told sooner, and is not lost, where the task fails at once.
+        // Ballista would run the query stages again whose output cannot be fetched, and then this one, which would fail (see
+        // `rerun_guard`) without this cause.
         Fault::Fetch(why) => {
             failure::on_executor(executor, "it cannot fetch what another executor wrote", Error::engine(why))
                 .into()
         }
-        // Ballista tries such a task again as long as it is an I/O error.
+        // Ballista runs a task again after an I/O error.
         Fault::Io(kind) => {
             let error = failure::on_executor(executor, "reading or writing failed", causes(&error));
             DataFusionError::IoError(std::io::Error::new(kind, error))
@@ -239,12 +237,12 @@ fn explain(error: DataFusionError, state: &State) -> DataFusionError {
     }
 }
 
-/// What a task's error comes from.
+/// The origin of a task's error.
 #[derive(Debug, PartialEq, Eq)]
 enum Fault {
-    /// An operator of ours has said all that there is to say.
+    /// An operator of ours, whose error is complete.
     Ours,
-    /// A store that may answer later, or another executor.
+    /// A store that may answer later.
     Store,
     Cancelled,
     /// The executor's own variables, or its credentials.
@@ -253,14 +251,14 @@ enum Fault {
     Memory,
     /// The disk of the executor's work folder.
     DiskFull,
-    /// What another executor wrote cannot be had; why.
+    /// The output of another executor cannot be fetched; the reason.
     Fetch(String),
     Io(ErrorKind),
     Other,
 }
 
 fn fault(error: &DataFusionError) -> Fault {
-    // Where a store is part of it, the full disk is the store's, and all executors write to that.
+    // If a store is among the causes, its disk is full, and not the executor's.
     let stored = chain(error).any(|cause| cause.is::<object_store::Error>());
     for cause in chain(error) {
         if let Some(error) = cause.downcast_ref::<BallistaError>() {
@@ -286,7 +284,7 @@ fn fault(error: &DataFusionError) -> Fault {
     if chain(error).any(|cause| cause.is::<Error>()) {
         return Fault::Ours;
     }
-    // It may stand inside an error of Ballista, where it is not the root.
+    // `find_root` does not look inside errors of Ballista.
     let exhausted =
         |cause: Cause<'_>| matches!(cause.downcast_ref(), Some(DataFusionError::ResourcesExhausted(_)));
     if chain(error).any(exhausted) {
@@ -317,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_found_under_whatever_stands_around_it_but_not_that_of_a_store() {
+    fn a_full_disk_is_found_among_the_causes_but_not_that_of_a_store() {
         let spill = ArrowError::IoError("writing a batch".into(), full());
         for error in [
             DataFusionError::from(full()),
@@ -332,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn an_executor_is_left_out_when_its_disk_stays_full_or_is_full_again() {
+    fn an_executor_ends_when_its_disk_stays_full_or_is_full_again() {
         let (well, twice) = (state(), state());
         explain(std::io::Error::from(ErrorKind::ConnectionReset).into(), &well);
         explain(full().into(), &twice);
@@ -345,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_keep_what_ballista_does_with_them() {
+    fn ballista_still_distinguishes_errors() {
         let cancelled = BallistaError::Cancelled.into_datafusion();
         assert_eq!(fault(&cancelled), Fault::Cancelled);
         let refused = std::io::Error::from(ErrorKind::ConnectionRefused);
@@ -361,7 +359,6 @@ mod tests {
         assert_eq!(fault(&variable), Fault::Environment);
     }
 
-    /// Ballista puts errors into errors of its own, which do not name them as their source.
     #[test]
     fn the_innermost_cause_arrives_through_ballistas_own_errors() {
         let refused =
@@ -369,9 +366,9 @@ mod tests {
         let own = Error::input("reading a.csv failed").because(refused);
         let wrapped = BallistaError::DataFusionError(Box::new(own.into())).into_datafusion();
         assert_eq!(fault(&wrapped), Fault::Store);
-        let told = Error::from_wire(&format!("{:?}", explain(wrapped, &state()))).unwrap();
+        let own = Error::from_wire(&format!("{:?}", explain(wrapped, &state()))).unwrap();
         assert_eq!(
-            told.one_line(),
+            own.one_line(),
             format!(
                 "a task failed on the executor 10.0.0.7:50051: its storage does not answer: reading a.csv failed: \
                  port 9 refused: {TRANSIENT}"

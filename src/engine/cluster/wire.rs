@@ -1,4 +1,4 @@
-//! Our nodes as bytes, on their way from the driver to the scheduler and from there to the executors.
+//! The nodes of our operators as bytes, for schedulers and executors.
 
 use std::sync::Arc;
 
@@ -26,16 +26,16 @@ use crate::plan::{Description, OperatorExec, only_input};
 use crate::rewrite::Rewrite;
 use crate::source::{Chunk, NumberRows, ParseFiles, file_scan, pinned_scan};
 
-/// What a node of ours begins with. Ballista's own nodes are Protocol Buffers messages, which begin otherwise.
+/// The prefix of our nodes. Ballista's own nodes are Protocol Buffers messages, which have other first bytes.
 const MAGIC: &[u8] = b"resemblance\x02";
 
-/// Writes and reads our nodes; all others are left to Ballista.
+/// Encodes and decodes our nodes; Ballista's codec does all others.
 #[derive(Debug, Default)]
 pub(crate) struct Codec {
     ballista: BallistaPhysicalExtensionCodec,
 }
 
-/// A node without its inputs. As CBOR, in which floats stay what they are to the last bit.
+/// A node without its inputs, encoded as CBOR, which keeps every bit of a float.
 #[derive(Serialize, Deserialize)]
 enum Node {
     Operator(Operator),
@@ -120,7 +120,7 @@ fn node(plan: &dyn ExecutionPlan) -> Result<Option<Node>> {
         return Ok(Some(Node::Rewrite(Box::new(rewrite.clone()))));
     }
     if let Some(number) = OperatorExec::<NumberRows>::described(plan) {
-        // What the engine's own message of a file scan leaves out travels with the node above it.
+        // DataFusion's message of a file scan has no compression, so the node above it carries it.
         let compression = plan.children().first().and_then(|scan| file_scan(scan)).map_or_else(
             || FileCompressionType::UNCOMPRESSED.get_variant().to_string(),
             |scan| scan.file_compression_type.get_variant().to_string(),
@@ -164,7 +164,7 @@ fn plan(
                 }
                 None => Arc::clone(input),
             };
-            // What reads Parquet is left out too, and with it that the files must be those that were listed.
+            // It has no Parquet reader either, which checks that the files are those that were listed.
             let input = pinned_scan(input, &context.runtime_env(), &chunks)?;
             OperatorExec::plan(NumberRows { chunks, batch_rows }, vec![input])
         }
@@ -193,11 +193,11 @@ mod tests {
     use crate::job::{Measure, Score, ScoreBy};
     use crate::operator::bucket_pairs::PairRule;
     use crate::operator::dense_pairs::{DensePairs, Pass};
+    use crate::operator::may_match::{MatchRule, MayMatch};
     use crate::operator::prefixes::{Prefixes, Tokens};
     use crate::operator::represent::Represent;
     use crate::operator::score::{Probe, Scoring};
     use crate::operator::token_counts::TokenCounts;
-    use crate::operator::touched::{Touch, Touched};
     use crate::source::CHUNK_COLUMN;
 
     fn rows(types: &[DataType]) -> Arc<dyn ExecutionPlan> {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the numbers are, they arrive to the last bit.
+        /// Numbers arrive to the last bit.
         #[test]
         fn operators_arrive_as_they_were(
             threshold in prop_oneof![Just(0.8), Just(0.1 + 0.2), 0.0..1.0f64],
@@ -234,7 +234,7 @@ mod tests {
             for (operator, inputs) in [
                 (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64])),
                 (Operator::BucketPairs(PairRule::All { hot }), one(&[UInt64, UInt64, Boolean])),
-                (Operator::Touched(Touched { bits, probes: 3, rules: vec![Touch::Share(threshold)] }), two()),
+                (Operator::MayMatch(MayMatch { bits, probes: 3, rules: vec![MatchRule::Share(threshold)] }), two()),
                 (reaching(None), one(&[UInt64, UInt64, UInt32, UInt32])),
                 (reaching(Some(hot)), one(&[UInt64, UInt64, UInt32, UInt32])),
                 (dense(DensePairs::OfLeaders { round: bits }), one(&[UInt64, UInt64, UInt32, UInt32, UInt32, Boolean])),
@@ -297,7 +297,6 @@ mod tests {
         };
         let number = NumberRows { chunks: [].into(), batch_rows: 77 };
         let plan = OperatorExec::plan(number, vec![scan(FileCompressionType::GZIP)]).unwrap();
-        // The engine's own message of the scan says nothing of its compression.
         let back = there_and_back(&plan, &[scan(FileCompressionType::UNCOMPRESSED)]);
         assert_eq!(OperatorExec::<NumberRows>::described(back.as_ref()).unwrap().batch_rows, 77);
         let found = file_scan(back.children()[0]).unwrap();

@@ -1,22 +1,24 @@
-//! The checksum that S3 keeps of a whole object, and whether the bytes that came have it.
+//! The checksum that S3 keeps of a whole object, compared with the bytes that came.
 //!
-//! A GET of a whole object is answered with it where the request says so, and no GET of a range is.
+//! S3 sends it with the answer to a GET of a whole object if the request asks for it, and never with a range.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use http::HeaderMap;
 
-/// What a request says that wants it, as a header and its value.
+/// The header, and its value, of a request for the checksum.
 pub(super) const MODE: (&str, &str) = ("x-amz-checksum-mode", "ENABLED");
-/// Where the client library looks for what a user put beside an object. What stands there is handed on with the bytes.
+/// The user metadata of an object in which the client library passes the checksum on.
 pub(super) const METADATA: &str = "resemblance-checksum";
 const METADATA_HEADER: &str = "x-amz-meta-resemblance-checksum";
 
-/// A cyclic redundancy check that is computed from the lowest bit on, begins with all bits set, and ends with all inverted.
+/// A cyclic redundancy check from the lowest bit on, which starts with all bits set and inverts them at the end.
 #[derive(Debug)]
 struct Algorithm {
     header: &'static str,
     /// Bytes of the checksum.
     width: usize,
-    /// What a byte adds to the value, by the number of bytes that follow it in a block of eight.
+    /// The contribution of a byte, by the number of bytes that follow it in a block of eight.
     tables: [[u64; 256]; 8],
 }
 
@@ -27,7 +29,7 @@ static ALGORITHMS: [Algorithm; 3] = [
 ];
 
 impl Algorithm {
-    /// Of this polynomial, whose lowest bit comes first.
+    /// The algorithm of a polynomial whose lowest bit comes first.
     const fn new(header: &'static str, width: usize, polynomial: u64) -> Self {
         let mut tables = [[0; 256]; 8];
         let mut byte = 0;
@@ -72,13 +74,13 @@ impl Algorithm {
         })
     }
 
-    /// As S3 writes it: the bytes, highest first, in base64.
+    /// The value as S3 writes it: the bytes, highest first, in base64.
     fn text(&self, value: u64) -> String {
-        base64(&(value ^ self.mask()).to_be_bytes()[8 - self.width..])
+        BASE64.encode(&(value ^ self.mask()).to_be_bytes()[8 - self.width..])
     }
 }
 
-/// The checksum that an object has, and that of its bytes so far.
+/// The checksum of an object, and that of its bytes so far.
 #[derive(Debug)]
 pub(super) struct Checksum {
     algorithm: &'static Algorithm,
@@ -87,7 +89,7 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// The checksum that stands in the metadata of an answer, if one does.
+    /// The checksum in the metadata of an answer.
     pub(super) fn of(metadata: &str) -> Option<Self> {
         let (header, expected) = metadata.split_once(' ')?;
         let algorithm = ALGORITHMS.iter().find(|algorithm| algorithm.header == header)?;
@@ -105,31 +107,17 @@ impl Checksum {
     }
 }
 
-/// Puts the checksum of a whole object to where the client library hands it on, and takes away what else is there.
+/// Moves the checksum of a whole object into the metadata that the client library passes on, and removes any other value.
 pub(super) fn hand_on(headers: &mut HeaderMap) {
     headers.remove(METADATA_HEADER);
     let found = ALGORITHMS.iter().find_map(|Algorithm { header, .. }| {
         let value = headers.get(*header)?.to_str().ok()?;
-        // One of an object that went up in parts may be made of those of its parts: they are counted behind a hyphen.
+        // The checksum of an object that was uploaded in parts may be that of the parts' checksums: a hyphen precedes their number.
         (!value.contains('-')).then(|| format!("{header} {value}"))
     });
     if let Some(value) = found.and_then(|found| found.parse().ok()) {
         headers.insert(METADATA_HEADER, value);
     }
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for block in bytes.chunks(3) {
-        let number =
-            (0..3).fold(0, |number, i| number << 8 | usize::from(block.get(i).copied().unwrap_or(0)));
-        for i in 0..4 {
-            let digit = DIGITS[number >> (18 - 6 * i) & 63];
-            text.push(if i <= block.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
 }
 
 #[cfg(test)]
@@ -142,11 +130,11 @@ mod tests {
         Checksum::of(&format!("{} {expected}", ALGORITHMS[algorithm].header)).unwrap()
     }
 
-    /// The check values of the catalogue of CRC algorithms, and those of nothing.
+    /// The check values of the catalogue of CRC algorithms, and those of no bytes.
     #[test]
     fn the_checksums_are_those_that_are_published() {
         for (i, value) in [0xae8b_1486_0a79_9888_u64, 0xe306_9283, 0xcbf4_3926].into_iter().enumerate() {
-            let expected = base64(&value.to_be_bytes()[8 - ALGORITHMS[i].width..]);
+            let expected = BASE64.encode(&value.to_be_bytes()[8 - ALGORITHMS[i].width..]);
             let mut of_digits = checksum(i, &expected);
             assert!(!of_digits.is_right());
             of_digits.update(b"123456789");
@@ -154,14 +142,13 @@ mod tests {
         }
         assert!(checksum(0, "AAAAAAAAAAA=").is_right());
         assert!(checksum(2, "AAAAAA==").is_right());
-        assert_eq!(base64(b"Man"), "TWFu");
         assert!(Checksum::of("x-amz-checksum-sha256 abc").is_none());
     }
 
     proptest! {
         #[test]
         fn pieces_give_what_the_whole_gives(bytes in prop::collection::vec(any::<u8>(), 0..100), cut in 0..100_usize) {
-            let mut of_pieces = checksum(2, &base64(&crc32fast::hash(&bytes).to_be_bytes()));
+            let mut of_pieces = checksum(2, &BASE64.encode(crc32fast::hash(&bytes).to_be_bytes()));
             let (first, second) = bytes.split_at(cut.min(bytes.len()));
             of_pieces.update(first);
             of_pieces.update(second);
@@ -170,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_checksum_of_parts_and_what_a_user_wrote_are_none() {
+    fn checksums_of_parts_and_metadata_of_users_are_ignored() {
         let mut headers = HeaderMap::new();
         headers.insert(METADATA_HEADER, "x-amz-checksum-crc32 AAAAAA==".parse().unwrap());
         headers.insert("x-amz-checksum-crc32", "AAAAAA==-3".parse().unwrap());

@@ -7,7 +7,7 @@ use url::Url;
 
 use super::explain::BucketUrl;
 use super::retry_policy::RetryPolicy;
-use super::variables::Variables;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 
 /// The client for a bucket of Google Cloud Storage, from the variables that start with `GOOGLE_`.
@@ -17,17 +17,17 @@ use crate::error::{Error, Result};
 #[cfg(feature = "gcs")]
 pub(super) fn google(
     bucket_url: &BucketUrl,
-    variables: &Variables,
+    environment: &Environment,
     policy: &RetryPolicy,
 ) -> Result<Arc<dyn ObjectStore>> {
     use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 
     let mut builder =
         GoogleCloudStorageBuilder::new().with_client_options(policy.client()).with_retry(policy.retries());
-    if let Some(path) = variables.get("SERVICE_ACCOUNT") {
+    if let Some(path) = environment.service_account() {
         builder = builder.with_service_account_path(path);
     }
-    for (name, value) in variables.starting("GOOGLE_") {
+    for (name, value) in environment.starting(crate::environment::GOOGLE) {
         if let Ok(key) = name.to_ascii_lowercase().parse::<GoogleConfigKey>() {
             builder = builder.with_config(key, value);
         }
@@ -46,19 +46,19 @@ pub(super) fn google(
 pub(super) fn azure(
     url: &Url,
     bucket_url: &BucketUrl,
-    variables: &Variables,
+    environment: &Environment,
     policy: &RetryPolicy,
 ) -> Result<Arc<dyn ObjectStore>> {
     use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 
     let mut builder =
         MicrosoftAzureBuilder::new().with_client_options(policy.client()).with_retry(policy.retries());
-    for (name, value) in variables.starting("AZURE_") {
+    for (name, value) in environment.starting(crate::environment::AZURE) {
         if let Ok(key) = name.to_ascii_lowercase().parse::<AzureConfigKey>() {
             builder = builder.with_config(key, value);
         }
     }
-    // Account and container stand in the URL, as far as its scheme has room for them.
+    // The URL names the container, and the account if its scheme has a place for it.
     match builder.with_url(url.as_str()).build() {
         Ok(store) => Ok(Arc::new(store)),
         Err(e) => Err(wrong(bucket_url, "AZURE_", e)),
@@ -71,18 +71,22 @@ fn wrong(bucket_url: &BucketUrl, prefix: &str, e: object_store::Error) -> Error 
         .because(bucket_url.explain(None, e))
 }
 
-/// Says how to get what is not built in.
+/// The error for a feature that is not built in.
 #[cfg(not(feature = "gcs"))]
-pub(super) fn google(bucket_url: &BucketUrl, _: &Variables, _: &RetryPolicy) -> Result<Arc<dyn ObjectStore>> {
+pub(super) fn google(
+    bucket_url: &BucketUrl,
+    _: &Environment,
+    _: &RetryPolicy,
+) -> Result<Arc<dyn ObjectStore>> {
     Err(not_built_in(bucket_url, "gcs"))
 }
 
-/// Says how to get what is not built in.
+/// The error for a feature that is not built in.
 #[cfg(not(feature = "azure"))]
 pub(super) fn azure(
     _: &Url,
     bucket_url: &BucketUrl,
-    _: &Variables,
+    _: &Environment,
     _: &RetryPolicy,
 ) -> Result<Arc<dyn ObjectStore>> {
     Err(not_built_in(bucket_url, "azure"))

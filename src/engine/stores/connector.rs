@@ -1,7 +1,7 @@
-//! What stands between the S3 client and HTTP: it looks at the answers that the client does not look at closely enough.
+//! The HTTP connector of the S3 client, which checks answers that the client does not check.
 //!
-//! The client asks again where no answer came, but not where one began and broke off, except for the bytes of objects. So
-//! every other answer is read whole here, as a part of asking.
+//! The client retries a request without an answer, but not one whose answer broke off, except for the bytes of objects. So
+//! this connector reads every other answer whole, as a part of the request.
 
 use std::sync::Arc;
 
@@ -18,17 +18,18 @@ use url::form_urlencoded;
 
 use super::explain::{BrokeOff, BucketUrl, Refused};
 use super::{checksum, page};
+use crate::error::library_errors::http_refusal;
 
 /// The longest page of a listing: a thousand keys of 1,024 bytes, escaped, take a fifth of it.
 const PAGE_BYTES: usize = 32 * 1024 * 1024;
-/// Bytes of a refusal that are read.
+/// The bytes of a refusal that are read.
 const REFUSAL_BYTES: usize = 64 * 1024;
-/// "Not implemented": a server that cannot do something now cannot do it later.
+/// "Not implemented" is final, unlike other 5xx.
 const NOT_IMPLEMENTED: u16 = 501;
-/// "Request timeout", "too many requests": what is refused now may be done later.
+/// "Request timeout" and "too many requests" may succeed later, unlike other 4xx.
 const PASSING: [u16; 2] = [408, 429];
 
-/// Makes clients whose answers are looked at.
+/// Makes clients whose answers are checked.
 #[derive(Debug)]
 pub(super) struct Connector(pub Arc<BucketUrl>);
 
@@ -50,7 +51,7 @@ impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let asked = Asked::of(&request);
         let answered = match self.inner.execute(request).await {
-            Ok(response) => self.looked_at(&asked, response).await,
+            Ok(response) => self.checked(&asked, response).await,
             Err(error) => Err(error),
         };
         answered.map_err(|error| asked.repeatable(error))
@@ -58,12 +59,12 @@ impl HttpService for Service {
 }
 
 impl Service {
-    /// An answer that is here whole where the client does not ask again for one that breaks off.
-    async fn looked_at(&self, asked: &Asked, response: HttpResponse) -> Result<HttpResponse, HttpError> {
+    /// The answer, read whole where the client does not retry one that breaks off.
+    async fn checked(&self, asked: &Asked, response: HttpResponse) -> Result<HttpResponse, HttpError> {
         let status = response.status();
         match asked {
             _ if status.as_u16() == NOT_IMPLEMENTED => Err(refusal(response).await),
-            // Another 4xx is final, and its body says why. A 5xx is asked for again by its status alone.
+            // Another 4xx is final, and its body has the reason. The client retries a 5xx by its status alone.
             _ if status.is_client_error() && !PASSING.contains(&status.as_u16()) => {
                 let (parts, body) = response.into_parts();
                 let (body, _) = up_to(body, REFUSAL_BYTES).await?;
@@ -83,7 +84,7 @@ impl Service {
         }
     }
 
-    /// The page, without what no path names.
+    /// The page, without keys that no path can name.
     async fn page(&self, token: Option<&str>, response: HttpResponse) -> Result<HttpResponse, HttpError> {
         let (parts, body) = response.into_parts();
         let body = whole(body, PAGE_BYTES).await?;
@@ -103,18 +104,18 @@ impl Service {
     }
 }
 
-/// What a request asks for.
+/// The purpose of a request.
 enum Asked {
     /// A page of a listing.
     Page {
         /// Where it starts.
         token: Option<String>,
     },
-    /// That objects are removed.
+    /// The removal of objects.
     Deletion,
-    /// That an upload begins or ends.
+    /// The begin or the end of an upload.
     Post,
-    /// An object, or that one is put.
+    /// A get or a put of an object.
     Object,
 }
 
@@ -136,8 +137,8 @@ impl Asked {
         }
     }
 
-    /// `error`, as one after which the client asks again where that is safe: what was removed once can be removed again,
-    /// which the client does not know.
+    /// `error`, as one after which the client retries where that is safe: objects can be removed twice, which the client does
+    /// not know.
     fn repeatable(&self, error: HttpError) -> HttpError {
         use HttpErrorKind as K;
         match (self, error.kind()) {
@@ -160,7 +161,7 @@ async fn whole(body: HttpResponseBody, most: usize) -> Result<Bytes, HttpError> 
     }
 }
 
-/// The first `most` bytes of a body, and whether that is all.
+/// The first `most` bytes of a body, and whether it has no more.
 async fn up_to(body: HttpResponseBody, most: usize) -> Result<(Bytes, bool), HttpError> {
     let mut bytes = Vec::new();
     let mut stream = body.bytes_stream();
@@ -174,7 +175,7 @@ async fn up_to(body: HttpResponseBody, most: usize) -> Result<(Bytes, bool), Htt
     Ok((bytes.into(), true))
 }
 
-/// An answer that began and broke off. It is asked for again, here and then by who reads the listing.
+/// The error of an answer that broke off, which is retried, first by the client and then by the reader of a listing.
 fn broke_off(error: HttpError) -> HttpError {
     let kind = match error.kind() {
         HttpErrorKind::Timeout => HttpErrorKind::Timeout,
@@ -183,12 +184,10 @@ fn broke_off(error: HttpError) -> HttpError {
     HttpError::new(kind, BrokeOff(error))
 }
 
-/// An answer that stays the same however often it is asked for, as an error that the client does not repeat.
+/// The error of a final answer, which the client does not retry.
 async fn refusal(response: HttpResponse) -> HttpError {
     let status = response.status();
     let (body, _) = up_to(response.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
     let body = String::from_utf8_lossy(&body);
-    // The client's own words, which all refusals are read from.
-    let message = format!("Server returned non-2xx status code: {status}: {body}");
-    HttpError::new(HttpErrorKind::Decode, std::io::Error::other(message))
+    HttpError::new(HttpErrorKind::Decode, std::io::Error::other(http_refusal(status, &body)))
 }

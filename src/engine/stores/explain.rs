@@ -1,8 +1,8 @@
-//! What a store's errors say and are: who must act, and whether it helps to try again.
+//! The errors of stores, explained: who must act, and whether a retry may help.
 //!
-//! Ballista runs a task again only for a [`DataFusionError::IoError`], wherever in the chain of causes that is. An error
-//! that may pass has one in it, and no other error has. Answers of a store are not repeated whole: some hold the
-//! request's session token.
+//! Ballista runs a task again only for a [`DataFusionError::IoError`] in the chain of causes. A transient error has one in
+//! it, and no other error has. The answer of a store is never repeated whole, since it may hold the session token of the
+//! request.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -14,9 +14,10 @@ use object_store::path::Path;
 use url::Url;
 
 use crate::address;
-use crate::error::{Error, Result};
+use crate::error::library_errors;
+use crate::error::{Error, Result, chain, one_line};
 
-/// The longest message of a store that is repeated.
+/// Characters of a store's message that are repeated.
 const MESSAGE_CHARS: usize = 300;
 
 /// A bucket.
@@ -53,11 +54,9 @@ impl BucketUrl {
         &self.authority
     }
 
-    /// `error`, as one that says what to do and that may be logged, sent and written down.
-    ///
-    /// Its variant stays where callers tell errors apart by it.
+    /// `error` with advice for the user and without secrets. Variants that callers distinguish stay.
     pub(super) fn explain(&self, object: Option<&Path>, error: object_store::Error) -> object_store::Error {
-        if find::<Said>(&error).is_some() {
+        if find::<Explained>(&error).is_some() {
             return error;
         }
         let shown = match object {
@@ -67,17 +66,18 @@ impl BucketUrl {
         if let Some(Refused(message)) = find(&error) {
             return object_store::Error::Generic {
                 store: STORE,
-                source: Box::new(Said(format!("{shown}: {message}"))),
+                source: Box::new(Explained(format!("{shown}: {message}"))),
             };
         }
         let answer = Answer::of(&error);
         let path = shown.clone();
-        if let Some(kind) = answer.passing(&error) {
-            let said = format!("{shown}: {}, even after several attempts: {TRANSIENT}", answer.said(&error));
-            return passing(io::Error::new(kind, Said(said)));
+        if let Some(kind) = answer.transient(&error) {
+            let message =
+                format!("{shown}: {}, even after several attempts: {TRANSIENT}", answer.message(&error));
+            return transient(io::Error::new(kind, Explained(message)));
         }
         let source: Box<dyn StdError + Send + Sync> =
-            Box::new(Said(format!("{shown}: {}{}", answer.said(&error), self.advice(&answer))));
+            Box::new(Explained(format!("{shown}: {}{}", answer.message(&error), self.advice(&answer))));
         use object_store::Error as E;
         match error {
             E::NotFound { .. } if answer.code != "NoSuchBucket" => E::NotFound { path, source },
@@ -91,35 +91,35 @@ impl BucketUrl {
         }
     }
 
-    /// An answer whose body ended `missing` bytes early. The same request may bring them.
+    /// The transient error of an answer that ended `missing` bytes early.
     pub(super) fn cut_short(&self, object: &Path, missing: u64) -> object_store::Error {
         let message = format!("{self}/{object}: the answer ended {missing} bytes early: {TRANSIENT}");
-        passing(io::Error::new(io::ErrorKind::UnexpectedEof, Said(message)))
+        transient(io::Error::new(io::ErrorKind::UnexpectedEof, Explained(message)))
     }
 
-    /// An object whose bytes are not those that the store has. The same request may bring the right ones.
+    /// The transient error of bytes that do not have the checksum of their object.
     pub(super) fn altered(&self, object: &Path) -> object_store::Error {
         let message = format!(
             "{self}/{object}: the bytes that came do not have the checksum that the storage keeps of them: {TRANSIENT}, \
              and use https:// where the endpoint is http://"
         );
-        passing(io::Error::new(io::ErrorKind::InvalidData, Said(message)))
+        transient(io::Error::new(io::ErrorKind::InvalidData, Explained(message)))
     }
 
-    /// An answer that no repeating makes a good one.
+    /// The final error of an answer that is wrong.
     pub(super) fn refused(&self, object: Option<&Path>, message: &str) -> object_store::Error {
         let source = Box::new(Refused(message.to_owned()));
         self.explain(object, object_store::Error::Generic { store: STORE, source })
     }
 
-    /// An object that is another one than the one that was being read.
+    /// The error of an object that was replaced while it was read.
     pub(super) fn replaced(&self, object: &Path) -> object_store::Error {
         let path = format!("{self}/{object}");
-        let source = Box::new(Said(format!("{path} was replaced while it was read: run again")));
+        let source = Box::new(Explained(format!("{path} was replaced while it was read: run again")));
         object_store::Error::Precondition { path, source }
     }
 
-    /// What the user can do about a refusal, behind a colon; nothing where there is no more to say.
+    /// Advice on a refusal, after a colon; empty if there is none.
     fn advice(&self, answer: &Answer) -> String {
         let variables = match self.scheme.as_str() {
             "s3" | "s3a" => "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN",
@@ -160,50 +160,50 @@ impl BucketUrl {
     }
 }
 
-/// What every error that may pass ends in: readers in between keep no more of it than its text.
+/// The end of the message of every transient error: some readers pass on the message alone.
 pub(crate) const TRANSIENT: &str = "run again later";
 
-/// The name that errors of far stores carry.
+/// The name of remote stores in errors.
 pub(super) const STORE: &str = "storage";
 const NO_CREDENTIALS: &str = "no credentials";
 const REDIRECT: &str = "redirect";
 
-/// An error that may pass, as a plan's error and to Ballista.
-fn passing(error: io::Error) -> object_store::Error {
+/// A transient error that plans and Ballista recognise.
+fn transient(error: io::Error) -> object_store::Error {
     object_store::Error::Generic { store: STORE, source: Box::new(DataFusionError::IoError(error)) }
 }
 
-/// Whether `error` is one that may pass.
-pub(super) fn may_pass(error: &object_store::Error) -> bool {
+/// Whether `error` is transient.
+pub(super) fn is_transient(error: &object_store::Error) -> bool {
     matches!(find::<DataFusionError>(error), Some(DataFusionError::IoError(_)))
 }
 
-/// Whether `error` is an answer that began and broke off.
+/// Whether an answer broke off.
 pub(super) fn broke_off(error: &object_store::Error) -> bool {
     find::<BrokeOff>(error).is_some()
-        || find::<HttpError>(error).is_some() && !error.to_string().contains("Error performing")
+        || find::<HttpError>(error).is_some() && !library_errors::is_of_request(&error.to_string())
 }
 
-/// Whether nobody knows if the request was done: no answer came, or S3 saw another one under way at that moment.
+/// Whether a request may have been done or not: no answer came, or S3 had a conflict with another request.
 pub(super) fn lost(error: &object_store::Error) -> bool {
     let kind = find::<HttpError>(error).map(HttpError::kind);
     matches!(kind, Some(HttpErrorKind::Timeout | HttpErrorKind::Interrupted | HttpErrorKind::Unknown))
-        || error.to_string().contains("ConditionalRequestConflict")
+        || library_errors::is_conflict(&error.to_string())
 }
 
-/// Words of ours.
+/// An explained error.
 #[derive(Debug)]
-struct Said(String);
+struct Explained(String);
 
-impl fmt::Display for Said {
+impl fmt::Display for Explained {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl StdError for Said {}
+impl StdError for Explained {}
 
-/// Why an answer that looks like one is not taken. Nobody makes it a good one by asking again.
+/// The reason why an answer is wrong. A retry does not help.
 #[derive(Debug)]
 pub(super) struct Refused(pub String);
 
@@ -215,7 +215,7 @@ impl fmt::Display for Refused {
 
 impl StdError for Refused {}
 
-/// An answer whose body began and broke off.
+/// The error of an answer whose body broke off.
 #[derive(Debug)]
 pub(super) struct BrokeOff(pub HttpError);
 
@@ -231,22 +231,12 @@ impl StdError for BrokeOff {
     }
 }
 
-/// The first error of type `E` in a chain of causes, an [`io::Error`]'s own content included.
+/// The first error of type `E` among an error and its causes.
 fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a E> {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if let Some(found) = error.downcast_ref() {
-            return Some(found);
-        }
-        next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-            Some(inner) => Some(inner),
-            None => error.source(),
-        };
-    }
-    None
+    chain(error).find_map(|cause| cause.downcast_ref())
 }
 
-/// What a store answered, taken from the client library's message: its types are private.
+/// The answer of a store, read from the message of the client library, whose types are private.
 struct Answer {
     status: Option<u16>,
     /// S3's error code, letters and digits alone, or one of ours.
@@ -257,24 +247,21 @@ struct Answer {
 impl Answer {
     fn of(error: &object_store::Error) -> Self {
         let text = error.to_string();
-        let status = text.split_once("status code: ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
-        let tag = |name: &str| {
-            let (_, rest) = text.split_once(&format!("<{name}>"))?;
-            Some(rest.split_once("</")?.0.to_owned())
-        };
-        let mut code = tag("Code").unwrap_or_default();
+        let status = library_errors::http_status(&text);
+        let element = |name| library_errors::s3_element(&text, name).unwrap_or_default();
+        let mut code = element("Code").to_owned();
         code.retain(|c| c.is_ascii_alphanumeric());
-        if asked_for_a_role(&text) {
+        if library_errors::requested_url(&text).is_some_and(asks_for_a_role) {
             code = NO_CREDENTIALS.to_owned();
-        } else if text.contains("redirect without LOCATION") || matches!(status, Some(300..=399)) {
+        } else if library_errors::is_bare_redirect(&text) || matches!(status, Some(300..=399)) {
             code = REDIRECT.to_owned();
         }
-        let message = tag("Message").unwrap_or_default().chars().take(MESSAGE_CHARS).collect::<String>();
+        let message = element("Message").chars().take(MESSAGE_CHARS).collect::<String>();
         Self { status, code, message: address::masked(&message) }
     }
 
-    /// Whether the same request may succeed later, and what kind of failure that is.
-    fn passing(&self, error: &object_store::Error) -> Option<io::ErrorKind> {
+    /// The kind of a failure after which the same request may succeed later.
+    fn transient(&self, error: &object_store::Error) -> Option<io::ErrorKind> {
         if self.code == NO_CREDENTIALS {
             return None;
         }
@@ -289,8 +276,8 @@ impl Answer {
             return None;
         }
         let http = find::<HttpError>(error)?;
-        // Nobody makes a certificate valid by waiting.
-        if chain(http).contains("certificate") {
+        // A certificate does not become valid by waiting.
+        if library_errors::is_of_certificate(&one_line(http)) {
             return None;
         }
         Some(match http.kind() {
@@ -300,12 +287,13 @@ impl Answer {
         })
     }
 
-    fn said(&self, error: &object_store::Error) -> String {
+    /// The failure in a few words.
+    fn message(&self, error: &object_store::Error) -> String {
         let code = self.code.as_str();
         match (self.status, find::<HttpError>(error)) {
             _ if code == NO_CREDENTIALS => "there are no credentials".to_owned(),
             _ if code == REDIRECT => "the storage redirects to another place".to_owned(),
-            (None, Some(http)) => format!("the connection failed ({})", address::masked(&chain(http))),
+            (None, Some(http)) => format!("the connection failed ({})", address::masked(&one_line(http))),
             (status, _) if status.is_some() || !code.is_empty() => {
                 let status = status.map(|status| format!(" {status}")).unwrap_or_default();
                 let code = if code.is_empty() { String::new() } else { format!(" {code}") };
@@ -321,31 +309,15 @@ impl Answer {
     }
 }
 
-/// Whether the request that failed asked a machine for its role, by the hosts and paths that every cloud has for that.
-fn asked_for_a_role(text: &str) -> bool {
-    let Some((_, rest)) = text.split_once("://") else { return false };
-    let url = rest.split_whitespace().next().unwrap_or_default();
-    let (host, path) = url.split_once('/').unwrap_or((url, ""));
+/// Whether a request asks a machine for its role, by the hosts and paths that clouds have for that.
+fn asks_for_a_role(url: &str) -> bool {
+    let Some((_, place)) = url.split_once("://") else { return false };
+    let (host, path) = place.split_once('/').unwrap_or((place, ""));
     let host = host.split(':').next().unwrap_or_default();
     host.starts_with("169.254.")
         || matches!(host, "metadata" | "metadata.google.internal")
         || path.starts_with("latest/api/token")
         || path.starts_with("latest/meta-data/iam/")
-}
-
-/// An error with its causes, each said once.
-fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut said = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let message = error.to_string();
-        if !said.contains(&message) {
-            said.push_str(": ");
-            said.push_str(&message);
-        }
-        cause = error.source();
-    }
-    said
 }
 
 #[cfg(test)]
@@ -367,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_an_io_error_to_a_plan_and_names_the_object() {
+    fn a_transient_error_is_an_io_error_to_a_plan_and_names_the_object() {
         for answer in [
             "Error performing GET http://h/bucket/a in 5s - Server returned non-2xx status code: 503 Service Unavailable: \
              <Error><Code>SlowDown</Code><Message>slow</Message></Error>",
@@ -375,14 +347,14 @@ mod tests {
             "Server returned non-2xx status code: 500 Internal Server Error: ",
         ] {
             let error = answered(answer);
-            assert!(may_pass(&error), "{error}");
+            assert!(is_transient(&error), "{error}");
             assert!(error.to_string().contains("s3://bucket/a/b: the storage answered"), "{error}");
             assert!(root(error));
         }
     }
 
     #[test]
-    fn what_does_not_pass_is_none_and_says_what_to_do() {
+    fn a_final_error_is_not_an_io_error_and_has_advice() {
         for (answer, advice) in [
             ("status code: 404 Not Found: <Error><Code>NoSuchBucket</Code></Error>", "no bucket `bucket`"),
             (
@@ -402,7 +374,7 @@ mod tests {
             ("Error performing PUT http://169.254.169.254/latest/api/token in 5s", "AWS_ACCESS_KEY_ID"),
         ] {
             let error = answered(answer);
-            assert!(!may_pass(&error), "{error}");
+            assert!(!is_transient(&error), "{error}");
             assert!(error.to_string().contains(advice), "{error}");
             assert!(!root(error));
         }

@@ -1,4 +1,4 @@
-//! Object stores, made from URLs when they are first asked for: the same for who plans and who runs.
+//! Object stores, made from URLs when they are first needed: the same for drivers, schedulers and executors.
 //!
 //! | URL | store | feature |
 //! |---|---|---|
@@ -7,19 +7,18 @@
 //! | `gs://bucket/` | Google Cloud Storage | `gcs` |
 //! | `az://container/`, `abfss://container@account.dfs.core.windows.net/` | Azure Blob Storage | `azure` |
 //!
-//! Credentials come from the environment of the process alone: no plan and no setting carries them.
+//! Credentials come from the environment of the process alone: plans and settings carry none.
 
+mod aws_variables;
 mod checksum;
 mod cloud;
 mod connector;
-mod environment;
 mod explain;
 mod page;
 mod remote;
 mod retry_policy;
 mod s3;
 pub(crate) mod uploads;
-mod variables;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,39 +31,34 @@ use object_store::local::LocalFileSystem;
 use url::Url;
 
 #[cfg(feature = "cluster")]
-pub(super) use {explain::TRANSIENT, variables::names_variable};
+pub(super) use explain::TRANSIENT;
 
 use crate::address;
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 use explain::BucketUrl;
 use remote::Remote;
 use retry_policy::RetryPolicy;
-use variables::Variables;
 
-/// The stores that URLs name, each made once, with credentials from this process's environment.
-///
-/// Hand the same registry to every runtime of a process, so that they share its connections.
+/// The stores that URLs name, each made once, with credentials from the environment of this process.
 pub(crate) fn registry() -> Arc<dyn ObjectStoreRegistry> {
-    let variables = std::env::vars_os()
-        .filter_map(|(key, value)| Some((key.into_string().ok()?, value.into_string().ok()?)))
-        .collect();
-    registry_of(variables)
+    Arc::new(Registry { environment: Environment::of_process().clone(), stores: Mutex::default() })
 }
 
 /// As `registry`, with these variables for the environment.
 pub fn registry_of(variables: BTreeMap<String, String>) -> Arc<dyn ObjectStoreRegistry> {
-    Arc::new(Registry { variables: Variables(variables), stores: Mutex::default() })
+    Arc::new(Registry { environment: Environment::of(variables), stores: Mutex::default() })
 }
 
 struct Registry {
-    variables: Variables,
+    environment: Environment,
     /// By scheme and authority.
     stores: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
 }
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The variables hold secrets.
+        // The environment holds secrets.
         f.debug_struct("Registry").finish_non_exhaustive()
     }
 }
@@ -88,27 +82,27 @@ impl ObjectStoreRegistry for Registry {
         if let Some(store) = stores.get(&key(url)) {
             return Ok(Arc::clone(store));
         }
-        let store = open(url, &self.variables).map_err(DataFusionError::from)?;
+        let store = open(url, &self.environment).map_err(DataFusionError::from)?;
         stores.insert(key(url), Arc::clone(&store));
         Ok(store)
     }
 }
 
 /// A client for the store that `url` is in.
-fn open(url: &Url, variables: &Variables) -> Result<Arc<dyn ObjectStore>> {
-    address::check(url.as_str()).map_err(|said| Error::job(format!("a URL {said}")))?;
+fn open(url: &Url, environment: &Environment) -> Result<Arc<dyn ObjectStore>> {
+    address::check(url.as_str()).map_err(|why| Error::job(format!("a URL {why}")))?;
     if url.scheme() == "file" {
         return Ok(Arc::new(LocalFileSystem::new()));
     }
-    let policy = RetryPolicy::of(variables)?;
+    let policy = RetryPolicy::of(environment)?;
     let bucket_url = Arc::new(BucketUrl::of(url)?);
     let inner: Arc<dyn ObjectStore> = match url.scheme() {
         "s3" | "s3a" => {
-            let [inner, reads] = s3::open(&bucket_url, variables, &policy)?;
+            let [inner, reads] = s3::open(&bucket_url, environment, &policy)?;
             return Ok(Arc::new(Remote::new(Arc::new(inner), Arc::new(reads), bucket_url)));
         }
-        "gs" => cloud::google(&bucket_url, variables, &policy)?,
-        "az" | "abfs" | "abfss" => cloud::azure(url, &bucket_url, variables, &policy)?,
+        "gs" => cloud::google(&bucket_url, environment, &policy)?,
+        "az" | "abfs" | "abfss" => cloud::azure(url, &bucket_url, environment, &policy)?,
         other => {
             return Err(Error::job(format!(
                 "`{other}://` is not a known storage: expected a path, or a URL that starts with s3://, gs://, az:// \
@@ -142,23 +136,23 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_says_what_to_do() {
-        let said = |url: &str, variables: &[(&str, &str)]| {
+    fn errors_of_opening_have_advice() {
+        let refusal = |url: &str, variables: &[(&str, &str)]| {
             let error = get(url, variables).err().unwrap();
             (error.kind(), error.to_string())
         };
-        let (kind, text) = said("ftp://host/a", &[]);
+        let (kind, text) = refusal("ftp://host/a", &[]);
         assert!(kind == Kind::Job && text.contains("s3://"), "{text}");
-        let (kind, text) = said("s3://a/b", &[KEYS[0]]);
+        let (kind, text) = refusal("s3://a/b", &[KEYS[0]]);
         assert!(kind == Kind::Job && text.contains("AWS_SECRET_ACCESS_KEY"), "{text}");
-        let (kind, text) = said("s3://a/b", &[("AWS_PROFILE", "me")]);
+        let (kind, text) = refusal("s3://a/b", &[("AWS_PROFILE", "me")]);
         assert!(kind == Kind::Job && text.contains("export-credentials"), "{text}");
         let plain = [KEYS[0], KEYS[1], ("AWS_ENDPOINT_URL", "http://127.0.0.1:1")];
-        let (kind, text) = said("s3://a/b", &plain);
+        let (kind, text) = refusal("s3://a/b", &plain);
         assert!(kind == Kind::Job && text.contains("AWS_ALLOW_HTTP"), "{text}");
-        let (kind, text) = said("s3://a/b", &[("RESEMBLANCE_RETRY_SECONDS", "soon")]);
+        let (kind, text) = refusal("s3://a/b", &[("RESEMBLANCE_RETRY_SECONDS", "soon")]);
         assert!(kind == Kind::Job && text.contains("RESEMBLANCE_RETRY_SECONDS"), "{text}");
-        let (_, text) = said("s3://id:hush@a/b", &KEYS);
+        let (_, text) = refusal("s3://id:hush@a/b", &KEYS);
         assert!(!text.contains("hush"), "{text}");
     }
 

@@ -1,7 +1,7 @@
 //! One page of an S3 listing, as the storage sent it.
 //!
-//! The client library takes whatever it can read: a page that says "more follows" without saying where is the end to
-//! it, and one key that it cannot read fails the whole listing. So each page is read here first.
+//! The client library takes a page that says "more follows" without a token for the last one, and fails the whole listing
+//! for one key that it cannot read. So each page is read here first.
 
 use std::borrow::Cow;
 
@@ -10,22 +10,22 @@ use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, Event};
 
-/// A page that may be handed on.
+/// A page for the client library.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page<'a> {
-    /// The page without the objects that no path names here.
+    /// The page without unreadable keys.
     pub body: Cow<'a, [u8]>,
-    /// Their keys.
+    /// Keys that no path can name.
     pub unreadable: Vec<String>,
 }
 
-/// Reads the page that came for `token`, the place where the page before it ended.
+/// Reads the page that came for `token`, the end of the page before it.
 ///
-/// Left out are folder markers (empty objects whose key ends with `/`) and keys that no path here can stand for: with an
+/// Folder markers (empty objects whose key ends with `/`) are left out, and so are keys that no path can name: those with an
 /// empty segment, `.`, `..` or a control character.
 ///
 /// # Errors
-/// What is wrong with a page that is no listing, is not whole, or does not say how to go on.
+/// A sentence, if the page is not a listing, is cut off, or has no token for the next page.
 pub(super) fn read<'a>(body: &'a [u8], token: Option<&str>) -> Result<Page<'a>, String> {
     let mut scan = Scan { body, kept: Vec::new(), copied: 0, unreadable: Vec::new() };
     let mut reader = Reader::from_reader(body);
@@ -102,8 +102,8 @@ fn position(reader: &Reader<&[u8]>) -> usize {
     usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX)
 }
 
-/// A character that is written as a reference. One that XML does not have stays as it was written, and is none that a
-/// key with a control character can be mistaken for.
+/// The character of an XML reference. An unknown name stays as it was written; a number that is not a character becomes a text
+/// with a control character, so that the key counts as unreadable.
 fn character(reference: &BytesRef) -> String {
     if let Ok(Some(character)) = reference.resolve_char_ref() {
         return character.to_string();
@@ -134,19 +134,19 @@ struct Entry {
     empty: bool,
 }
 
-/// What is done with an entry.
+/// What happens to an entry.
 enum Fate {
     Keep,
-    /// It stands for a folder.
+    /// A folder marker.
     Drop,
-    /// No path names it.
+    /// No path can name it.
     PassOver,
 }
 
 fn object_fate(entry: &Entry) -> Fate {
     match Path::parse(&entry.key) {
         _ if entry.empty && entry.key.ends_with('/') => Fate::Drop,
-        // A path that is written otherwise names another object.
+        // A path with another spelling would name another object.
         Ok(path) if path.as_ref() == entry.key => Fate::Keep,
         _ => Fate::PassOver,
     }
@@ -159,7 +159,7 @@ fn prefix_fate(prefix: &str) -> Fate {
     }
 }
 
-/// The page as it is copied.
+/// A page while it is copied.
 struct Scan<'a> {
     body: &'a [u8],
     kept: Vec<u8>,
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_page_is_handed_on_as_it_came() {
+    fn a_good_page_stays_as_it_is() {
         let pages = [
             listing(&object("a/b c&amp;d.csv", 3)),
             listing("<IsTruncated>false</IsTruncated>"),
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_does_not_say_how_to_go_on_is_refused() {
+    fn a_page_without_a_token_for_the_next_is_refused() {
         assert!(wrong(&listing("<IsTruncated>true</IsTruncated>"), None).contains("more objects follow"));
         let empty = "<IsTruncated>true</IsTruncated><NextContinuationToken></NextContinuationToken>";
         assert!(wrong(&listing(empty), None).contains("more objects follow"));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_listing_is_refused() {
+    fn other_documents_are_refused() {
         for (body, what) in [
             ("<!DOCTYPE html><html><body>Sign in</body></html>", "HTML"),
             ("<HTML><p>sign in<br></HTML>", "HTML"),
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_no_path_names_are_left_out_and_named() {
+    fn unreadable_keys_are_left_out_and_listed() {
         let good = object("t/a.txt", 1) + &object("t/b.txt", 0);
         let markers = object("t/sub/", 0) + &object("t/", 0);
         let odd = ["t//c", "t/./d", "t/../e", "/f", "t/g/", "t/h&#x1;", "t/i&#10;", "t/j\u{7}"];
@@ -270,7 +270,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, it ends without a panic.
+        /// Any bytes end without a panic.
         #[test]
         fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let _ = read(&bytes, None);

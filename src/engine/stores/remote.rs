@@ -1,5 +1,4 @@
-//! A far store as the rest of the program sees it: reads and listings go on after a broken connection, errors say what
-//! to do, and those that may pass are known as such.
+//! A remote store: reads and listings resume after a broken connection, and errors are explained.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,18 +16,19 @@ use object_store::{
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::checksum::{self, Checksum};
-use super::explain::{BucketUrl, STORE, broke_off, lost, may_pass};
+use super::explain::{BucketUrl, STORE, broke_off, is_transient, lost};
 use super::uploads;
+use crate::output::digest::Digest;
 
-/// Times that a read or a listing is taken up again without anything having come in between. Each time has the whole
-/// patience of a request: what breaks a download off may be that it took long.
+/// Times that a read or a listing is resumed without progress. Each has the full time limit of a request, since a long
+/// download may break off for that reason alone.
 const TIMES: usize = 3;
 
-/// A store with its errors explained and its reads made to go on.
+/// A store with explained errors and reads that resume.
 #[derive(Clone)]
 pub(super) struct Remote {
     inner: Arc<dyn ObjectStore>,
-    /// The same store, for the bytes of objects.
+    /// The same store, for reading objects.
     reads: Arc<dyn ObjectStore>,
     bucket_url: Arc<BucketUrl>,
 }
@@ -97,7 +97,7 @@ impl ObjectStore for Remote {
         let mut failures = 0;
         loop {
             match self.inner.put_opts(location, payload.clone(), options.clone()).await {
-                // The client library does not repeat what may have been done. Done twice, this says so itself.
+                // The client library does not retry what may have been done. A second put would fail, as it should.
                 Err(error) if options.mode != PutMode::Overwrite && failures < TIMES && lost(&error) => {
                     failures += 1
                 }
@@ -113,12 +113,12 @@ impl ObjectStore for Remote {
     ) -> Result<Box<dyn MultipartUpload>> {
         let (store, location) = (self.clone(), location.clone());
         let under_way = uploads::begin();
-        // In a task of its own, which goes on when nobody waits for it any more: an upload that the store has begun by
-        // then is given up instead of being forgotten.
+        // In a task of its own, which ends even if its caller is dropped: an upload that the store has begun by then is
+        // aborted.
         let begun = tokio::spawn(async move {
             let begun = store.inner.put_multipart_opts(&location, options).await;
             let inner = begun.map_err(store.explained(&location))?;
-            let sent = Sent::default();
+            let sent = Digest::default();
             Ok::<_, object_store::Error>(Upload { inner: Some(inner), sent, store, location, under_way })
         });
         Ok(Box::new(begun.await??))
@@ -181,7 +181,7 @@ impl ObjectStore for Remote {
     }
 }
 
-/// A listing that is under way.
+/// A running listing.
 struct Listing {
     store: Remote,
     prefix: Option<Path>,
@@ -209,7 +209,7 @@ impl Listing {
                     return Ok(Some(meta));
                 }
                 Ok(None) => return Ok(None),
-                // A request that failed was sent again as long as that makes sense; an answer that broke off was not.
+                // The client has retried a request that failed, but not an answer that broke off.
                 Err(error) if broke_off(&error) && self.failures < TIMES => {
                     self.failures += 1;
                     self.stream = self.store.list_once(self.prefix.as_ref(), self.after.as_ref());
@@ -220,15 +220,14 @@ impl Listing {
     }
 }
 
-/// Notices a listing that goes round in a circle, however long, without remembering all of it: one object is held
-/// against all that follow, and after twice as many as the last time it is replaced (Brent, "An improved Monte Carlo
-/// factorization algorithm", 1980).
+/// Detects a listing that repeats itself, in constant memory: one object is compared with all that follow, and replaced after
+/// twice as many as the last time (Brent, "An improved Monte Carlo factorization algorithm", 1980).
 #[derive(Debug, Default)]
 struct Repeats {
     held: Option<Path>,
-    /// Objects that have come since it is held.
+    /// Objects that came after the held one.
     since: u64,
-    /// Objects for which it is held.
+    /// Objects after which the held one is replaced.
     term: u64,
 }
 
@@ -248,15 +247,15 @@ impl Repeats {
     }
 }
 
-/// An object's bytes that are under way.
+/// The bytes of an object while they are read.
 struct Body {
     store: Remote,
     location: Path,
     options: GetOptions,
     e_tag: Option<String>,
-    /// The bytes of the object that have not come.
+    /// The bytes of the object that are missing.
     left: Range<u64>,
-    /// That of the whole object, where it is read whole and the store has one.
+    /// The checksum of an object that is read whole, if the store has one.
     checksum: Option<Checksum>,
     stream: BoxStream<'static, Result<Bytes>>,
     failures: usize,
@@ -276,23 +275,23 @@ impl Body {
                     self.failures = 0;
                     if let Some(checksum) = &mut self.checksum {
                         checksum.update(&bytes);
-                        // Before the last bytes are handed over: who has them all need not ask for more.
+                        // Before the last bytes are passed on: a reader that has them all does not poll again.
                         if self.left.is_empty() && !checksum.is_right() {
                             return Err(self.store.bucket_url.altered(&self.location));
                         }
                     }
                     return Ok(Some(bytes));
                 }
-                // Everything came, be it before the connection broke.
+                // All bytes came, even if the connection broke after them.
                 _ if self.left.is_empty() => return Ok(None),
                 Ok(None) => self.store.bucket_url.cut_short(&self.location, self.left.end - self.left.start),
                 Err(error) => self.store.bucket_url.explain(Some(&self.location), error),
             };
-            let (true, Some(e_tag)) = (may_pass(&error) && self.failures < TIMES, &self.e_tag) else {
+            let (true, Some(e_tag)) = (is_transient(&error) && self.failures < TIMES, &self.e_tag) else {
                 return Err(error);
             };
             self.failures += 1;
-            // The rest must be of the same object: where it was replaced meanwhile, the store refuses.
+            // If the object was replaced meanwhile, the store refuses.
             let options = GetOptions {
                 range: Some(GetRange::Bounded(self.left.clone())),
                 if_match: Some(e_tag.clone()),
@@ -308,45 +307,31 @@ impl Body {
     }
 }
 
-/// An upload in parts that is under way. Where it is dropped, it is given up: a store keeps, and bills, the parts of one
-/// that nobody ends.
+/// A running upload in parts. Dropping it aborts the upload: a store keeps, and bills, the parts of one that never ends.
 #[derive(Debug)]
 struct Upload {
-    /// None when it has ended.
+    /// `None` after the end.
     inner: Option<Box<dyn MultipartUpload>>,
-    sent: Sent,
+    sent: Digest,
     store: Remote,
     location: Path,
     /// The end of the process waits for it.
     under_way: TaskTrackerToken,
 }
 
-/// What was handed over of an object.
-#[derive(Debug, Default, Clone)]
-struct Sent {
-    bytes: u64,
-    crc32: crc32fast::Hasher,
-}
-
-impl Sent {
-    fn add(&mut self, bytes: &[u8]) {
-        self.bytes += bytes.len() as u64;
-        self.crc32.update(bytes);
-    }
-
-    /// The object at `location`, where it has these bytes.
-    async fn find(self, store: &Remote, location: &Path) -> Result<Option<PutResult>> {
-        let got = store.get(location).await?;
+impl Remote {
+    /// The object at `location`, if it has the bytes of this digest.
+    async fn uploaded(&self, location: &Path, sent: Digest) -> Result<Option<PutResult>> {
+        let got = self.get(location).await?;
         let (e_tag, version) = (got.meta.e_tag.clone(), got.meta.version.clone());
-        if got.meta.size != self.bytes {
+        if got.meta.size != sent.bytes() {
             return Ok(None);
         }
-        let (mut came, mut stream) = (Self::default(), got.into_stream());
+        let (mut there, mut stream) = (Digest::default(), got.into_stream());
         while let Some(bytes) = stream.try_next().await? {
-            came.add(&bytes);
+            there.update(&bytes);
         }
-        let same = came.bytes == self.bytes && came.crc32.finalize() == self.crc32.finalize();
-        Ok(same.then_some(PutResult { e_tag, version }))
+        Ok((there.end() == sent.end()).then_some(PutResult { e_tag, version }))
     }
 }
 
@@ -363,7 +348,7 @@ impl MultipartUpload for Upload {
         let explain = self.store.explained(&self.location);
         match &mut self.inner {
             Some(inner) => {
-                data.iter().for_each(|bytes| self.sent.add(bytes));
+                data.iter().for_each(|bytes| self.sent.update(bytes));
                 let part = inner.put_part(data);
                 Box::pin(async move { part.await.map_err(explain) })
             }
@@ -378,9 +363,9 @@ impl MultipartUpload for Upload {
         let Some(inner) = &mut self.inner else { return Err(self.ended()) };
         let completed = inner.complete().await.map_err(self.store.explained(&self.location));
         let put = match completed {
-            // Where the answer was lost, it may be done: then the store no longer knows the upload, but has the object.
-            Err(error) if may_pass(&error) || matches!(error, object_store::Error::NotFound { .. }) => {
-                match self.sent.clone().find(&self.store, &self.location).await {
+            // If the answer was lost, the upload may be complete: then the store has the object and not the upload.
+            Err(error) if is_transient(&error) || matches!(error, object_store::Error::NotFound { .. }) => {
+                match self.store.uploaded(&self.location, self.sent.clone()).await {
                     Ok(Some(put)) => put,
                     Ok(None) | Err(_) => return Err(error),
                 }
@@ -400,14 +385,14 @@ impl MultipartUpload for Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         let Some(mut inner) = self.inner.take() else { return };
-        // Without a runtime the process is ending, and the bucket's own rules remain.
+        // Without a runtime the process is ending; rules of the bucket may remove the parts.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let explain = self.store.explained(&self.location);
         let under_way = self.under_way.clone();
         runtime.spawn(async move {
             let _under_way = under_way;
             if let Err(error) = inner.abort().await.map_err(explain) {
-                tracing::debug!(%error, "an upload could not be given up");
+                tracing::debug!(%error, "an upload could not be aborted");
             }
         });
     }
@@ -418,7 +403,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_circle_of_any_length_is_noticed_and_a_line_is_none() {
+    fn repetitions_of_any_length_are_detected() {
         let path = |i: usize| Path::from(format!("{i}"));
         let mut line = Repeats::default();
         assert!(!(0..5_000).any(|i| line.see(&path(i))));

@@ -9,15 +9,15 @@ use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, S3Conditio
 use super::connector::Connector;
 use super::explain::BucketUrl;
 use super::retry_policy::RetryPolicy;
-use super::variables::Variables;
-use super::{checksum, environment};
+use super::{aws_variables, checksum};
+use crate::environment::Environment;
 use crate::error::{Error, Result};
 
-/// Seconds after which a machine that gives no role is taken to have none.
+/// Seconds to wait for the role of a machine.
 const ROLE_SECONDS: u64 = 10;
 
-/// The client for the bucket of `bucket_url`, and the one that objects are read by, which asks for their checksums: no other
-/// request may be sent with what asks for them.
+/// The client for the bucket of `bucket_url`, and the client that reads objects, which sends the header for their checksums
+/// with every request: no other request may carry it.
 ///
 /// Credentials are, in this order: AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN), a web identity
 /// (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), a container's role, the machine's role.
@@ -26,19 +26,18 @@ const ROLE_SECONDS: u64 = 10;
 /// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
 pub(super) fn open(
     bucket_url: &Arc<BucketUrl>,
-    variables: &Variables,
+    environment: &Environment,
     policy: &RetryPolicy,
 ) -> Result<[AmazonS3; 2]> {
-    let builder = configured(bucket_url, variables, policy, HeaderMap::new())?;
+    let builder = configured(bucket_url, environment, policy, HeaderMap::new())?;
     let (name, value) = checksum::MODE;
     let asking = [(HeaderName::from_static(name), HeaderValue::from_static(value))];
-    let reads = configured(bucket_url, variables, policy, HeaderMap::from_iter(asking))?;
-    let wrong = |_: object_store::Error| environment::blame(variables);
-    if variables.get("AWS_ACCESS_KEY_ID").is_some() || variables.get("AWS_SKIP_SIGNATURE").is_some() {
+    let reads = configured(bucket_url, environment, policy, HeaderMap::from_iter(asking))?;
+    let wrong = |_: object_store::Error| aws_variables::blame(environment);
+    if environment.get("AWS_ACCESS_KEY_ID").is_some() || environment.get("AWS_SKIP_SIGNATURE").is_some() {
         return Ok([builder.build().map_err(wrong)?, reads.build().map_err(wrong)?]);
     }
-    // A role is asked for over the network, and a machine without one does not answer: that is not waited for as long as
-    // a store that is down.
+    // A machine without a role does not answer, so requests for it are not repeated as long as those to a store.
     let asks = builder.clone().with_retry(policy.at_most(ROLE_SECONDS).retries()).build().map_err(wrong)?;
     let with_role = |builder: AmazonS3Builder| builder.with_credentials(asks.credentials().clone()).build();
     Ok([with_role(builder).map_err(wrong)?, with_role(reads).map_err(wrong)?])
@@ -46,13 +45,13 @@ pub(super) fn open(
 
 fn configured(
     bucket_url: &Arc<BucketUrl>,
-    variables: &Variables,
+    environment: &Environment,
     policy: &RetryPolicy,
     headers: HeaderMap,
 ) -> Result<AmazonS3Builder> {
-    environment::check(variables)?;
-    check_credentials(variables)?;
-    if !environment::is_url(&format!("https://{0}.s3.amazonaws.com/{0}", bucket_url.bucket())) {
+    aws_variables::check(environment)?;
+    check_credentials(environment)?;
+    if !aws_variables::is_url(&format!("https://{0}.s3.amazonaws.com/{0}", bucket_url.bucket())) {
         return Err(Error::job(format!(
             "`{}` cannot be the name of a bucket: correct the URL",
             bucket_url.bucket()
@@ -63,7 +62,7 @@ fn configured(
         .with_retry(policy.retries())
         .with_conditional_put(S3ConditionalPut::ETagMatch)
         .with_http_connector(Connector(Arc::clone(bucket_url)));
-    for (_, value, key) in environment::taken(variables) {
+    for (_, value, key) in aws_variables::taken(environment) {
         builder = builder.with_config(key, value);
     }
     let builder = builder.with_bucket_name(bucket_url.bucket());
@@ -84,9 +83,9 @@ fn configured(
     Ok(builder)
 }
 
-/// Credentials that are given by halves, or in a way that is not read.
-fn check_credentials(variables: &Variables) -> Result<()> {
-    let has = |name| variables.get(name).is_some();
+/// Refuses credentials that are incomplete, or in a profile.
+fn check_credentials(environment: &Environment) -> Result<()> {
+    let has = |name| environment.get(name).is_some();
     match (has("AWS_ACCESS_KEY_ID"), has("AWS_SECRET_ACCESS_KEY")) {
         (true, false) => {
             Err(Error::job("AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not: set both or neither"))

@@ -1,6 +1,6 @@
-//! `[against]`: the documents that are known already.
+//! `[against]`: the reference documents.
 
-use super::super::{Against, SameId, Shingle, ShingleHash, Source, file};
+use super::super::{Against, Reference, SameId, Shingle, ShingleHash, Source, file};
 use super::source::{filled, source_of};
 use super::wrong::{Checked, Wrong, wrong};
 use crate::address;
@@ -31,15 +31,15 @@ pub(super) fn against_of(against: file::Against, reuses: bool, shingle: &Shingle
              \"replace\"",
         );
     }
-    let (outputs, source) = match (output, source) {
-        (Some(output), None) => (outputs_of(output)?, None),
-        (None, Some(source)) => (Vec::new(), Some(known_source(source)?)),
+    let reference = match (output, source) {
+        (Some(output), None) => Reference::Outputs { urls: outputs_of(output)?, same_id },
+        (None, Some(source)) => Reference::Source(Box::new(second_source(source)?)),
         (None, None) => return wrong(OUTPUT, "is required but missing, and so is `against.source`: set one"),
         (Some(_), Some(_)) => {
             return wrong(OUTPUT, "is set, and so is `against.source`: expected one of them");
         }
     };
-    Ok(Against { outputs, source, pairs, same_id })
+    Ok(Against { reference, pairs })
 }
 
 fn outputs_of(output: file::Names) -> Checked<Vec<String>> {
@@ -54,7 +54,7 @@ fn outputs_of(output: file::Names) -> Checked<Vec<String>> {
 }
 
 /// The second source, by the rules for `[source]`.
-fn known_source(source: file::Source) -> Checked<Source> {
+fn second_source(source: file::Source) -> Checked<Source> {
     if source.format == file::Format::Output {
         return wrong(SOURCE, "has the format \"output\": set `against.output` instead");
     }

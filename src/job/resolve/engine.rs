@@ -5,7 +5,7 @@ use super::wrong::{Checked, wrong};
 
 /// The most threads. Each step makes that many partitions, and a shuffle a queue for every two of them.
 pub(crate) const MAX_THREADS: usize = 1_024;
-/// The longest that a cluster can be waited for: a year.
+/// The longest timeout: a year.
 const MAX_SECONDS: u64 = 365 * 24 * 3600;
 
 pub(super) fn engine_of(engine: file::Engine) -> Checked<Engine> {
@@ -80,7 +80,7 @@ fn cluster_of(engine: &file::Engine) -> Checked<Option<Cluster>> {
 }
 
 impl Engine {
-    /// The cluster of the scheduler at `url`, with a driver of `memory` bytes and the patience that a job has if it does not say.
+    /// The cluster of the scheduler at `url`, with a driver of `memory` bytes and the default timeouts.
     ///
     /// # Errors
     /// What a URL of a scheduler is.

@@ -1,4 +1,4 @@
-//! A job file becomes a job that cannot be invalid: a file for the sections that belong together.
+//! Makes a job that cannot be invalid of a job file: a module for the sections that belong together.
 
 mod against;
 mod clusters;
@@ -9,15 +9,15 @@ mod sketches;
 mod source;
 mod wrong;
 
-use super::file::{self, File};
-use super::{Family, Job, Minhash, Modulus, Normalize, Reuse, Score};
+use super::file::File;
+use super::{Input, Job, Reuse};
 use crate::error::{Error, Result};
 use against::against_of;
-use clusters::{alarms_of, clusters_of};
+use clusters::{check_alarms, clusters_of};
 use engine::engine_of;
-use output::output_of;
-use search::{candidates_of, lsh_of, score_of};
-use sketches::{MERSENNE_31, ONES_32, coefficients_of, minhash_of, shingle_of, short_of};
+use output::check_output;
+use search::{check_candidates, check_lsh, check_score, lsh_of};
+use sketches::{check_minhash, check_shingle, check_short, minhash_of, shingle_of};
 use source::{reuse_of, reused_source, source_of};
 
 pub(crate) use engine::MAX_THREADS;
@@ -29,8 +29,8 @@ pub(super) use wrong::Wrong;
 use wrong::{Checked, wrong};
 
 impl Job {
-    /// Holds a job that was read back, as from the manifest of an output, against the rules for job files: anybody may have
-    /// written it. What was read and where it went is not looked at.
+    /// Checks a job that was read from the manifest of an output by the rules for job files, since anyone may have changed it. Its
+    /// source and its output are not checked.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
@@ -39,66 +39,12 @@ impl Job {
     }
 }
 
-/// Writes the sections as a job file would have them, and resolves them again.
 fn checked(job: &Job) -> Checked<()> {
-    let Job {
-        name: _,
-        source: _,
-        reuse: _,
-        merge: _,
-        shingle,
-        minhash,
-        lsh,
-        candidates,
-        against: _,
-        score,
-        clusters: _,
-        alarms: _,
-        output: _,
-        engine: _,
-    } = job;
-    shingle_of(file::Shingle {
-        normalize: shingle.normalize.iter().map(Normalize::to_string).collect(),
-        unit: shingle.unit,
-        words: shingle.words,
-        size: Some(shingle.size),
-        separator: shingle.separator.clone(),
-        hash: shingle.hash,
-        min_words: shingle.min_words,
-        short: shingle.short,
-    })?;
-    let (family, modulus) = match minhash.family {
-        Family::MultiplyShift => (file::Family::MultiplyShift, None),
-        Family::OnePermutation => (file::Family::OnePermutation, None),
-        Family::Linear(modulus) => {
-            let modulus = match modulus {
-                Modulus::Is(MERSENNE_31) => file::Modulus::Name("2^31-1".into()),
-                Modulus::Is(ONES_32) => file::Modulus::Name("2^32-1".into()),
-                Modulus::Is(number) => file::Modulus::Number(i64::try_from(number).unwrap_or(i64::MAX)),
-                Modulus::NextPrime => file::Modulus::Name("next-prime".into()),
-            };
-            (file::Family::Linear, Some(modulus))
-        }
-    };
-    let Minhash { permutations, seed, ref coefficients, .. } = *minhash;
-    // The coefficients were read when the job was resolved, and are looked at as they are.
-    let resolved =
-        minhash_of(file::Minhash { permutations, seed, family, modulus, coefficients: None }, shingle.hash)?;
-    coefficients_of(coefficients.as_deref(), permutations, resolved.family)?;
-    let Score { threshold, measure, by, prefilter } = *score;
-    score_of(&file::Score { threshold, measure, by, prefilter }, candidates.method)?;
-    short_of(shingle, score)?;
-    let lsh = file::Lsh {
-        bands: Some(lsh.bands),
-        rows: Some(lsh.rows),
-        choose: None,
-        target_recall: None,
-        bucket_hash: lsh.bucket_hash,
-        table_size: lsh.table_size,
-        hot_bucket: Some(lsh.hot_bucket),
-    };
-    lsh_of(&lsh, permutations, score.threshold, candidates.method)?;
-    Ok(())
+    check_shingle(&job.shingle)?;
+    check_minhash(&job.minhash, job.shingle.hash)?;
+    check_score(&job.score, job.candidates.method)?;
+    check_short(&job.shingle, &job.score)?;
+    check_lsh(&job.lsh, job.minhash.permutations)
 }
 
 /// The job that `file` describes: defaults filled in, every rule checked, bands and rows chosen.
@@ -143,23 +89,25 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
             );
         }
     };
-    let score = score_of(&score, candidates.method)?;
-    short_of(&shingle, &score)?;
+    check_score(&score, candidates.method)?;
+    check_short(&shingle, &score)?;
     let against = against.map(|against| against_of(against, reused.is_some(), &shingle)).transpose()?;
-    let candidates = candidates_of(&candidates, &source, against.as_ref())?;
+    check_candidates(&candidates, &source, against.as_ref())?;
     let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
-    let clusters = clusters_of(clusters, &source, against.as_ref())?;
-    let alarms = alarms_of(alarms, &source)?;
-    let output = output_of(output, &source)?;
+    let clusters = clusters_of(clusters, &source)?;
+    check_alarms(&alarms, &source)?;
+    check_output(&output, &source)?;
     let engine = engine_of(engine)?;
     let name = name.unwrap_or_else(|| "unnamed".into());
     let keeps_shingles = made.is_some_and(|made| made.output.keep.shingles());
-    let reuse = reused.map(|output| Reuse { output, keeps_shingles });
+    let input = match reused {
+        Some(output) => Input::Reuse(Reuse { output, keeps_shingles }),
+        None => Input::Read,
+    };
     Ok(Job {
         name,
         source,
-        reuse,
-        merge: None,
+        input,
         shingle,
         minhash,
         lsh,

@@ -1,17 +1,17 @@
 //! `[output]`: where the tables go.
 
-use super::super::{Format, Output, Source, file};
+use super::super::{Output, Source};
 use super::wrong::{Checked, wrong};
 use crate::address;
 
-pub(super) fn output_of(output: file::Output, source: &Source) -> Checked<Output> {
-    let url = output.url.clone();
+pub(super) fn check_output(output: &Output, source: &Source) -> Checked<()> {
+    let url = &output.url;
     if url.trim().is_empty() {
         return wrong("output.url", "is empty: expected a folder or a URL prefix, as in \"out/books/\"");
     }
-    address::check(&url).or_else(|said| wrong("output.url", said))?;
+    address::check(url).or_else(|said| wrong("output.url", said))?;
     // These formats walk whole folders, so the next run would read what this one wrote.
-    let walks = matches!(source.format, Format::Parquet | Format::Delta | Format::Text);
+    let walks = source.format.rules().takes_in_outputs;
     let inside = |folder: &str| {
         url.strip_prefix(folder.trim_end_matches('/'))
             .is_some_and(|rest| rest.trim_end_matches('/').is_empty() || walks && rest.starts_with('/'))
@@ -25,10 +25,8 @@ pub(super) fn output_of(output: file::Output, source: &Source) -> Checked<Output
     if output.max_pairs == 0 {
         return wrong(
             "output.max_pairs",
-            "is 0: expected 1 or more: it is the largest number of pairs that a run may \
-            write",
+            "is 0: expected 1 or more: it is the largest number of pairs that a run may write",
         );
     }
-    let file::Output { url: _, expand, max_expand, max_pairs, keep, passages, tables } = output;
-    Ok(Output { url, expand, max_expand, max_pairs, keep, passages, tables })
+    Ok(())
 }

@@ -1,29 +1,32 @@
 //! `[score]` and `[lsh]`: which pairs are kept, and by which bands they are found.
 
 use super::super::file::{self, Choose};
+use super::super::recipes::choose;
 use super::super::{
-    Against, Candidates, Choice, Compare, Lsh, Measure, Method, Score, ScoreBy, Source, choose,
+    Against, Candidates, Choice, Compare, Lsh, Measure, Method, Reference, Score, ScoreBy, Source,
 };
 use super::wrong::{Checked, wrong};
 
-pub(super) fn candidates_of(
-    candidates: &file::Candidates,
+pub(super) fn check_candidates(
+    candidates: &Candidates,
     source: &Source,
     against: Option<&Against>,
-) -> Checked<Candidates> {
-    let file::Candidates { method, compare } = *candidates;
-    let known = against.and_then(|against| against.source.as_ref());
-    let has_groups = source.group.is_some() || known.is_some_and(|known| known.group.is_some());
-    if compare != Compare::All && !has_groups {
+) -> Checked<()> {
+    let second_has_groups = |against: &Against| match &against.reference {
+        Reference::Outputs { .. } => false,
+        Reference::Source(second) => second.group.is_some(),
+    };
+    let has_groups = source.group.is_some() || against.is_some_and(second_has_groups);
+    if candidates.compare != Compare::All && !has_groups {
         return wrong(
             "candidates.compare",
-            "is set, and no document is of a group: set `source.group` to the column that says it",
+            "is set, and no document has a group: set `source.group` to the column of groups",
         );
     }
-    Ok(Candidates { method, compare })
+    Ok(())
 }
 
-pub(super) fn score_of(score: &file::Score, method: Method) -> Checked<Score> {
+pub(super) fn check_score(score: &Score, method: Method) -> Checked<()> {
     let threshold = score.threshold;
     // Written so that NaN fails too.
     if !(threshold > 0.0 && threshold <= 1.0) {
@@ -31,31 +34,30 @@ pub(super) fn score_of(score: &file::Score, method: Method) -> Checked<Score> {
     }
     if score.measure == Measure::Containment {
         let by_signature =
-            "and signatures tell the Jaccard similarity of two sets, not how much of one the other holds";
+            "and signatures estimate the Jaccard similarity of two sets, not their containment";
         if score.by == ScoreBy::Signature {
             return wrong(
                 "score.by",
                 format!(
-                    "is \"signature\" beside score.measure = \"containment\", {by_signature}: expected \"shingles\""
+                    "is \"signature\" with score.measure = \"containment\", {by_signature}: expected \"shingles\""
                 ),
             );
         }
         if score.prefilter {
             return wrong(
                 "score.prefilter",
-                format!("is true beside score.measure = \"containment\", {by_signature}: leave the key out"),
+                format!("is true with score.measure = \"containment\", {by_signature}: leave the key out"),
             );
         }
         if method == Method::Lsh {
             return wrong(
                 "candidates.method",
-                "is \"lsh\" beside score.measure = \"containment\", and bands find sets of a high Jaccard similarity, which a \
-                 short document and a long one that holds it do not have: expected \"prefix\", or \"all\"",
+                "is \"lsh\" with score.measure = \"containment\", and bands find sets of a high Jaccard similarity, which a \
+                 short document and a long one that contains it do not have: expected \"prefix\", or \"all\"",
             );
         }
     }
-    let file::Score { measure, by, prefilter, .. } = *score;
-    Ok(Score { threshold, measure, by, prefilter })
+    Ok(())
 }
 
 pub(super) fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, method: Method) -> Checked<Lsh> {
@@ -91,31 +93,20 @@ pub(super) fn lsh_of(lsh: &file::Lsh, permutations: usize, threshold: f64, metho
             Choice::TargetRecall(target)
         }
     };
-    let found = match choose::by(choice, permutations, threshold, method) {
-        Ok(Some(found)) => found,
-        Ok(None) => given(lsh.bands.unwrap_or(0), lsh.rows.unwrap_or(0), permutations)?,
+    let (bands, rows) = match choose::by(choice, permutations, threshold, method) {
+        Ok(Some(found)) => (found.bands, found.rows),
+        Ok(None) => (lsh.bands.unwrap_or(0), lsh.rows.unwrap_or(0)),
         Err(e) => return wrong("lsh.target_recall", format!("cannot be reached: {e}")),
     };
-    if lsh.table_size == Some(0) {
-        return wrong(
-            "lsh.table_size",
-            "is 0: expected 1 or more, or no key for an unlimited number of buckets",
-        );
-    }
     let hot_bucket = lsh.hot_bucket.unwrap_or(file::Lsh::HOT_BUCKET);
-    if hot_bucket < 2 {
-        return wrong(
-            "lsh.hot_bucket",
-            format!(
-                "is {hot_bucket}: expected 2 or more: in larger buckets, not every two documents are compared"
-            ),
-        );
-    }
     let (bucket_hash, table_size) = (lsh.bucket_hash, lsh.table_size);
-    Ok(Lsh { bands: found.bands, rows: found.rows, choice, bucket_hash, table_size, hot_bucket })
+    let lsh = Lsh { bands, rows, choice, bucket_hash, table_size, hot_bucket };
+    check_lsh(&lsh, permutations)?;
+    Ok(lsh)
 }
 
-fn given(bands: usize, rows: usize, permutations: usize) -> Checked<choose::Bands> {
+pub(super) fn check_lsh(lsh: &Lsh, permutations: usize) -> Checked<()> {
+    let Lsh { bands, rows, table_size, hot_bucket, .. } = *lsh;
     if bands == 0 {
         return wrong("lsh.bands", "is 0: expected 1 or more");
     }
@@ -131,5 +122,19 @@ fn given(bands: usize, rows: usize, permutations: usize) -> Checked<choose::Band
             ),
         );
     }
-    Ok(choose::Bands { bands, rows })
+    if table_size == Some(0) {
+        return wrong(
+            "lsh.table_size",
+            "is 0: expected 1 or more, or no key for an unlimited number of buckets",
+        );
+    }
+    if hot_bucket < 2 {
+        return wrong(
+            "lsh.hot_bucket",
+            format!(
+                "is {hot_bucket}: expected 2 or more: in larger buckets, not every two documents are compared"
+            ),
+        );
+    }
+    Ok(())
 }

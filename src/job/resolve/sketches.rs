@@ -1,8 +1,9 @@
 //! `[shingle]` and `[minhash]`: how a text becomes a signature.
 
+use super::super::recipes::coefficients;
 use super::super::{
     Coefficients, Family, Minhash, Modulus, Normalize, Score, ScoreBy, Shingle, ShingleHash, Short, Unit,
-    coefficients, file, is_prime,
+    file, is_prime,
 };
 use super::wrong::{Checked, wrong};
 
@@ -23,18 +24,23 @@ pub(super) fn shingle_of(shingle: file::Shingle) -> Checked<Shingle> {
         Unit::Word => file::Shingle::SIZE_WORDS,
         Unit::Char => file::Shingle::SIZE_CHARS,
     });
-    if !(1..=MAX_SHINGLE_SIZE).contains(&size) {
-        return wrong(
-            "shingle.size",
-            format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}"),
-        );
-    }
     let file::Shingle { unit, words, separator, hash, min_words, short, .. } = shingle;
-    Ok(Shingle { normalize, unit, words, size, separator, hash, min_words, short })
+    let shingle = Shingle { normalize, unit, words, size, separator, hash, min_words, short };
+    check_shingle(&shingle)?;
+    Ok(shingle)
+}
+
+pub(super) fn check_shingle(&Shingle { size, .. }: &Shingle) -> Checked<()> {
+    match (1..=MAX_SHINGLE_SIZE).contains(&size) {
+        true => Ok(()),
+        false => {
+            wrong("shingle.size", format!("is {size}: expected 1 or more, and at most {MAX_SHINGLE_SIZE}"))
+        }
+    }
 }
 
 /// Whether documents without shingles can be compared as the rest of the job says.
-pub(super) fn short_of(shingle: &Shingle, score: &Score) -> Checked<()> {
+pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     const KEY: &str = "shingle.short";
     if shingle.short != Short::Empty {
         return Ok(());
@@ -63,10 +69,7 @@ pub(super) fn short_of(shingle: &Shingle, score: &Score) -> Checked<()> {
 }
 
 pub(super) fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<Minhash> {
-    let permutations = minhash.permutations;
-    if !(1..=MAX_PERMUTATIONS).contains(&permutations) {
-        return wrong("minhash.permutations", format!("is {permutations}: expected 1 to {MAX_PERMUTATIONS}"));
-    }
+    let file::Minhash { permutations, seed, .. } = minhash;
     let family = match (minhash.family, minhash.modulus) {
         (file::Family::MultiplyShift, None) => Family::MultiplyShift,
         (file::Family::OnePermutation, None) => Family::OnePermutation,
@@ -77,19 +80,8 @@ pub(super) fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<M
             );
         }
         (file::Family::Linear, None) => Family::Linear(Modulus::Is(MERSENNE_31)),
-        (file::Family::Linear, Some(modulus)) => Family::Linear(modulus_of(&modulus, hash)?),
+        (file::Family::Linear, Some(modulus)) => Family::Linear(modulus_of(&modulus)?),
     };
-    if let Family::Linear(Modulus::Is(modulus)) = family
-        && (permutations as u64) >= modulus
-    {
-        return wrong(
-            "minhash.modulus",
-            format!(
-                "is {modulus}: expected more than {permutations}, the number of `minhash.permutations`, since their \
-                 factors are drawn below it"
-            ),
-        );
-    }
     let coefficients = match minhash.coefficients {
         None => None,
         Some(path) => match coefficients::read(&path) {
@@ -97,16 +89,42 @@ pub(super) fn minhash_of(minhash: file::Minhash, hash: ShingleHash) -> Checked<M
             Err(e) => return wrong("minhash.coefficients", e.one_line()),
         },
     };
-    coefficients_of(coefficients.as_deref(), permutations, family)?;
-    Ok(Minhash { permutations, seed: minhash.seed, family, coefficients })
+    let minhash = Minhash { permutations, seed, family, coefficients };
+    check_minhash(&minhash, hash)?;
+    Ok(minhash)
+}
+
+pub(super) fn check_minhash(minhash: &Minhash, hash: ShingleHash) -> Checked<()> {
+    const KEY: &str = "minhash.modulus";
+    let Minhash { permutations, family, ref coefficients, .. } = *minhash;
+    if !(1..=MAX_PERMUTATIONS).contains(&permutations) {
+        return wrong("minhash.permutations", format!("is {permutations}: expected 1 to {MAX_PERMUTATIONS}"));
+    }
+    match family {
+        Family::Linear(Modulus::NextPrime) if hash != ShingleHash::Dictionary => {
+            return wrong(
+                KEY,
+                "is \"next-prime\", the first prime above the number of distinct shingles: set `shingle.hash = \
+                 \"dictionary\"`, which numbers the shingles",
+            );
+        }
+        Family::Linear(Modulus::Is(modulus)) if (permutations as u64) >= modulus => {
+            return wrong(
+                KEY,
+                format!(
+                    "is {modulus}: expected more than {permutations}, the number of `minhash.permutations`, since their \
+                     factors are drawn below it"
+                ),
+            );
+        }
+        Family::Linear(Modulus::Is(modulus)) if modulus != ONES_32 => check_prime(modulus)?,
+        Family::Linear(_) | Family::MultiplyShift | Family::OnePermutation => {}
+    }
+    check_coefficients(coefficients.as_deref(), permutations, family)
 }
 
 /// Whether these coefficients fit the permutations and the family.
-pub(super) fn coefficients_of(
-    of: Option<&[Coefficients]>,
-    permutations: usize,
-    family: Family,
-) -> Checked<()> {
+fn check_coefficients(of: Option<&[Coefficients]>, permutations: usize, family: Family) -> Checked<()> {
     const KEY: &str = "minhash.coefficients";
     let Some(of) = of else { return Ok(()) };
     if !matches!(family, Family::Linear(_)) {
@@ -115,34 +133,31 @@ pub(super) fn coefficients_of(
     coefficients::fault(of, permutations).map_or(Ok(()), |fault| wrong(KEY, fault))
 }
 
-pub(super) const MERSENNE_31: u64 = (1 << 31) - 1;
-pub(super) const ONES_32: u64 = (1 << 32) - 1;
+const MERSENNE_31: u64 = (1 << 31) - 1;
+const ONES_32: u64 = (1 << 32) - 1;
 
-fn modulus_of(modulus: &file::Modulus, hash: ShingleHash) -> Checked<Modulus> {
-    const KEY: &str = "minhash.modulus";
-    const ALLOWED: &str = "expected \"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32";
+const MODULI: &str = "expected \"2^31-1\", \"2^32-1\", \"next-prime\", or a prime under 2^32";
+
+fn modulus_of(modulus: &file::Modulus) -> Checked<Modulus> {
     match modulus {
         file::Modulus::Name(name) => match name.as_str() {
             "2^31-1" => Ok(Modulus::Is(MERSENNE_31)),
             "2^32-1" => Ok(Modulus::Is(ONES_32)),
-            "next-prime" if hash == ShingleHash::Dictionary => Ok(Modulus::NextPrime),
-            "next-prime" => wrong(
-                KEY,
-                "is \"next-prime\", the first prime above the number of distinct shingles: set `shingle.hash = \
-                 \"dictionary\"`, which numbers the shingles",
-            ),
-            other => wrong(KEY, format!("is {other:?}: {ALLOWED}")),
+            "next-prime" => Ok(Modulus::NextPrime),
+            other => wrong("minhash.modulus", format!("is {other:?}: {MODULI}")),
         },
         file::Modulus::Number(number) => match u64::try_from(*number) {
-            Ok(prime) if prime < 1 << 32 && is_prime(prime) => Ok(Modulus::Is(prime)),
-            Ok(large) if is_prime(large) => wrong(
-                KEY,
-                format!(
-                    "is {number}, which is too large for a modulus: \
-                {ALLOWED}"
-                ),
-            ),
-            _ => wrong(KEY, format!("is {number}, which is not a prime: {ALLOWED}")),
+            Ok(number) => check_prime(number).map(|()| Modulus::Is(number)),
+            Err(_) => wrong("minhash.modulus", format!("is {number}, which is not a prime: {MODULI}")),
         },
+    }
+}
+
+fn check_prime(number: u64) -> Checked<()> {
+    const KEY: &str = "minhash.modulus";
+    match is_prime(number) {
+        true if number < 1 << 32 => Ok(()),
+        true => wrong(KEY, format!("is {number}, which is too large for a modulus: {MODULI}")),
+        false => wrong(KEY, format!("is {number}, which is not a prime: {MODULI}")),
     }
 }

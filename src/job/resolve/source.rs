@@ -1,16 +1,17 @@
 //! `[source]`: where the documents are and which columns are theirs.
 
 use super::super::file::{self, File, Names};
-use super::super::{Csv, Encoding, Format, Id, Job, Source};
+use super::super::source::{DocumentColumns, FormatRules};
+use super::super::{Csv, Encoding, Id, Job, Source};
 use super::wrong::{Checked, wrong};
 use crate::address;
 
-/// The finished output that the source of `file` is; none where files are.
+/// The finished output that `file` has as its source; `None` where it has files.
 pub(in crate::job) fn reuse(file: &File) -> Checked<Option<String>> {
     reuse_of(&file.source, file.shingle.is_some(), file.minhash.is_some())
 }
 
-/// An output brings what it was made by.
+/// The same of a source, with whether the sections `shingle` and `minhash` are given: the output decides them.
 pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> Checked<Option<String>> {
     if source.format != file::Format::Output {
         return Ok(None);
@@ -25,10 +26,7 @@ pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> C
         ("source.references", source.references.is_some()),
     ];
     if let Some((key, _)) = own.into_iter().find(|(_, given)| *given) {
-        return wrong(
-            key,
-            "is set, and the source is an output, which keeps what it was made by: leave it out",
-        );
+        return wrong(key, "is set, and the source is an output, which decides it: remove the key");
     }
     let urls = filled("source.url", source.url.clone(), "folder or URL prefix of an output")?;
     match <[String; 1]>::try_from(urls) {
@@ -40,7 +38,7 @@ pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> C
     }
 }
 
-/// The source of the output that `made` made, with its documents in groups by the column `group`, if one is named.
+/// The source of the output whose job is `made`, with the column `group` if one is named.
 pub(super) fn reused_source(made: &Job, group: Option<String>) -> Checked<Source> {
     let Some(group) = group else { return Ok(made.source.clone()) };
     if !made.source.columns.contains(&group) {
@@ -63,10 +61,12 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
     for url in &urls {
         address::check(url).or_else(|said| wrong("source.url", said))?;
     }
-    let encoding = encoding_of(format, source.encoding.as_deref())?;
+    let rules = format.rules();
+    let whole_file = rules.columns == DocumentColumns::WholeFile;
+    let encoding = encoding_of(rules, source.encoding.as_deref())?;
     let id = match source.id {
         Some(Names::One(word)) if word == "row_number" => Id::RowNumber,
-        Some(Names::One(word)) if word == "path" && format == Format::Text => Id::Path,
+        Some(Names::One(word)) if word == "path" && whole_file => Id::Path,
         Some(Names::One(word)) if word == "path" => {
             return wrong(
                 "source.id",
@@ -74,45 +74,44 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
                  is the column of that name), or \"row_number\"",
             );
         }
-        Some(_) if format == Format::Text => {
+        Some(_) if whole_file => {
             return wrong(
                 "source.id",
                 "names a column, but text files have none: expected \"path\" or \"row_number\"",
             );
         }
         Some(columns) => Id::Columns(filled("source.id", columns, "column")?),
-        None => match format {
-            Format::Reuters => Id::Columns(vec!["oldid".into()]),
-            Format::Text => Id::Path,
-            Format::Csv | Format::Parquet | Format::Delta | Format::Jsonl => Id::RowNumber,
+        None => match rules.columns {
+            DocumentColumns::Fixed { id, .. } => Id::Columns(vec![id.into()]),
+            DocumentColumns::WholeFile => Id::Path,
+            DocumentColumns::OfFile => Id::RowNumber,
         },
     };
-    let text = match (format, source.text) {
-        // The one column of this format, whose rows are whole files.
-        (Format::Text, text) => match text.map(Names::into_vec) {
+    let text = match (rules.columns, source.text) {
+        (DocumentColumns::WholeFile, text) => match text.map(Names::into_vec) {
             Some(columns) if columns != ["text"] => {
                 return wrong("source.text", "names a column, but text files have none: remove the key");
             }
             _ => vec!["text".into()],
         },
         (_, Some(columns)) => filled("source.text", columns, "column")?,
-        (Format::Reuters, None) => vec!["body".into()],
-        (Format::Csv | Format::Parquet | Format::Delta | Format::Jsonl, None) => {
+        (DocumentColumns::Fixed { text, .. }, None) => vec![text.into()],
+        (DocumentColumns::OfFile, None) => {
             return wrong(
                 "source.text",
                 "is required but missing: the column, or the list of columns, that holds the text",
             );
         }
     };
-    let columns = columns_of(format, source.columns)?;
-    let (columns, group) = with_group(format, columns, source.group)?;
+    let columns = columns_of(rules, source.columns)?;
+    let (columns, group) = with_group(rules, columns, source.group)?;
     let csv = Csv {
         delimiter: ascii("source.delimiter", &source.delimiter)?,
         header: source.header,
         quote: ascii("source.quote", &source.quote)?,
     };
     let references = match source.references {
-        Some(_) if format != Format::Reuters => {
+        Some(_) if !rules.has_references => {
             return wrong(
                 "source.references",
                 "is set, but only the format reuters has references: remove the key",
@@ -139,24 +138,24 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
     })
 }
 
-fn encoding_of(format: Format, encoding: Option<&str>) -> Checked<Encoding> {
+fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> {
     const KEY: &str = "source.encoding";
     match encoding {
         None => Ok(Encoding::Utf8),
-        Some(_) if matches!(format, Format::Parquet | Format::Delta) => {
+        Some(_) if rules.has_own_encoding => {
             wrong(KEY, "is set, but texts in Parquet files are always UTF-8: remove the key")
         }
         Some(name) => name.parse().or_else(|e| wrong(KEY, format!("is {e}"))),
     }
 }
 
-/// The columns that `documents` carries: none bears the name of one of its own or comes twice, also not in other letters'
-/// cases, which many engines do not tell apart.
-fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
+/// The columns that `documents` carries. No name is that of another column in upper or lower case, which many engines do not
+/// distinguish.
+fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>> {
     const KEY: &str = "source.columns";
     let Some(columns) = columns else { return Ok(Vec::new()) };
     let columns = filled(KEY, columns, "column")?;
-    if format == Format::Text {
+    if rules.columns == DocumentColumns::WholeFile {
         return wrong(KEY, "names a column, but text files have none: remove the key");
     }
     for (at, name) in columns.iter().enumerate() {
@@ -179,9 +178,9 @@ fn columns_of(format: Format, columns: Option<Names>) -> Checked<Vec<String>> {
     Ok(columns)
 }
 
-/// The columns that are carried with that of the group among them.
+/// The columns that are carried, including that of the group.
 fn with_group(
-    format: Format,
+    rules: FormatRules,
     mut columns: Vec<String>,
     group: Option<String>,
 ) -> Checked<(Vec<String>, Option<String>)> {
@@ -190,7 +189,7 @@ fn with_group(
     if name.trim().is_empty() {
         return wrong(KEY, "is empty: expected a column");
     }
-    if format == Format::Text {
+    if rules.columns == DocumentColumns::WholeFile {
         return wrong(KEY, "names a column, but text files have none: remove the key");
     }
     let same = |other: &str| other.to_lowercase() == name.to_lowercase();
@@ -214,11 +213,11 @@ fn with_group(
     Ok((columns, Some(name)))
 }
 
-/// The columns that the table documents has of its own: those of `schemas/documents.toml`.
+/// The table's own columns: those of `schemas/documents.toml`.
 pub(crate) const DOCUMENTS_COLUMNS: [&str; 9] =
     ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature", "shingles"];
 
-/// The strings of `names`, if there is one at least and none is empty.
+/// The strings of `names`: one or more, none of them empty.
 pub(super) fn filled(key: &'static str, names: Names, noun: &str) -> Checked<Vec<String>> {
     let names = names.into_vec();
     if names.is_empty() || names.iter().any(|name| name.trim().is_empty()) {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// A rule that the value of a key breaks. What is said follows the key's name.
+/// A rule that the value of a key breaks: a message is the key's name and `said`.
 pub(crate) struct Wrong {
     pub(crate) key: Cow<'static, str>,
     pub(crate) said: String,

@@ -137,7 +137,7 @@ pub(crate) fn in_pieces(by: &Shingle) -> bool {
     if by.normalize.contains(&Normalize::RemoveNewlines) {
         return false;
     }
-    // Once white space has become underscores, a cut between words is none any more.
+    // Once white space has become underscores, words have no border at which to cut.
     let mut steps = by.normalize.iter().skip_while(|step| !step.joins_words()).peekable();
     if steps.peek().is_none() {
         return true;

@@ -181,7 +181,7 @@ mod tests {
             prop_assume!(LongText::can(&by));
             let cut = by_pieces(&text, &by, piece, &sizes);
             prop_assert_eq!(cut.shingles, whole(&text, &by));
-            // The sample stands for the text where anybody asks whether it is empty.
+            // The sample is empty if the text is.
             prop_assert_eq!(is_blank(&cut.sample), is_blank(&text));
             let letters = Shingle { unit: Unit::Char, size: 1, min_words: 0, short: Short::Reject, ..by };
             let empty = |text: &str| {

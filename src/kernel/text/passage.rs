@@ -110,7 +110,7 @@ impl Runs {
         self.states.len() as u32 - 1
     }
 
-    /// The longest run of `other` that is here: (its end here, its end there, its length), in tokens; `None` if there is none.
+    /// The longest run of `other` that is here: (its end here, its end there, its length), in tokens; `None` if no token is shared.
     fn longest(&self, other: impl Iterator<Item = u32>) -> Option<(usize, usize, usize)> {
         let (mut state, mut length) = (0, 0);
         let mut longest = None;

@@ -36,9 +36,9 @@ pub(crate) const UNSORTED: usize = 1 << 16;
 /// bounded room.
 ///
 /// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
-/// [`Short::Whole`](crate::job::Short::Whole) makes one shingle of it. Beside `out`, which follows the number of *distinct* shingles and not the text's length, the room needed is that of a piece
-/// of text; texts in which no space precedes an ASCII letter, those whose stop words leave by Unicode's rules, and those
-/// whose newlines are removed, are normalised whole, into two buffers.
+/// [`Short::Whole`](crate::job::Short::Whole) makes one shingle of it. The size of `out` follows the number of *distinct* shingles
+/// and not the text's length. Besides it, memory for a piece of text is needed. Texts in which no space precedes an ASCII letter,
+/// those whose stop words leave by Unicode's rules, and those whose newlines are removed, are normalised whole, into two buffers.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words, or if `by.hash` is

@@ -138,7 +138,7 @@ fn ascii_words(bytes: &[u8], range: Range<usize>, found: &mut impl FnMut(Range<u
     let bytes = &bytes[..range.end];
     let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
     let mut emit = |word: Range<usize>| {
-        // Underscores alone join words but are none.
+        // Underscores alone join words but are no words.
         if bytes[word.start] != b'_' || bytes[word.clone()].iter().any(|&b| b != b'_') {
             found(word);
         }

@@ -5,11 +5,11 @@
 //! _work/claims/ATTEMPT.json    {"owner": true, "beat": 12, "seconds": 60, "process": ...}
 //! ```
 //!
-//! Whoever wants the output puts a claim under its own name and then lists the claims. As each puts before it lists, of two
-//! at least one sees the other (the flag principle: Herlihy and Shavit, *The Art of Multiprocessor Programming*,
-//! section 2.3). Who sees an owner goes. Among those that only ask, the one with the smallest name stays and looks again
-//! until the others are gone, then says that it is the owner. Conditional puts are not needed, so a server that ignores
-//! their condition cannot give an output to two.
+//! A process that wants the output puts a claim under its own name and then lists the claims. As each process puts before it lists,
+//! at least one of two sees the other (the flag principle: Herlihy and Shavit, *The Art of Multiprocessor Programming*, section
+//! 2.3). A process that sees an owner leaves. Among those that only ask, the one with the smallest name stays and looks again until
+//! the others are gone, then says that it is the owner. Conditional puts are not needed, so a server that ignores their condition
+//! cannot give an output to two.
 //!
 //! An owner renews its claim every few seconds. A claim is dead when its process is known to be gone (on the same
 //! machine since the same start), or when its content has not changed for its `seconds` by the observer's own clock; the
@@ -32,32 +32,24 @@ use tokio_util::sync::CancellationToken;
 use super::Layout;
 use super::names::Attempt;
 use super::process::Process;
+use crate::environment::{Environment, LEASE};
 use crate::error::{Error, Kind, Result};
 use stored::{Content, FIRST_BEAT, Found, claims, path, put, read, remove, renew};
 pub(super) use stored::{attempt_of, is_claim};
 
-/// The variable that says after how many seconds of silence a claim of another machine is dead.
-pub(crate) const LEASE_SECONDS: &str = "RESEMBLANCE_LEASE_SECONDS";
-
-/// What it is without the variable.
-const DEFAULT_SECONDS: u64 = 60;
-
-/// The seconds that the variable may say.
-const SECONDS: std::ops::RangeInclusive<u64> = 2..=3_600;
-
 /// Times that a claim is renewed while its seconds pass.
 const BEATS: u32 = 6;
 
-/// How often a far output that somebody has is looked at again; one on this machine four times as often.
+/// The interval at which the claims of a remote output are listed again; on this machine it is a quarter of this.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long somebody who asked first is given to become the owner or to go.
+/// The time in which a process that asked first becomes the owner or leaves.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// How long an attempt that ended with an error looks for whoever took its output.
+/// The time for which an attempt that ended with an error looks for the process that took its output.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Somebody else who has an output.
+/// Another process that has an output.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Holder {
     what: String,
@@ -65,7 +57,7 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Who put a claim that says this; somebody unknown where it says nothing that can be read.
+    /// The process that put a claim with this content; an unknown one if the content cannot be read.
     fn of(content: Option<Content>) -> Self {
         match content {
             Some(Content { what, process, .. }) => Self { what, process },
@@ -80,12 +72,12 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The answer to somebody who asks for an output.
+/// The answer to a request for an output.
 #[derive(Debug)]
 enum Asked {
     /// The output is the asker's.
     Granted(Claim),
-    /// Somebody else has it, or asked first.
+    /// Another process has it, or asked first.
     Held(Holder),
 }
 
@@ -93,16 +85,16 @@ enum Asked {
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     others: Others,
-    /// Who was told of last.
+    /// The holder that was reported last.
     told: Option<Holder>,
 }
 
 impl Waiting {
-    /// Asks for `output` in the name of `attempt`, in order to do `what`, a command. `None` where somebody had it: they have ended by
-    /// now, and the caller asks again, after looking again at what may have changed.
+    /// Asks for `output` in the name of `attempt`, in order to do `what`, a command. `None` if another process had it: it has ended
+    /// by now, and the caller asks again, after a look at what may have changed.
     ///
     /// # Errors
-    /// When the store does not answer, the variable [`LEASE_SECONDS`] is wrong, or `stop` is cancelled.
+    /// When the store does not answer, the variable [`LEASE`] is wrong, or `stop` is cancelled.
     pub(crate) async fn ask(
         &mut self,
         output: &Layout,
@@ -126,7 +118,7 @@ impl Waiting {
     }
 }
 
-/// Takes `output` in order to do `what`, a command, as soon as nobody else has it.
+/// Takes `output` in order to do `what`, a command, as soon as no other process has it.
 ///
 /// # Errors
 /// As [`Waiting::ask`].
@@ -155,7 +147,7 @@ impl Others {
             Some(alive) => !alive,
             // One that a power cut left empty says no seconds.
             None => {
-                let seconds = claim.content.as_ref().map_or(DEFAULT_SECONDS, |content| content.seconds);
+                let seconds = claim.content.as_ref().map_or(LEASE.default, |content| content.seconds);
                 now.duration_since(seen.1) >= Duration::from_secs(seconds)
             }
         }
@@ -167,7 +159,7 @@ impl Others {
 pub(crate) struct Claim {
     output: Layout,
     attempt: Attempt,
-    /// Cancelled when somebody else took the output.
+    /// Cancelled when another process took the output.
     lost: CancellationToken,
     /// Ends the task that renews the claim.
     stop: CancellationToken,
@@ -175,16 +167,16 @@ pub(crate) struct Claim {
     beating: Option<JoinHandle<()>>,
 }
 
-/// Asks for `output` in the name of `attempt`, in order to do `what`. Does not wait for whoever has it: ask again later
+/// Asks for `output` in the name of `attempt`, in order to do `what`. Does not wait for the process that has it: ask again later
 /// with the same `others`, by which a dead one is known.
 ///
 /// # Errors
-/// When the store does not answer, or the variable [`LEASE_SECONDS`] is wrong.
+/// When the store does not answer, or the variable [`LEASE`] is wrong.
 async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others) -> Result<Asked> {
     let mut content = Content {
         owner: false,
         beat: FIRST_BEAT,
-        seconds: seconds()?,
+        seconds: Environment::of_process().seconds(&LEASE)?,
         what: what.to_owned(),
         process: Process::own(),
     };
@@ -204,7 +196,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     content.owner = true;
     content.beat += 1;
     let version = put(output, attempt, &content).await?;
-    // Whoever was silent for so long between these two puts that its claim was taken for dead finds the new owner here.
+    // A process that was silent between these two puts, for so long that its claim was taken for dead, finds the new owner here.
     if let Some(holder) = owner_beside(output, attempt).await? {
         remove(output, &path(output, attempt)).await?;
         return Ok(Asked::Held(holder));
@@ -221,7 +213,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     }))
 }
 
-/// Waits until nobody claims `output` any more, or `stop` is cancelled.
+/// Waits until no process claims `output` any more, or `stop` is cancelled.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -242,7 +234,7 @@ async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) ->
     }
 }
 
-/// Waits until nobody is before `attempt`; the holder where it must go.
+/// Waits until no process is before `attempt`; the holder if `attempt` must leave.
 async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Result<Option<Holder>> {
     let own = path(output, attempt);
     loop {
@@ -264,7 +256,7 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
     }
 }
 
-/// An owner beside `attempt`.
+/// An owner other than `attempt`.
 async fn owner_beside(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
     let contents = claims(output, Some(attempt)).await?.into_iter().filter_map(|claim| claim.content);
     let mut owners = contents.filter(|content| content.owner && content.process.is_alive() != Some(false));
@@ -280,7 +272,7 @@ struct Own {
 }
 
 impl Own {
-    /// Renews the claim until it is told to stop, or finds that somebody took the output.
+    /// Renews the claim until it is stopped, or finds that another process took the output.
     async fn beat(mut self, lost: CancellationToken, stop: CancellationToken) {
         let lease = Duration::from_secs(self.content.seconds);
         let mut put_at = Instant::now();
@@ -294,7 +286,7 @@ impl Own {
                 Ok(true) => put_at = began,
                 Ok(false) if stop.is_cancelled() => return,
                 Ok(false) => return lost.cancel(),
-                // A store that does not answer is asked again; as long as nobody takes the claim, it holds.
+                // A store that does not answer is asked again; as long as no other process takes the claim, it holds.
                 Err(error) => tracing::debug!(%error, "the claim could not be renewed"),
             }
         }
@@ -321,7 +313,7 @@ impl Claim {
         &self.attempt
     }
 
-    /// Cancelled when somebody else took the output, which happens to a process that was silent for too long.
+    /// Cancelled when another process took the output, which happens to a process that was silent for too long.
     pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
@@ -344,14 +336,14 @@ impl Claim {
             || owner_beside(&self.output, &self.attempt).await?.is_some())
     }
 
-    /// The error with which work under this claim ended; where the output was lost, that comes first: whoever took it may have
-    /// removed what this attempt was about to read.
+    /// The error with which work under this claim ended; where the output was lost, that comes first: the new owner may have
+    /// removed files that this attempt was about to read.
     pub(crate) async fn explain(&self, error: Error) -> Error {
         let stopped = error.kind() == Kind::Interrupted;
         if stopped && !self.lost.is_cancelled() {
             return error;
         }
-        // A store that does not answer has told so already.
+        // A store that does not answer was reported already.
         match tokio::time::timeout(LOOK, self.is_lost()).await {
             Ok(Ok(true)) if stopped => self.lost_error(),
             Ok(Ok(true)) => self.lost_error().because(error),
@@ -363,9 +355,10 @@ impl Claim {
     pub(crate) fn lost_error(&self) -> Error {
         Error::input(format!(
             "another process took over {}, because this one gave no sign of life for a while: this run published \
-             nothing; run it again to continue, and raise {LEASE_SECONDS} if this machine or its network sometimes \
+             nothing; run it again to continue, and raise {} if this machine or its network sometimes \
              stalls",
-            self.output.shown()
+            self.output.shown(),
+            LEASE.name
         ))
     }
 
@@ -418,24 +411,6 @@ pub(super) async fn claimants(output: &Layout) -> Result<Vec<Attempt>> {
     };
     let claims = claims(output, None).await?.into_iter();
     Ok(claims.filter(alive).map(|claim| claim.attempt).collect())
-}
-
-/// Seconds of silence after which a claim of this process is dead to other machines.
-fn seconds() -> Result<u64> {
-    match std::env::var_os(LEASE_SECONDS).filter(|given| !given.is_empty()) {
-        Some(given) => parse_seconds(&given.to_string_lossy()),
-        None => Ok(DEFAULT_SECONDS),
-    }
-}
-
-fn parse_seconds(given: &str) -> Result<u64> {
-    given.trim().parse().ok().filter(|n| SECONDS.contains(n)).ok_or_else(|| {
-        Error::job(format!(
-            "the variable {LEASE_SECONDS} is {given:?}: expected whole seconds from {} to {}",
-            SECONDS.start(),
-            SECONDS.end()
-        ))
-    })
 }
 
 #[cfg(test)]
@@ -548,7 +523,7 @@ mod tests {
             assert!(!own.renew(false).await.unwrap());
             assert!(claims(&output, None).await.unwrap().is_empty());
 
-            // As a server brings it back that knows no conditions: whoever was silent gives way to the new owner.
+            // As a server brings it back that knows no conditions: the silent process gives way to the new owner.
             own.version = put(&output, &attempt, &own.content).await.unwrap();
             let other = Attempt::random();
             put(&output, &other, &own.content).await.unwrap();
@@ -558,7 +533,7 @@ mod tests {
         }
     }
 
-    /// What lies among the claims and is none holds nobody up, and stays. What a power cut left of a claim goes in time.
+    /// A file among the claims that is not a claim delays no process, and stays. What a power cut left of a claim goes in time.
     #[tokio::test]
     async fn what_is_no_claim_is_left_alone() {
         let (outputs, _folder) = outputs();
@@ -567,7 +542,7 @@ mod tests {
             for (attempt, bytes) in [(&dead, ""), (&foreign, "{\"notes\": 1}")] {
                 output.store().put(&path(&output, attempt), bytes.into()).await.unwrap();
             }
-            let long_ago = Instant::now().checked_sub(Duration::from_secs(DEFAULT_SECONDS)).unwrap();
+            let long_ago = Instant::now().checked_sub(Duration::from_secs(LEASE.default)).unwrap();
             let mut others = Others([(path(&output, &dead), (Bytes::new(), long_ago))].into());
             let Asked::Granted(claim) = ask(&output, &Attempt::random(), "test", &mut others).await.unwrap()
             else {
@@ -584,10 +559,10 @@ mod tests {
 
     #[test]
     fn the_seconds_have_bounds() {
-        assert_eq!(parse_seconds("90").unwrap(), 90);
+        assert_eq!(LEASE.parse("90").unwrap(), 90);
         for wrong in ["1", "3601", "-5", "soon"] {
-            let error = parse_seconds(wrong).unwrap_err();
-            assert!(error.to_string().contains(LEASE_SECONDS), "{error}");
+            let error = LEASE.parse(wrong).unwrap_err();
+            assert!(error.to_string().contains(LEASE.name), "{error}");
         }
     }
 }

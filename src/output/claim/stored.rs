@@ -59,7 +59,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
         if Some(&attempt) == own {
             continue;
         }
-        // One that is gone by now is none.
+        // A claim that is gone by now does not count.
         if let Some((bytes, content)) = read(output, &path).await?.filter(|(bytes, _)| is_claim(bytes)) {
             claims.push(Found { attempt, path, bytes, content });
         }
@@ -100,7 +100,7 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
     }
 }
 
-/// Puts the claim of `attempt`, replacing what it said before: what the store calls this version of it.
+/// Puts the claim of `attempt`, replacing its content: the store's name of this version.
 ///
 /// # Errors
 /// When the store refuses.
@@ -139,7 +139,7 @@ pub(super) async fn renew(
                 return Ok(true);
             }
             Err(object_store::Error::NotFound { .. }) => return Ok(false),
-            // Nobody else puts it, so it is gone, or this is a put of its own whose answer was lost.
+            // No other process puts it, so it is gone, or this is a put of its own whose answer was lost.
             Err(object_store::Error::Precondition { .. }) => {
                 return match output.store().head(&path).await {
                     Ok(meta) => {

@@ -1,14 +1,14 @@
-//! Files that must stay because of logs which do not follow our results: those of other programs, and those that this one cannot
-//! continue.
+//! Files that are not removed because logs name them which do not follow our results: logs of other programs, and logs that this
+//! program cannot continue.
 
 use std::collections::BTreeSet;
 
-use super::log::{self, Found};
+use super::log::{self, FoundLog};
 use crate::error::Result;
 use crate::output::Layout;
 use crate::schema::Table;
 
-/// What such logs name, or may name.
+/// The files that such logs name, or may name.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// Files, by their paths inside the output.
@@ -25,7 +25,7 @@ impl Held {
     }
 }
 
-/// What the logs of an output name that do not follow its results.
+/// The files that such logs of an output name.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -33,10 +33,10 @@ pub(crate) async fn held(output: &Layout) -> Result<Held> {
     let mut held = Held::default();
     for table in Table::ALL {
         match log::read(output, table).await? {
-            Found::None => {}
-            Found::Log(log) if !log.is_foreign() && log.forbids().is_none() => {}
-            Found::Log(log) => held.files.extend(log.inside(table)),
-            Found::Unreadable(_) => {
+            FoundLog::None => {}
+            FoundLog::Log(log) if !log.is_foreign() && log.forbids().is_none() => {}
+            FoundLog::Log(log) => held.files.extend(log.inside(table)),
+            FoundLog::Unreadable(_) => {
                 held.tables.insert(table.name());
             }
         }

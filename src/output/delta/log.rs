@@ -1,27 +1,19 @@
-//! The log of a table, read from its end.
+//! Reads the log of a table of an output from its end.
 
 use std::collections::BTreeSet;
 
-use percent_encoding::percent_decode_str;
-
-use super::action::{Action, CommitInfo, MetaData, Protocol};
+use crate::delta::{
+    Action, CommitInfo, FOLDER, MetaData, Protocol, TableState, actions, commit_name, version_of,
+};
 use crate::error::Result;
 use crate::output::Layout;
 use crate::schema::Table;
 
-/// The folder of a log, inside the table's.
-pub(super) const FOLDER: &str = "_delta_log";
-
-/// Digits of a version in a name.
-const DIGITS: usize = 20;
-
-/// What lies in the place of a table's log.
-pub(super) enum Found {
-    /// Nothing.
+/// The files in the place of a table's log.
+pub(super) enum FoundLog {
     None,
-    /// A log.
     Log(Box<Log>),
-    /// Something that this program cannot go on from, and why.
+    /// A log that this program cannot continue, and why.
     Unreadable(String),
 }
 
@@ -29,40 +21,48 @@ pub(super) enum Found {
 pub(super) struct Log {
     /// The version of the next commit.
     pub next: u64,
-    /// The hash of the manifest that the newest commit of ours follows; none if no commit is ours.
+    /// The hash of the manifest that the newest commit of this program follows; `None` if no commit is of this program.
     pub follows: Option<String>,
     pub protocol: Protocol,
     pub meta_data: MetaData,
-    /// The files of the table, as the actions name them.
-    pub files: BTreeSet<String>,
+    /// The files of the table: their paths in its folder, and as the actions name them.
+    pub files: Vec<(String, String)>,
 }
 
 impl Log {
-    /// The paths of its files inside the output. One that is not in the table's folder has none.
+    /// The paths of its files inside the output.
     pub(super) fn inside(&self, table: Table) -> impl Iterator<Item = String> {
-        let decoded = self.files.iter().filter_map(|path| percent_decode_str(path).decode_utf8().ok());
-        decoded.map(move |path| format!("{table}/{path}"))
+        self.files.iter().map(move |(path, _)| format!("{table}/{path}"))
     }
 
-    /// Whether another program made the table: no commit of ours is in the log.
+    /// Whether another program made the table: no commit is of this program.
     pub(super) fn is_foreign(&self) -> bool {
         self.follows.is_none()
+    }
+
+    /// Why this program must not write to the table; `None` if it may.
+    pub(super) fn forbids(&self) -> Option<String> {
+        if let Some(unknown) = self.protocol.unknown_to_writers() {
+            return Some(format!("another program gave it {unknown}, which this program does not know"));
+        }
+        (self.meta_data.property("delta.appendOnly") == Some("true"))
+            .then(|| "its files may only be added to (delta.appendOnly)".into())
     }
 }
 
 /// The path of a commit inside the output.
-pub(super) fn commit(table: Table, version: u64) -> String {
-    format!("{}/{version:0DIGITS$}.json", folder(table))
+pub(super) fn commit_path(table: Table, version: u64) -> String {
+    format!("{}/{}", log_folder(table), commit_name(version))
 }
 
 /// The folder of a table's log inside the output.
-pub(super) fn folder(table: Table) -> String {
+pub(super) fn log_folder(table: Table) -> String {
     format!("{table}/{FOLDER}")
 }
 
-/// Whether a path inside an output is that of a commit, a checkpoint or the like, whoever wrote it.
+/// Whether a path inside an output is that of a commit, a checkpoint or the like, whichever program wrote it.
 pub(crate) fn is_part_of_log(inside: &str) -> bool {
-    name_in_log(inside).is_some_and(|name| name == "_last_checkpoint" || version(name).is_some())
+    name_in_log(inside).is_some_and(|name| name == "_last_checkpoint" || version_of(name).is_some())
 }
 
 /// Whether a path inside an output is that of a file in the folder of a log.
@@ -76,79 +76,47 @@ fn name_in_log(inside: &str) -> Option<&str> {
     inside.strip_prefix(FOLDER)?.strip_prefix('/').filter(|name| !name.contains('/'))
 }
 
-/// The version that a file's name begins with, and the rest behind the dot.
-fn version(name: &str) -> Option<(u64, &str)> {
-    let (digits, rest) = name.split_once('.')?;
-    let is_version = digits.len() == DIGITS && digits.bytes().all(|b| b.is_ascii_digit());
-    Some((is_version.then(|| digits.parse().ok())??, rest))
-}
-
-/// Reads the log of a table back to the newest commit of ours, or to its begin.
+/// Reads the log of a table back to the newest commit of this program, or to its beginning.
 ///
 /// # Errors
 /// When the store does not answer.
-pub(super) async fn read(output: &Layout, table: Table) -> Result<Found> {
-    let folder = folder(table);
+pub(super) async fn read(output: &Layout, table: Table) -> Result<FoundLog> {
+    let folder = log_folder(table);
     let listed = output.list(&folder).await?;
-    let files: Vec<(u64, bool)> = listed
-        .iter()
-        // What lies deeper, such as copies of commits, is not in the log.
-        .filter_map(|meta| output.inside(&meta.location))
-        .filter_map(|inside| version(name_in_log(&inside)?).map(|(version, rest)| (version, rest == "json")))
-        .collect();
-    let commits: BTreeSet<u64> =
-        files.iter().filter(|(_, commit)| *commit).map(|(version, _)| *version).collect();
-    let Some(newest) = files.iter().map(|(version, _)| *version).max() else { return Ok(Found::None) };
-    let mut read = Vec::new();
+    // Files in deeper folders, such as copies of commits, are not in the log.
+    let inside: Vec<String> = listed.iter().filter_map(|meta| output.inside(&meta.location)).collect();
+    let names: BTreeSet<&str> = inside.iter().filter_map(|inside| name_in_log(inside)).collect();
+    let Some(newest) = names.iter().filter_map(|name| version_of(name)).max() else {
+        return Ok(FoundLog::None);
+    };
+    let (mut commits, mut follows) = (Vec::new(), None);
     for version in (0..=newest).rev() {
-        let inside = commit(table, version);
-        let bytes = if commits.contains(&version) { output.read_bytes(&inside).await? } else { None };
+        let inside = commit_path(table, version);
+        let there = names.contains(commit_name(version).as_str());
+        let bytes = if there { output.read_bytes(&inside).await? } else { None };
         let Some((bytes, _)) = bytes else {
-            return Ok(Found::Unreadable(format!("{inside} is gone, which another program removed")));
+            return Ok(FoundLog::Unreadable(format!("{inside} is gone, which another program removed")));
         };
         let Some(actions) = actions(&bytes) else {
-            return Ok(Found::Unreadable(format!("{inside} is not a commit of a Delta log")));
+            return Ok(FoundLog::Unreadable(format!("{inside} is not a commit of a Delta log")));
         };
-        let ours = follows(&actions).is_some();
-        read.push(actions);
-        if ours {
+        follows = followed_manifest(&actions);
+        commits.push(actions);
+        // Each commit of this program holds the whole table.
+        if follows.is_some() {
             break;
         }
     }
-    Ok(match fold(newest + 1, read) {
-        Some(log) => Found::Log(Box::new(log)),
-        None => Found::Unreadable(format!("{folder} says neither `protocol` nor `metaData`")),
-    })
+    let mut state = TableState::default();
+    commits.into_iter().rev().for_each(|actions| state.apply(actions));
+    let TableState { protocol: Some(protocol), meta_data: Some(meta_data), files } = state else {
+        return Ok(FoundLog::Unreadable(format!("{folder} says neither `protocol` nor `metaData`")));
+    };
+    let files = files.into_iter().map(|(path, file)| (path, file.uri)).collect();
+    Ok(FoundLog::Log(Box::new(Log { next: newest + 1, follows, protocol, meta_data, files })))
 }
 
-/// The actions of a commit; `None` if it is none.
-pub(super) fn actions(bytes: &[u8]) -> Option<Vec<Action>> {
-    let lines = std::str::from_utf8(bytes).ok()?.lines().filter(|line| !line.trim().is_empty());
-    lines.map(|line| serde_json::from_str(line).ok()).collect()
-}
-
-fn follows(actions: &[Action]) -> Option<&str> {
-    actions.iter().find_map(|action| action.commit_info.as_ref().and_then(CommitInfo::manifest))
-}
-
-/// The table after these commits, of which the newest comes first. The oldest one tells the whole table.
-fn fold(next: u64, commits: Vec<Vec<Action>>) -> Option<Log> {
-    let (mut protocol, mut meta_data, mut files) = (None, None, BTreeSet::new());
-    let follows = commits.last().and_then(|oldest| follows(oldest)).map(str::to_owned);
-    if follows.is_some() {
-        // What it removes was in the table before.
-        files.clear();
-    }
-    for actions in commits.into_iter().rev() {
-        // A path that is both removed and added is there: the order inside a commit means nothing.
-        for remove in actions.iter().filter_map(|action| action.remove.as_ref()) {
-            files.remove(&remove.path);
-        }
-        for action in actions {
-            files.extend(action.add.map(|add| add.path));
-            protocol = action.protocol.or(protocol);
-            meta_data = action.meta_data.or(meta_data);
-        }
-    }
-    Some(Log { next, follows, protocol: protocol?, meta_data: meta_data?, files })
+fn followed_manifest(actions: &[Action]) -> Option<String> {
+    let info = actions.iter().filter_map(|action| action.commit_info.as_ref());
+    info.filter_map(CommitInfo::manifest).next().map(str::to_owned)
 }

@@ -1,13 +1,12 @@
-//! Logs follow the manifest: when a result is published, and when a run that died before has left them behind.
-
-use std::collections::BTreeMap;
+//! Makes logs follow the manifest: when a result is published, and when a run died before it updated them.
 
 use bytes::Bytes;
 use futures::future::try_join_all;
 
-use super::commit::{Published, cannot_go_on};
-use super::log::{self, Found, Log};
-use super::schema::schema_string;
+use super::commit::{Published, cannot_continue};
+use super::log::{self, FoundLog, Log};
+use super::single_commit::last_modified;
+use crate::delta::schema_string;
 use crate::error::{Error, Result};
 use crate::job::{Job, Tables};
 use crate::output::Layout;
@@ -15,10 +14,10 @@ use crate::output::manifest::Run;
 use crate::output::ours::Ours;
 use crate::schema::{SourceTypes, Table, contract};
 
-/// Times that a commit is made anew where another process was first. Each other one brings the log up too.
+/// Attempts to commit while other processes commit first. Each of them brings the log up to date too.
 const ATTEMPTS: usize = 20;
 
-/// Whether nothing is left to do for [`publish`].
+/// Whether [`publish`] has nothing to do.
 ///
 /// # Errors
 /// As for [`publish`].
@@ -28,14 +27,14 @@ pub(crate) async fn is_current(output: &Layout, tables: Tables) -> Result<bool> 
     Ok(!found.iter().any(|(table, found)| needs_commit(&published, *table, found, tables)))
 }
 
-/// Brings the logs of an output up to its manifest; where it has none, there is nothing to follow. Under
-/// [`Tables::Delta`] every table gets a log. Otherwise, only those logs go on that this program began or took over.
+/// Brings the logs of an output up to its manifest, if it has one. Under [`Tables::Delta`] every table gets a log. Otherwise only
+/// those logs are continued that this program began or took over.
 ///
 /// # Errors
 /// When the store refuses; [`Kind::Input`](crate::error::Kind::Input) where a log cannot be continued.
 pub(crate) async fn publish(output: &Layout, tables: Tables) -> Result<()> {
     for _ in 0..ATTEMPTS {
-        // First the logs and then the manifest: a newer manifest than they follow is followed by whoever put it.
+        // The logs are read before the manifest: the process that puts a newer manifest updates the logs itself.
         let found = read(output).await?;
         let Some(published) = published(output).await? else { return Ok(()) };
         let behind = found.iter().filter(|(table, found)| needs_commit(&published, *table, found, tables));
@@ -51,7 +50,7 @@ pub(crate) async fn publish(output: &Layout, tables: Tables) -> Result<()> {
 }
 
 /// Refuses, before anything is computed, a table that cannot be a Delta table or cannot be replaced: columns that Delta does not
-/// have, a log that cannot be continued, and a table that somebody else made.
+/// have, a log that cannot be continued, and a table of another program.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with what to do; [`Kind::Input`](crate::error::Kind::Input) for a log that cannot be continued.
@@ -61,13 +60,13 @@ pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Re
         let is_written = Table::of(job).contains(&table);
         let asked = is_written && job.output.tables == Tables::Delta;
         match &found {
-            Found::Unreadable(why) if asked => return Err(cannot_go_on(shown, table, why)),
-            Found::Log(log) if asked || !log.is_foreign() => {
+            FoundLog::Unreadable(why) if asked => return Err(cannot_continue(shown, table, why)),
+            FoundLog::Log(log) if asked || !log.is_foreign() => {
                 if log.is_foreign() {
                     refuse_foreign(output, table, log).await?;
                 }
                 if let Some(why) = log.forbids() {
-                    return Err(cannot_go_on(shown, table, &why));
+                    return Err(cannot_continue(shown, table, &why));
                 }
             }
             _ => {}
@@ -89,7 +88,7 @@ pub(crate) async fn check(output: &Layout, job: &Job, types: &SourceTypes) -> Re
     Ok(())
 }
 
-/// Refuses the table of another program, unless it consists of files that are ours.
+/// Refuses the table of another program, unless all of its files are of this program.
 async fn refuse_foreign(output: &Layout, table: Table, log: &Log) -> Result<()> {
     let ours = Ours::named(output).await?;
     let foreign = log.inside(table).find(|inside| !ours.owns(inside));
@@ -105,53 +104,49 @@ async fn refuse_foreign(output: &Layout, table: Table, log: &Log) -> Result<()> 
     )))
 }
 
-/// What lies in the places of the logs.
-async fn read(output: &Layout) -> Result<Vec<(Table, Found)>> {
+/// The logs of all tables.
+async fn read(output: &Layout) -> Result<Vec<(Table, FoundLog)>> {
     try_join_all(Table::ALL.map(|table| async move { Ok((table, log::read(output, table).await?)) })).await
 }
 
 /// The result that the output holds.
 async fn published(output: &Layout) -> Result<Option<Published>> {
     let Some((bytes, at)) = output.published_manifest().await? else { return Ok(None) };
-    // Whatever is wrong with it is said as everywhere else.
+    // `manifest` has the message for a damaged one.
     match serde_json::from_slice::<Run>(&bytes) {
         Ok(manifest) => Ok(Some(Published::new(manifest, &bytes, at))),
         Err(_) => output.manifest().await.map(|_| None),
     }
 }
 
-fn is_ours(found: &Found) -> bool {
-    matches!(found, Found::Log(log) if !log.is_foreign())
+fn is_ours(found: &FoundLog) -> bool {
+    matches!(found, FoundLog::Log(log) if !log.is_foreign())
 }
 
-/// Whether the log of a table is to follow the manifest and does not yet.
-fn needs_commit(published: &Published, table: Table, found: &Found, tables: Tables) -> bool {
+/// Whether the log of a table must follow the manifest and does not yet.
+fn needs_commit(published: &Published, table: Table, found: &FoundLog, tables: Tables) -> bool {
     let asked = tables == Tables::Delta && published.files(table).is_some();
     match found {
-        Found::Log(log) if log.follows.is_some() => log.follows.as_ref() != Some(&published.hash),
+        FoundLog::Log(log) if log.follows.is_some() => log.follows.as_ref() != Some(&published.hash),
         _ => asked,
     }
 }
 
-/// Puts the next commit: whether it is there. It is not where another process was first.
-async fn put(output: &Layout, published: &Published, table: Table, found: &Found) -> Result<bool> {
+/// Puts the next commit. Returns false where another process was first.
+async fn put(output: &Layout, published: &Published, table: Table, found: &FoundLog) -> Result<bool> {
     let shown = output.shown();
     published.manifest.check_format(shown)?;
     let log = match found {
-        Found::Log(log) => {
+        FoundLog::Log(log) => {
             if log.is_foreign() {
                 refuse_foreign(output, table, log).await?;
             }
             Some(log.as_ref())
         }
-        Found::None => None,
-        Found::Unreadable(why) => return Err(cannot_go_on(shown, table, why)),
+        FoundLog::None => None,
+        FoundLog::Unreadable(why) => return Err(cannot_continue(shown, table, why)),
     };
-    let mut modified = BTreeMap::new();
-    for meta in output.list(table.name()).await? {
-        let at = meta.last_modified.timestamp_millis();
-        modified.extend(output.inside(&meta.location).map(|inside| (inside, at)));
-    }
+    let modified = last_modified(output, table.name()).await?;
     let bytes: Bytes = published.commit(table, log, shown, &modified)?;
-    output.create_whole(&log::commit(table, log.map_or(0, |log| log.next)), bytes).await
+    output.create_whole(&log::commit_path(table, log.map_or(0, |log| log.next)), bytes).await
 }

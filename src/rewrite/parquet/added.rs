@@ -1,4 +1,4 @@
-//! The columns that say what documents are told of, behind those of the file.
+//! The annotation columns, after those of the file.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use super::blocking::Waiter;
 use crate::error::{Error, Result};
 use crate::schema::IdType;
 
-/// Rows whose columns are made at once.
+/// Rows of a batch of annotations.
 const BATCH_ROWS: u64 = 8192;
 
-/// What documents are told of, for a file that is written.
+/// The annotation columns of a file that is being written.
 pub(super) struct Added {
     pub cursor: Cursor,
     pub id: IdType,
 }
 
 impl Added {
-    /// A schema with the columns behind its own.
+    /// A schema with the annotation columns after its own.
     ///
     /// # Errors
-    /// None that a schema can cause.
+    /// Where a column of the schema is invalid, which is a bug.
     pub(super) fn schema(&self, own: &Type) -> Result<TypePtr> {
         let column = |(name, of): (&str, PhysicalType)| {
             let text = (of == PhysicalType::BYTE_ARRAY).then_some(LogicalType::String);
@@ -49,7 +49,7 @@ impl Added {
         Ok(Arc::new(Type::group_type_builder(own.name()).with_fields(fields).build()?))
     }
 
-    /// The columns of the documents at `positions`, encoded: the bytes of each, and what is said of them.
+    /// The encoded columns of the documents at `positions`: the bytes of each, and their metadata.
     ///
     /// # Errors
     /// When the table of documents in clusters cannot be read.
@@ -101,6 +101,6 @@ fn write(to: &mut ColumnWriter<'_>, column: &ArrayRef) -> Result<()> {
     };
     match written {
         Some(written) => Ok(written.map(|_| ())?),
-        None => Err(Error::bug("an added column came as another type")),
+        None => Err(Error::bug("an added column is of another type")),
     }
 }

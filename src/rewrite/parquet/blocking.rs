@@ -1,5 +1,4 @@
-//! A file that is read and a file that is written, for code that blocks its thread: the readers and writers of columns do not
-//! know `async`.
+//! Blocking readers and writers of files for the readers and writers of columns, which are not `async`.
 
 use std::future::Future;
 use std::io::{self, Read, Write};
@@ -21,7 +20,7 @@ pub(super) const WINDOW: u64 = 8 << 20;
 /// Bytes that are gathered before they are put.
 const BUFFER: usize = 1 << 20;
 
-/// Waits on a thread that may block, until it is stopped.
+/// Blocks a thread until a future ends or the work is stopped.
 #[derive(Debug, Clone)]
 pub(super) struct Waiter {
     runtime: Handle,
@@ -29,7 +28,7 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// One that gives up when `stop` is cancelled.
+    /// A waiter that fails once `stop` is cancelled.
     pub(super) fn new(stop: &CancellationToken) -> Self {
         Self { runtime: Handle::current(), stop: stop.clone() }
     }
@@ -48,15 +47,14 @@ impl Waiter {
     }
 }
 
-/// A Parquet file through a window, which moves forward with what is read: a column after the other lies in the file as they
-/// are written.
+/// A Parquet file that is read through a moving window: columns are stored in the order in which they are copied.
 #[derive(Clone)]
 pub(super) struct Input(Arc<Window>);
 
 struct Window {
     file: Arc<ParquetFile>,
     waiter: Waiter,
-    /// Where the bytes begin in the file, and the bytes.
+    /// The offset of the bytes in the file, and the bytes.
     held: Mutex<(u64, Bytes)>,
 }
 
@@ -65,7 +63,7 @@ impl Input {
         Self(Arc::new(Window { file, waiter, held: Mutex::default() }))
     }
 
-    /// All bytes from `start` on that are held, but `least` where the file has them.
+    /// The held bytes from `start` on; reads more if these are fewer than `least`.
     fn from(&self, start: u64, least: u64) -> Result<Bytes> {
         let Window { file, waiter, held } = self.0.as_ref();
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +71,7 @@ impl Input {
         let last = first + bytes.len() as u64;
         if start < *first || start + least > last {
             let range = start..file.size().min(start + least.max(WINDOW));
-            // What was held goes before more is read.
+            // The held bytes are freed before more are read.
             *held = Default::default();
             *held = (start, waiter.wait(file.bytes(range))?);
         }
@@ -104,7 +102,7 @@ impl ChunkReader for Input {
     }
 }
 
-/// The bytes of a file from one on.
+/// A reader of the bytes of a file from an offset on.
 pub(super) struct InputFrom {
     input: Input,
     at: u64,
@@ -157,7 +155,7 @@ impl Write for Output {
         Ok(bytes.len())
     }
 
-    /// Puts nothing: each column that ends asks for it.
+    /// Does nothing: the writer flushes after each column.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Which rows of which row groups become a row group.
+//! The row groups of a rewritten file, and the rows in each.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) enum Wanted {
 }
 
 impl Wanted {
-    /// Those among `rows`, as runs of neighbours, counted from the first of `rows`.
+    /// The wanted rows among `rows`, as runs of neighbours that are counted from the first of `rows`.
     fn runs(&self, rows: Range<u64>) -> Vec<Range<u64>> {
         let (Self::Only(set) | Self::AllBut(set)) = self;
         let inside = set.within(rows.clone());
@@ -38,21 +38,21 @@ impl Wanted {
 /// Rows of a row group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Which one it is.
+    /// The index of the row group.
     pub group: usize,
     /// The rows, as runs of neighbours, counted from 0.
     pub runs: Vec<Range<u64>>,
 }
 
 impl Part {
-    /// How many rows they are.
+    /// The number of rows.
     pub(super) fn rows(&self) -> u64 {
         self.runs.iter().map(|run| run.end - run.start).sum()
     }
 }
 
-/// Row groups, each as the parts that it is made of. A row group of the file becomes one, without the rows that are not wanted; small
-/// ones that follow each other become one together, which has no more rows than the largest one of the file. None is empty.
+/// The row groups to write, each as its parts. A row group of the file becomes one without its unwanted rows. Small neighbours are
+/// merged, up to the rows of the largest row group of the file. No row group is empty.
 pub(super) fn groups<'a>(
     metadata: &'a ParquetMetaData,
     wanted: &'a Wanted,
@@ -81,7 +81,7 @@ pub(super) fn groups<'a>(
         let first = parts.next()?;
         let (mut rows, mut bytes) = (first.rows(), bytes(&groups[first.group]));
         let mut together = vec![first];
-        // All of them are in the window that is read through.
+        // All of them fit into the window through which the file is read.
         while let Some(next) = parts.next_if(|next| {
             !sorted && rows + next.rows() <= largest && bytes + self::bytes(&groups[next.group]) <= WINDOW
         }) {

@@ -1,4 +1,4 @@
-//! The values of one leaf of the schema, copied with their definition and repetition levels: nothing is interpreted.
+//! Copies the values of one leaf of the schema with their definition and repetition levels, without interpreting them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use parquet::file::serialized_reader::SerializedPageReader;
 use super::blocking::Input;
 use crate::error::{Context, Error, Result};
 
-/// Rows that are held at most, and the bytes that they should have.
+/// The most rows of a batch, and its target size in bytes.
 const BATCH_ROWS: u64 = 8192;
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// Bytes of memory that a value takes besides its own.
+/// Bytes of memory of a value in addition to its own.
 const VALUE_BYTES: u64 = 48;
 
 /// The rows of a row group that are copied, as runs of neighbours, counted from 0.
@@ -129,7 +129,7 @@ impl Copy<'_> {
     }
 }
 
-/// Rows on their way: the levels that the column has, and the values that are not null.
+/// A batch of rows: the levels that the column has, and the values that are not null.
 struct Batch<T: DataType> {
     rows: u64,
     has_definitions: bool,
@@ -152,14 +152,14 @@ impl<T: DataType> Batch<T> {
         }
     }
 
-    /// Reads so many rows behind those that are there. A row begins where the repetition level is 0.
+    /// Appends rows. A row begins where the repetition level is 0.
     fn read(&mut self, from: &mut ColumnReaderImpl<T>, rows: usize) -> ParquetResult<usize> {
         let definitions = self.has_definitions.then_some(&mut self.definitions);
         let repetitions = self.has_repetitions.then_some(&mut self.repetitions);
         Ok(from.read_records(rows, definitions, repetitions, &mut self.values)?.0)
     }
 
-    /// Writes what is there, and is empty.
+    /// Writes the rows, and clears the batch.
     fn write(&mut self, to: &mut ColumnWriterImpl<'_, T>) -> ParquetResult<()> {
         if self.rows > 0 {
             let definitions = self.has_definitions.then_some(self.definitions.as_slice());

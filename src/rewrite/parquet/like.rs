@@ -1,10 +1,10 @@
-//! How a Parquet file is written that is to be like another one.
+//! The properties with which a file is written like another one.
 
 use parquet::basic::{ConvertedType, Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 
-/// An encoding that the writer of a column was told to use, or chose for its data; none where it is what writers do by themselves.
+/// An encoding that was chosen for a column; `None` where it has the default of writers.
 fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
     use Type::{BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64};
     let of = column.column_type();
@@ -26,11 +26,11 @@ pub(super) fn properties(metadata: &ParquetMetaData, pairs: Option<Vec<KeyValue>
     let groups = metadata.row_groups();
     let Some(largest) = groups.iter().max_by_key(|group| group.num_rows()) else { return properties.build() };
     if groups.iter().all(|group| group.sorting_columns() == largest.sorting_columns()) {
-        // Rows that are left out leave the others in order.
+        // The remaining rows keep their order.
         properties = properties.set_sorting_columns(largest.sorting_columns().cloned());
     }
     if let Some(column) = largest.columns().first() {
-        // What is added is compressed as the first column is.
+        // Added columns are compressed like the first column.
         properties = properties.set_compression(column.compression());
     }
     largest
@@ -49,7 +49,7 @@ fn of_column(
     let is = |encoding: Encoding| column.encodings().any(|of_column| of_column == encoding);
     let has_dictionary = column.dictionary_page_offset().is_some()
         || is(Encoding::RLE_DICTIONARY)
-        // What old files call it.
+        // The name in old files.
         || is(Encoding::PLAIN_DICTIONARY);
     let mut properties = properties
         .set_column_compression(path.clone(), column.compression())

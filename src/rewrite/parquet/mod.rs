@@ -1,8 +1,8 @@
-//! Parquet: the rows that stay, with every column as it was.
+//! Parquet: the kept rows, with every column unchanged.
 //!
-//! Rows are copied at Parquet's own level: the physical values of each leaf of the schema with their levels (`leaves`), row group
-//! by row group (`groups`), under the same schema and key-value metadata. What a type means is nothing to a copy, so no type is
-//! too old, too new or too large for it. Columns that are added are leaves more (`added`, `pairs`).
+//! Rows are copied as physical values with their levels, leaf by leaf of the schema (`leaves`) and row group by row group (`groups`),
+//! under the same schema and key-value metadata. Values are not interpreted, so that every type can be copied. Added columns are
+//! further leaves (`added`, `pairs`).
 
 mod added;
 mod blocking;
@@ -17,11 +17,11 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 use tokio_util::sync::CancellationToken;
 
-use super::fate::Fates;
+use super::actions::RowActions;
 use super::record::Written;
 use super::work::{KEPT, REJECTED, Work, written};
+use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
-use crate::guard::guarded;
 use crate::output::upload::Upload;
 use crate::source::{ParquetFile, SourceFile};
 use added::Added;
@@ -29,7 +29,7 @@ use blocking::{Input, Output, Waiter};
 use groups::{Wanted, groups};
 use leaves::{Names, Rows};
 
-/// Writes the rows of a file that stay, and those of rejects apart: how many rows the file has, and the files.
+/// Writes the kept rows of a file, and separate rejects. Returns the number of rows of the file, and the files written.
 ///
 /// # Errors
 /// When the file cannot be read to its end, or the store refuses.
@@ -37,13 +37,13 @@ pub(super) async fn write(
     work: &Work,
     file: &SourceFile,
     path: &str,
-    fates: &Fates,
+    actions: &RowActions,
 ) -> Result<(u64, Vec<Written>)> {
-    let parquet = Arc::new(file.parquet(&work.session).await?);
-    let kept = Wanted::AllBut(fates.gone());
+    let parquet = Arc::new(ParquetFile::open(&work.session, file).await?);
+    let kept = Wanted::AllBut(actions.not_kept());
     let mut files = vec![copy(work, &parquet, format!("{KEPT}/{path}"), kept).await?];
-    if fates.any_apart() {
-        let rejected = Wanted::Only(fates.rejected.clone());
+    if actions.any_separate() {
+        let rejected = Wanted::Only(actions.rejected.clone());
         files.push(copy(work, &parquet, format!("{REJECTED}/{path}"), rejected).await?);
     }
     parquet.check().await?;
@@ -60,7 +60,7 @@ async fn copy(work: &Work, parquet: &Arc<ParquetFile>, inside: String, wanted: W
         }
     };
     let upload = work.target.upload(&inside).await?;
-    // Whoever drops the work ends the thread that does it.
+    // Dropping this future stops the thread.
     let stop = CancellationToken::new();
     let _stop_when_dropped = stop.clone().drop_guard();
     let waiter = Waiter::new(&stop);
@@ -68,7 +68,7 @@ async fn copy(work: &Work, parquet: &Arc<ParquetFile>, inside: String, wanted: W
     let file = Arc::clone(parquet);
     let source = file.path().to_owned();
     let copy = move || {
-        // What a damaged file makes the library do is that file's error.
+        // A panic of the library is an error of the file.
         guarded(|| copied(&file, &wanted, added, upload, &waiter, target))
             .context(|| format!("reading {} failed", file.path()))
             .flatten()
@@ -80,7 +80,7 @@ async fn copy(work: &Work, parquet: &Arc<ParquetFile>, inside: String, wanted: W
     written(upload, rows).await
 }
 
-/// Writes the wanted rows of a file on this thread: the upload and the number of rows.
+/// Writes the wanted rows of a file on this thread. Returns the upload and the number of rows.
 fn copied(
     file: &Arc<ParquetFile>,
     wanted: &Wanted,
@@ -119,7 +119,7 @@ fn copied(
             column.close().context(writing)?;
         }
         if let Some(added) = &mut added {
-            // Documents stay, all of them.
+            // All documents are kept.
             let positions = rows..rows + parts.iter().map(groups::Part::rows).sum::<u64>();
             for (bytes, closed) in added.encoded(positions, &columns, &properties, waiter)? {
                 group.append_column(&bytes, closed).context(writing)?;

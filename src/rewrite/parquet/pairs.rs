@@ -1,5 +1,5 @@
-//! Key-value metadata of a file that gets more columns: what describes all of its columns describes the new ones too, or goes.
-//! Readers trust it more than the file's own schema.
+//! The key-value metadata of a file that gets more columns. Descriptions of all columns, which readers prefer to the schema of the
+//! file, are extended or removed.
 
 use arrow::datatypes::{FieldRef, Schema};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema};
@@ -10,10 +10,10 @@ use super::super::annotations::{NAMES, fields};
 use crate::schema::IdType;
 use crate::source::decoded_arrow_schema;
 
-/// The columns as Spark has them.
+/// The key of Spark's schema.
 const SPARK_SCHEMA: &str = "org.apache.spark.sql.parquet.row.metadata";
 
-/// What a file has, with the added columns.
+/// The metadata of a file with the annotation columns.
 pub(super) fn extended(pairs: Vec<KeyValue>, id: IdType) -> Vec<KeyValue> {
     let extend = |pair: KeyValue| {
         let value = pair.value.as_deref().unwrap_or_default();
@@ -27,7 +27,7 @@ pub(super) fn extended(pairs: Vec<KeyValue>, id: IdType) -> Vec<KeyValue> {
     pairs.into_iter().filter_map(extend).collect()
 }
 
-/// None where the schema has types that this program's Arrow does not know: readers take those of Parquet then.
+/// `None` where the schema has types that this program's Arrow does not know, so that readers take those of Parquet.
 fn arrow_schema(encoded: &str, added: Vec<FieldRef>) -> Option<String> {
     let own = decoded_arrow_schema(encoded)?;
     let all: Vec<FieldRef> = own.fields().iter().cloned().chain(added).collect();

@@ -26,7 +26,7 @@ pub(crate) fn parse_steps(names: &str) -> Result<Vec<Normalize>> {
 
 /// The stop words of the list `name`.
 fn words_of_list(name: &str) -> Result<Vec<&'static str>> {
-    // Whoever made the step knew the list.
+    // The list was checked when the step was made.
     job::stop_words::named(name).ok_or_else(|| Error::job(format!("no stop words for the language {name:?}")))
 }
 

@@ -1,0 +1,109 @@
+//! Addresses of inputs and outputs: their checks and their URLs.
+
+pub(crate) mod local_path;
+pub(crate) mod secrets;
+
+use url::Url;
+
+use crate::error::{Error, Result};
+pub(crate) use secrets::masked;
+
+/// Scheme and rest of a URL; `None` for a path.
+pub(crate) fn scheme(address: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = address.split_once("://")?;
+    let legal = !scheme.is_empty() && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    legal.then_some((scheme, rest))
+}
+
+/// Refuses an address with credentials.
+///
+/// # Errors
+/// The end of a sentence, without the address, that begins with the place of the address.
+pub(crate) fn check(address: &str) -> std::result::Result<(), &'static str> {
+    let Some((scheme, rest)) = scheme(address) else { return Ok(()) };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if scheme.eq_ignore_ascii_case("file") {
+        return match authority.contains(['@', ':']) {
+            true => Err(
+                "names a user or a port in a `file` URL (not shown here, since it may be a secret): expected a path, \
+                 or `file:///path`",
+            ),
+            false => Ok(()),
+        };
+    }
+    // A container takes the place of the user: `abfss://container@account.dfs.core.windows.net/`.
+    let container = scheme.to_ascii_lowercase().starts_with("abfs") && authority.matches('@').count() == 1;
+    if authority.contains(':') || authority.contains('@') && !container {
+        return Err(
+            "holds more than a bucket between `://` and the next `/` (not shown here, since it may be a secret): \
+             expected `s3://bucket/path`, with the credentials in environment variables such as AWS_ACCESS_KEY_ID and \
+             AWS_SECRET_ACCESS_KEY",
+        );
+    }
+    if rest.contains(['?', '#']) {
+        return Err(
+            "holds `?` or `#` (not shown here, since it may be a presigned query): expected `s3://bucket/path`, with \
+             the credentials in environment variables; to reach an object with such a name, use a pattern with `*`",
+        );
+    }
+    Ok(())
+}
+
+/// The URL of an address with a scheme. The path of a `file` URL is percent-encoded, as by the standard; the key of an object is
+/// not, as in the commands of the stores.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) for an address that is not a URL or has credentials.
+pub(crate) fn url(address: &str) -> Result<Url> {
+    check(address).map_err(|why| Error::job(format!("a URL {why}")))?;
+    let written = match scheme(address) {
+        Some((scheme, _)) if !scheme.eq_ignore_ascii_case("file") => address.replace('%', "%25"),
+        _ => address.to_owned(),
+    };
+    Url::parse(&written).map_err(|e| Error::job(format!("`{address}` is not a URL")).because(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_in_an_address_are_refused_and_not_repeated() {
+        for address in [
+            "s3://AKIA:hush@bucket/a",
+            "s3://AKIA:hu/sh@bucket/a",
+            "s3://hush@bucket/a",
+            "https://user:hush@example.org/a",
+            "https://example.org/a?X-Amz-Signature=hush",
+            "s3://bucket/a?X-Amz-Signature=hush",
+            "abfss://container:hush@account.dfs.core.windows.net/a",
+            "S3://hush`'\" x@bucket/a",
+            "file://user:hush@host/a",
+            "FILE://hush@host/a",
+        ] {
+            let message = url(address).unwrap_err().to_string();
+            assert!(!message.contains("hush"), "{message}");
+        }
+    }
+
+    #[test]
+    fn addresses_without_them_are_not() {
+        for address in [
+            "s3://bucket",
+            "s3://bucket/user@example.org/12:30.csv",
+            "abfss://container@account.dfs.core.windows.net/a",
+            "file:///a?b",
+            "plain/path?*[",
+        ] {
+            assert_eq!(check(address), Ok(()), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_taken_as_it_is_written() {
+        for key in ["a b", "a%20b", "ä/ö", "100%"] {
+            let url = url(&format!("s3://bucket/{key}")).unwrap();
+            assert_eq!(object_store::path::Path::from_url_path(url.path()).unwrap().as_ref(), key);
+        }
+    }
+}

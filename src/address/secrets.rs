@@ -1,0 +1,250 @@
+//! Secrets that must not be shown: names, passwords and queries in the URLs that a user passes to this program.
+//!
+//! A URL inside a sentence has no certain end, and a password may contain quotes and spaces. So [`remember`] finds secrets where
+//! the bounds of a URL are known: in arguments and in values of the job file. [`masked`] masks them in every text that is shown,
+//! and also masks what looks like a URL with a password or a query.
+
+use std::collections::BTreeSet;
+use std::sync::{PoisonError, RwLock};
+
+/// The mask of a secret.
+const MASK: &str = "***";
+
+/// Shorter secrets are masked only inside URLs: elsewhere they would mask plain words.
+const MIN_LENGTH: usize = 4;
+
+/// The most secrets to remember; further ones are ignored.
+const MAX_KNOWN: usize = 10_000;
+
+/// Secrets that are masked wherever they occur.
+static KNOWN: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
+
+/// Remembers the possible secrets in the URLs of a text from a user.
+pub(crate) fn remember(text: &str) {
+    let found = secrets(text);
+    if found.is_empty() {
+        return;
+    }
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    for secret in found {
+        for form in forms(&secret) {
+            if known.len() < MAX_KNOWN {
+                known.insert(form);
+            }
+        }
+    }
+}
+
+/// `text` with masks for remembered secrets and for possible secrets in its URLs.
+pub(crate) fn masked(text: &str) -> String {
+    let mut text = text.to_owned();
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    let mut present: Vec<&String> = known.iter().filter(|secret| text.contains(secret.as_str())).collect();
+    // A secret may be a part of another.
+    present.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    for secret in present {
+        let mask = if secret.ends_with('@') { "***@" } else { MASK };
+        text = text.replace(secret.as_str(), mask);
+    }
+    masked_urls(&text)
+}
+
+/// The possible secrets in the URLs of `text`.
+fn secrets(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = (&rest[..at], &rest[at + 3..]);
+        // Up to the scheme of the next URL, if there is one: a password may hold anything else.
+        let end = after.find("://").map_or(after.len(), |next| next - scheme(&after[..next]).len());
+        of_url(scheme(before), &after[..end], &mut found);
+        rest = after;
+    }
+    // A URL whose password contains `://` looks like two.
+    if let (Some(first), Some(at)) = (text.find("://"), text.rfind('@'))
+        && text.matches("://").count() > 1
+        && first + 3 < at
+        && !found.is_empty()
+    {
+        found.insert(text[first + 3..=at].to_owned());
+    }
+    found
+}
+
+/// Adds the possible secrets in the URL `scheme://url`, where `url` may contain text behind it.
+fn of_url(scheme: &str, url: &str, found: &mut BTreeSet<String>) {
+    let mut insert = |secret: &str| {
+        if secret.len() >= MIN_LENGTH || secret.ends_with('@') && secret.len() > 1 {
+            found.insert(secret.to_owned());
+        }
+    };
+    if has_user(scheme, url) {
+        for (at, _) in url.match_indices('@') {
+            insert(&url[..=at]);
+            insert(&url[..at]);
+            if let Some((_, password)) = url[..at].split_once(':') {
+                insert(password);
+            }
+        }
+        if !url.contains('@')
+            && let Some((_, password)) = authority(url).split_once(':')
+        {
+            insert(password);
+        }
+    }
+    if scheme.eq_ignore_ascii_case("file") {
+        return;
+    }
+    if let Some((_, query)) = url.split_once('?') {
+        insert(query);
+        // Without text behind the URL, such as the quotes and brackets of a list.
+        let query = query.split(['"', '\'', '`', ' ', '\n']).next().unwrap_or_default();
+        insert(query);
+        query
+            .split(['&', ';', '#'])
+            .filter_map(|pair| pair.split_once('='))
+            .for_each(|(_, value)| insert(value));
+    }
+}
+
+/// The spellings of a secret: plain, quoted as in Rust and JSON, and encoded as in URLs.
+fn forms(secret: &str) -> BTreeSet<String> {
+    let unquoted = |quoted: String| quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned();
+    let mut forms = BTreeSet::from([secret.to_owned(), unquoted(format!("{secret:?}"))]);
+    forms.insert(crate::error::visible::visible(secret).into_owned());
+    if let Ok(json) = serde_json::to_string(secret) {
+        forms.insert(unquoted(json));
+    }
+    // URL parsers drop these.
+    forms.insert(secret.replace(['\t', '\n', '\r'], ""));
+    if let Ok(mut url) = url::Url::parse("http://host/")
+        && url.set_password(Some(secret.trim_end_matches('@'))).is_ok()
+        && let Some(password) = url.password()
+    {
+        forms.insert(password.to_owned());
+    }
+    forms.retain(|form| form.len() >= MIN_LENGTH || form.ends_with('@'));
+    forms
+}
+
+/// The letters of a scheme at the end of `text`.
+fn scheme(text: &str) -> &str {
+    let letter = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+    &text[text.trim_end_matches(letter).len()..]
+}
+
+fn authority(url: &str) -> &str {
+    url.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+/// Whether a URL has something like `name@` or `name:password@` before its host.
+fn has_user(scheme: &str, url: &str) -> bool {
+    let authority = authority(url);
+    // A container takes the place of the user: `abfss://container@account.dfs.core.windows.net/`.
+    let container = scheme.to_ascii_lowercase().starts_with("abfs")
+        && authority.matches('@').count() == 1
+        && !authority.contains(':');
+    if authority.contains('@') {
+        return !container;
+    }
+    // A password may contain the slash that seems to end the host; a port is not a password.
+    let address = authority.starts_with('[');
+    match authority.split_once(':') {
+        Some((_, port)) => !address && !port.chars().all(|c| c.is_ascii_digit()),
+        None => false,
+    }
+}
+
+/// `text` with masks for names and passwords before `@`, and for queries, in everything that looks like a URL.
+fn masked_urls(text: &str) -> String {
+    let mut masked = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        masked.push_str(before);
+        let scheme = scheme(&before[..at]);
+        let end = after.find(|c: char| c.is_whitespace() || "`'\"<>".contains(c)).unwrap_or(after.len());
+        let (url, behind) = after.split_at(end);
+        let url = match url.rsplit_once('@') {
+            Some((_, place)) if has_user(scheme, url) => {
+                masked.push_str("***@");
+                place
+            }
+            _ => url,
+        };
+        match url.split_once('?') {
+            Some((path, _)) if !scheme.eq_ignore_ascii_case("file") => {
+                masked.push_str(path);
+                masked.push_str("?***");
+            }
+            _ => masked.push_str(url),
+        }
+        rest = behind;
+    }
+    masked.push_str(rest);
+    masked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_in_texts_are_masked() {
+        assert_eq!(masked("at `s3://k:s/e@b/c`, ok"), "at `s3://***@b/c`, ok");
+        assert_eq!(masked("at `s3://key@b/c`, ok"), "at `s3://***@b/c`, ok");
+        assert_eq!(masked("GET http://h/p?X=1 failed"), "GET http://h/p?*** failed");
+        for plain in [
+            "s3://bucket/a@b and mail@example.org",
+            "abfss://container@account.dfs.core.windows.net/a",
+            "http://localhost:9091/a@b and http://[::1]:9091/a@b",
+            "file:///a?b",
+        ] {
+            assert_eq!(masked(plain), plain);
+        }
+    }
+
+    /// Each contains `t0psecret`, and in quotes none looks like a secret.
+    #[test]
+    fn remembered_secrets_are_masked_in_every_spelling() {
+        for secret in [
+            "s3://key:t0psecret with spaces@bucket/a",
+            "s3://t0psecret`with'quotes\"@bucket/a",
+            "S3://key:t0psecret/slash@bucket/a@b",
+            "s3://key:t0psecret://colons@bucket/a",
+            "s3://key:t0psecret@at@bucket/a",
+            "s3://key:t0psecret\nline\ttab@bucket/a",
+            "https://host/a?X-Amz-Signature=t0psecret'with\"quotes",
+            "[\"s3://bucket/a\", \"s3://key:t0psecret'2\\\"x@bucket/b\"]",
+            "abfss://container:t0psecret `x@account/a",
+            "s3://key:t0psecret",
+        ] {
+            remember(secret);
+            let json = serde_json::to_string(secret).unwrap();
+            for text in
+                [secret.to_owned(), format!("{secret:?}"), json, format!("cannot read `{secret}`: no")]
+            {
+                let shown = masked(&text);
+                assert!(!shown.contains("t0psecret"), "{text} is shown as {shown}");
+            }
+            if let Ok(url) = url::Url::parse(secret) {
+                let shown = masked(&format!("{url} {url:?} {:?}", url.password()));
+                assert!(!shown.contains("t0psecret"), "{url} is shown as {shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn plain_addresses_are_not_remembered() {
+        for plain in [
+            "s3://bucket/user@example.org/12:30.csv",
+            "http://localhost:9091/metrics/job/nightly",
+            "df://scheduler:50050",
+            "abfss://container@account.dfs.core.windows.net/a",
+            "file:///data/a?b=plain",
+            "mail@example.org, 12:30",
+        ] {
+            assert_eq!(secrets(plain), BTreeSet::new(), "{plain}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The names of files in the folder of a Delta log, and which of them a reader needs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The folder of a log in that of its table.
+pub(crate) const FOLDER: &str = "_delta_log";
+
+/// Digits of a version, and of a part of a checkpoint.
+const DIGITS: usize = 20;
+const PART_DIGITS: usize = 10;
+
+/// The files in the folder of a log, by their names. Other names are ignored.
+#[derive(Debug, Default)]
+pub(super) struct LogNames {
+    /// Versions that have a commit.
+    commits: BTreeSet<u64>,
+    /// (version, number of parts) -> the parts that exist. A checkpoint in one file has one part.
+    checkpoints: BTreeMap<(u64, u64), BTreeSet<u64>>,
+    /// Versions that have a v2 checkpoint.
+    v2_checkpoints: BTreeSet<u64>,
+}
+
+/// The files from which the newest version is read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NeededFiles {
+    pub version: u64,
+    /// The parts of the checkpoint to begin with; empty where the log begins with its first commit.
+    pub checkpoint: Vec<String>,
+    /// The commits after it, oldest first.
+    pub commits: Vec<String>,
+}
+
+/// Why a log cannot be read.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unusable {
+    NoLog,
+    /// This commit is gone, and no checkpoint replaces it.
+    MissingCommit(String),
+    /// Only a v2 checkpoint replaces commits that are gone.
+    V2Checkpoint,
+}
+
+impl LogNames {
+    /// Adds a name.
+    pub(super) fn add(&mut self, name: &str) {
+        let Some((version, rest)) = name.split_once('.') else { return };
+        let Some(version) = number(version, DIGITS) else { return };
+        match rest.split('.').collect::<Vec<_>>().as_slice() {
+            ["json"] => {
+                self.commits.insert(version);
+            }
+            ["checkpoint", "parquet"] => {
+                self.checkpoints.entry((version, 1)).or_default().insert(1);
+            }
+            ["checkpoint", part, parts, "parquet"] => {
+                if let (Some(part), Some(parts)) = (number(part, PART_DIGITS), number(parts, PART_DIGITS)) {
+                    self.checkpoints.entry((version, parts)).or_default().insert(part);
+                }
+            }
+            ["checkpoint", _, "json" | "parquet"] => {
+                self.v2_checkpoints.insert(version);
+            }
+            _ => {}
+        }
+    }
+
+    /// The files that hold the newest version: the newest complete checkpoint, and the commits after it.
+    ///
+    /// # Errors
+    /// Why the log cannot be read.
+    pub(super) fn needed(&self) -> Result<NeededFiles, Unusable> {
+        // A checkpoint counts once all of its parts are written.
+        let whole = |((_, parts), there): &(&(u64, u64), &BTreeSet<u64>)| there.len() as u64 == *parts;
+        let checkpoint = self.checkpoints.iter().filter(whole).map(|(key, _)| *key).next_back();
+        let newest = self.commits.last().copied().max(checkpoint.map(|(version, _)| version));
+        let Some(version) = newest.or(self.v2_checkpoints.last().copied()) else {
+            return Err(Unusable::NoLog);
+        };
+        let first = checkpoint.map_or(0, |(version, _)| version + 1);
+        let mut commits = Vec::new();
+        for version in first..=version {
+            let name = commit_name(version);
+            if !self.commits.contains(&version) {
+                return Err(match self.v2_checkpoints.is_empty() {
+                    true => Unusable::MissingCommit(name),
+                    false => Unusable::V2Checkpoint,
+                });
+            }
+            commits.push(name);
+        }
+        let checkpoint = match checkpoint {
+            None => Vec::new(),
+            Some((version, 1)) => vec![format!("{version:0DIGITS$}.checkpoint.parquet")],
+            Some((version, parts)) => {
+                let name = |part| {
+                    format!(
+                        "{version:0DIGITS$}.checkpoint.{part:0PART_DIGITS$}.{parts:0PART_DIGITS$}.parquet"
+                    )
+                };
+                (1..=parts).map(name).collect()
+            }
+        };
+        Ok(NeededFiles { version, checkpoint, commits })
+    }
+}
+
+/// The name of a commit.
+pub(crate) fn commit_name(version: u64) -> String {
+    format!("{version:0DIGITS$}.json")
+}
+
+/// The version with which the name of a commit, a checkpoint or the like begins.
+pub(crate) fn version_of(name: &str) -> Option<u64> {
+    number(name.split_once('.')?.0, DIGITS)
+}
+
+/// A number of exactly `digits` digits.
+fn number(text: &str, digits: usize) -> Option<u64> {
+    let is_number = text.len() == digits && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commit(version: u64) -> String {
+        format!("{version:020}.json")
+    }
+
+    fn part(version: u64, part: u64, parts: u64) -> String {
+        format!("{version:020}.checkpoint.{part:010}.{parts:010}.parquet")
+    }
+
+    fn needed(names: &[String]) -> Result<NeededFiles, Unusable> {
+        let mut found = LogNames::default();
+        names.iter().for_each(|name| found.add(name));
+        found.needed()
+    }
+
+    #[test]
+    fn commits_follow_the_newest_whole_checkpoint() {
+        let single = |version| format!("{version:020}.checkpoint.parquet");
+        let of = |version, checkpoint: &[String], commits: &[u64]| NeededFiles {
+            version,
+            checkpoint: checkpoint.to_vec(),
+            commits: commits.iter().copied().map(commit).collect(),
+        };
+        let all: Vec<String> = (0..5).map(commit).collect();
+        assert_eq!(needed(&all), Ok(of(4, &[], &[0, 1, 2, 3, 4])));
+        let with = |more: &[String]| needed(&[&all, more].concat());
+        assert_eq!(with(&[single(2), single(1)]), Ok(of(4, &[single(2)], &[3, 4])));
+        assert_eq!(with(&[single(4)]), Ok(of(4, &[single(4)], &[])));
+        let parts = [part(3, 1, 2), part(3, 2, 2)];
+        assert_eq!(with(&parts), Ok(of(4, &parts, &[4])));
+        assert_eq!(with(&[single(1), part(3, 1, 2)]), Ok(of(4, &[single(1)], &[2, 3, 4])));
+        let others = ["_last_checkpoint", "00000000000000000001.crc", ".tmp", "7.json"];
+        let compacted = format!("{:020}.{:020}.compacted.json", 1, 3);
+        assert_eq!(with(&[others.map(str::to_owned).to_vec(), vec![compacted]].concat()), needed(&all));
+    }
+
+    #[test]
+    fn a_log_with_gaps_is_unusable() {
+        let named =
+            |version: u64| format!("{version:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json");
+        assert_eq!(needed(&[]), Err(Unusable::NoLog));
+        assert_eq!(needed(&[commit(0), commit(2)]), Err(Unusable::MissingCommit(commit(1))));
+        assert_eq!(needed(&[commit(3), part(2, 1, 2)]), Err(Unusable::MissingCommit(commit(0))));
+        assert_eq!(needed(&[named(2), commit(3)]), Err(Unusable::V2Checkpoint));
+        assert_eq!(needed(&[named(2)]), Err(Unusable::V2Checkpoint));
+        // Where all commits exist, the checkpoint is not needed.
+        assert!(needed(&[commit(0), commit(1), named(1)]).is_ok());
+    }
+}

@@ -1,0 +1,74 @@
+//! Panics of libraries that decode input files, turned into errors of the input.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+use crate::error::{Error, Result};
+
+thread_local! {
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether [`guarded`] would catch a panic of this thread.
+pub(crate) fn is_guarded() -> bool {
+    // An ending thread may have no thread-locals any more.
+    GUARDED.try_with(Cell::get).unwrap_or(false)
+}
+
+/// The result of `decode`, or an error of the input if it panics: some libraries index and unwrap by the numbers in a file.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) with the message of the panic.
+pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T> {
+    let before = GUARDED.replace(true);
+    let decoded = catch_unwind(AssertUnwindSafe(decode));
+    GUARDED.set(before);
+    decoded.map_err(|panic| Error::input(message(panic.as_ref())))
+}
+
+/// As [`guarded`], for a future.
+///
+/// # Errors
+/// As [`guarded`].
+pub(crate) async fn guarded_async<T>(decode: impl Future<Output = T>) -> Result<T> {
+    let mut decode = pin!(decode);
+    poll_fn(|context| match guarded(|| decode.as_mut().poll(context)) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(decoded)) => Poll::Ready(Ok(decoded)),
+        Err(error) => Poll::Ready(Err(error)),
+    })
+    .await
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("the library that decodes it gave up: {}", text.unwrap_or("without a reason"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Kind;
+
+    #[tokio::test]
+    async fn a_panic_is_an_error_of_the_input_also_after_a_wait() {
+        assert_eq!(guarded(|| (7, is_guarded())).unwrap(), (7, true));
+        let error = guarded(|| panic!("bit width {}", 33)).unwrap_err();
+        assert_eq!(error.kind(), Kind::Input);
+        assert!(error.to_string().ends_with("gave up: bit width 33"), "{error}");
+        let waits = async {
+            tokio::task::yield_now().await;
+            assert!(is_guarded());
+            panic!("later")
+        };
+        assert!(guarded_async::<()>(waits).await.unwrap_err().to_string().ends_with("later"));
+        assert!(!is_guarded());
+        let nested = guarded(|| (guarded(|| panic!("inside")).is_err(), is_guarded())).unwrap();
+        assert_eq!(nested, (true, true));
+    }
+}

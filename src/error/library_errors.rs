@@ -1,0 +1,331 @@
+//! Sentences of other libraries' errors that this program reads, because the types behind them are private or do not cross
+//! processes.
+//!
+//! All of them are here, and the tests provoke each one from the library itself: an upgrade that changes a sentence turns
+//! them red.
+
+use http::StatusCode;
+
+/// The HTTP status in an error of `object_store`: `Server returned non-2xx status code: 503 Service Unavailable: BODY`.
+pub(crate) fn http_status(text: &str) -> Option<u16> {
+    let (_, rest) = text.split_once("status code: ")?;
+    rest.get(..3)?.parse().ok()
+}
+
+/// A refusal in the words of `object_store`, so that [`http_status`] and [`s3_element`] read it too.
+pub(crate) fn http_refusal(status: StatusCode, body: &str) -> String {
+    format!("Server returned non-2xx status code: {status}: {body}")
+}
+
+/// The content of an element such as `Code` or `Message` in the S3 error that an error of `object_store` repeats.
+pub(crate) fn s3_element<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    Some(rest.split_once("</")?.0)
+}
+
+/// Whether `object_store` was redirected without a place to go to.
+pub(crate) fn is_bare_redirect(text: &str) -> bool {
+    text.contains("redirect without LOCATION")
+}
+
+/// Whether an error of `object_store` is one of its request, and not of the body that followed the answer.
+pub(crate) fn is_of_request(text: &str) -> bool {
+    text.contains("Error performing")
+}
+
+/// The URL of the request in an error of `object_store`: `Error performing GET http://host/path in 5s`.
+pub(crate) fn requested_url(text: &str) -> Option<&str> {
+    let (before, rest) = text.split_once("://")?;
+    let scheme = before.rsplit(' ').next().unwrap_or_default().len();
+    text.get(before.len() - scheme..)?
+        .get(..scheme + 3 + rest.find(char::is_whitespace).unwrap_or(rest.len()))
+}
+
+/// Whether S3 refused a conditional request because another one was under way.
+pub(crate) fn is_conflict(text: &str) -> bool {
+    text.contains("ConditionalRequestConflict")
+}
+
+/// Whether rustls refused the certificate of a server.
+pub(crate) fn is_of_certificate(text: &str) -> bool {
+    text.contains("certificate")
+}
+
+/// Whether Ballista takes the error of a task for one that may pass, and has tried it often enough.
+#[cfg(feature = "cluster")]
+pub(crate) fn is_passing_in_ballista(text: &str) -> bool {
+    text.contains("Task failed due to IO error")
+}
+
+/// Whether the debug text of a DataFusion error says that a memory pool is too small.
+#[cfg(feature = "cluster")]
+pub(crate) fn is_exhausted_pool(text: &str) -> bool {
+    text.contains("ResourcesExhausted")
+}
+
+/// Whether Ballista runs a query stage again, by the name of one of its tasks: `TID job/stage.attempt/task.attempt`.
+///
+/// Only an executor's private loop makes such names, so that no unit test provokes one; the tests of lost executors fail
+/// where this is wrong.
+#[cfg(feature = "cluster")]
+pub(crate) fn is_rerun_stage(task: &str) -> bool {
+    let attempt = task.split('/').nth(1).and_then(|stage| stage.split_once('.'));
+    attempt.is_some_and(|(_, attempt)| attempt != "0")
+}
+
+/// An error of `serde_json` without its place: `MESSAGE at line 1 column 5`.
+pub(crate) fn json_without_place(message: &str) -> &str {
+    message.split(" at line ").next().unwrap_or_default()
+}
+
+/// An error of `serde_json` in a single line, with its place in bytes.
+pub(crate) fn json_at_byte(message: &str) -> String {
+    message.replace(" at line 1 column ", " at byte ")
+}
+
+/// What is wrong with a TOML file, in the words of those who write job files instead of Rust.
+pub(crate) fn plain_toml(message: &str) -> String {
+    const WORDS: [(&str, &str); 5] = [
+        ("expected usize", "expected a whole number, 0 or more"),
+        ("expected u64", "expected a whole number, 0 or more"),
+        ("expected f64", "expected a number"),
+        ("expected a sequence", "expected a list of strings"),
+        ("expected a boolean", "expected true or false"),
+    ];
+    let plain = message.replace("unknown field", "unknown key").replace("unknown variant", "unknown value");
+    let plain = plain.replace("wanted string or table", "expected a string");
+    WORDS
+        .iter()
+        .find_map(|(rust, word)| plain.strip_suffix(rust).map(|head| format!("{head}{word}")))
+        .unwrap_or(plain)
+}
+
+/// Whether a TOML file lacks a field.
+pub(crate) fn is_missing_field(message: &str) -> bool {
+    message.starts_with("missing field")
+}
+
+/// Whether a TOML file has a key or a value that does not exist. The message lists those that do in backticks.
+pub(crate) fn is_unknown_word(message: &str) -> bool {
+    message.starts_with("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use object_store::aws::{AmazonS3, AmazonS3Builder};
+    use object_store::path::Path;
+    use object_store::{ClientOptions, ObjectStore, ObjectStoreExt, PutMode, PutOptions, RetryConfig};
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::error::{chain, one_line};
+
+    /// A server on the loopback address that gives each connection to `serve`.
+    fn server(serve: impl Fn(TcpStream) + Send + 'static) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || listener.incoming().for_each(|connection| serve(connection.unwrap())));
+        address
+    }
+
+    /// A server that answers every request with `answer` and closes.
+    fn answering(answer: String) -> String {
+        server(move |mut connection| {
+            let (mut request, mut part) = (Vec::new(), [0; 4096]);
+            while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+                match connection.read(&mut part) {
+                    Ok(0) | Err(_) => return,
+                    Ok(read) => request.extend_from_slice(&part[..read]),
+                }
+            }
+            let _ = connection.write_all(answer.as_bytes());
+        })
+    }
+
+    fn answer(status: &str, body: &str) -> String {
+        format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+    }
+
+    fn builder(endpoint: &str) -> AmazonS3Builder {
+        let retry = RetryConfig { max_retries: 0, ..RetryConfig::default() };
+        AmazonS3Builder::new()
+            .with_endpoint(endpoint)
+            .with_client_options(ClientOptions::new().with_allow_http(true))
+            .with_region("us-east-1")
+            .with_bucket_name("bucket")
+            .with_retry(retry)
+    }
+
+    fn store(endpoint: &str) -> AmazonS3 {
+        builder(endpoint).with_access_key_id("id").with_secret_access_key("secret").build().unwrap()
+    }
+
+    async fn get(store: &AmazonS3) -> object_store::Error {
+        match store.get(&Path::from("a")).await {
+            Ok(got) => got.bytes().await.unwrap_err(),
+            Err(error) => error,
+        }
+    }
+
+    #[tokio::test]
+    async fn refusals_of_a_store() {
+        let body = "<Error><Code>AccessDenied</Code><Message>not you</Message></Error>";
+        let at = answering(answer("403 Forbidden", body));
+        let text = get(&store(&format!("http://{at}"))).await.to_string();
+        assert_eq!(
+            (http_status(&text), s3_element(&text, "Code")),
+            (Some(403), Some("AccessDenied")),
+            "{text}"
+        );
+        assert_eq!(s3_element(&text, "Message"), Some("not you"), "{text}");
+        assert!(text.contains(&http_refusal(StatusCode::FORBIDDEN, body)), "{text}");
+        assert!(is_of_request(&text), "{text}");
+        assert_eq!(requested_url(&text), Some(format!("http://{at}/bucket/a").as_str()), "{text}");
+        let at = answering(answer("503 Service Unavailable", ""));
+        let text = get(&store(&format!("http://{at}"))).await.to_string();
+        assert_eq!((http_status(&text), s3_element(&text, "Code")), (Some(503), None), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_redirect_without_a_place() {
+        let at = answering(answer("301 Moved Permanently", ""));
+        let text = get(&store(&format!("http://{at}"))).await.to_string();
+        assert!(is_bare_redirect(&text), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_conflict_of_conditional_requests() {
+        let at = answering(answer("409 Conflict", "<Error><Code>ConditionalRequestConflict</Code></Error>"));
+        let create = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+        let put = store(&format!("http://{at}")).put_opts(&Path::from("a"), "a".into(), create).await;
+        let text = put.unwrap_err().to_string();
+        assert!(is_conflict(&text), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_fails_and_a_body_that_breaks_off() {
+        let refused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let text = get(&store(&format!("http://{refused}"))).await.to_string();
+        assert!(is_of_request(&text), "{text}");
+        let headers = "ETag: \"e\"\r\nLast-Modified: Mon, 23 Nov 2026 10:00:00 GMT\r\nContent-Length: 9\r\n";
+        let at = answering(format!("HTTP/1.1 200 OK\r\n{headers}Connection: close\r\n\r\nbro"));
+        let broken = get(&store(&format!("http://{at}"))).await;
+        assert!(!is_of_request(&broken.to_string()), "{broken}");
+        assert!(chain(&broken).any(|cause| cause.is::<object_store::client::HttpError>()), "{broken:?}");
+    }
+
+    #[tokio::test]
+    async fn a_request_for_the_role_of_a_machine() {
+        let at = answering(answer("404 Not Found", ""));
+        let store =
+            builder("http://127.0.0.1:1").with_metadata_endpoint(format!("http://{at}")).build().unwrap();
+        let text = get(&store).await.to_string();
+        assert_eq!(requested_url(&text), Some(format!("http://{at}/latest/api/token").as_str()), "{text}");
+    }
+
+    /// The server's half of a TLS 1.2 handshake, with random bytes for the certificate and the signature.
+    fn handshake_with_no_certificate() -> Vec<u8> {
+        let message = |kind: u8, body: &[u8]| [&[kind, 0, 0, body.len() as u8], body].concat();
+        // TLS 1.2, a random number, no session, ECDHE_RSA_WITH_AES_128_GCM_SHA256, no compression.
+        let hello = [&[3, 3][..], &[7; 32], &[0, 0xc0, 0x2f, 0]].concat();
+        let certificate = [0, 0, 7, 0, 0, 4, 1, 2, 3, 4];
+        // The named curve x25519, a point, RSA with SHA-256, a signature.
+        let key_exchange = [&[3, 0, 0x1d, 32][..], &[9; 32], &[4, 1, 0, 4, 1, 2, 3, 4]].concat();
+        let messages =
+            [message(2, &hello), message(11, &certificate), message(12, &key_exchange), message(14, &[])]
+                .concat();
+        [&[22, 3, 3, 0, messages.len() as u8][..], &messages].concat()
+    }
+
+    #[tokio::test]
+    async fn a_certificate_that_is_not_valid() {
+        let at = server(|mut connection| {
+            let mut hello = [0; 4096];
+            if connection.read(&mut hello).is_ok() {
+                let _ = connection.write_all(&handshake_with_no_certificate());
+                // Until the client has read it all and closes.
+                while connection.read(&mut hello).is_ok_and(|read| read > 0) {}
+            }
+        });
+        let text = one_line(&get(&store(&format!("https://{at}"))).await);
+        assert!(is_of_certificate(&text), "{text}");
+    }
+
+    #[cfg(feature = "cluster")]
+    #[test]
+    fn failed_tasks_in_ballista() {
+        use std::sync::Arc;
+
+        use ballista_core::error::BallistaError;
+        use ballista_core::serde::protobuf::FailedTask;
+        use datafusion::error::DataFusionError;
+        use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+
+        let failed =
+            |error: DataFusionError| FailedTask::from(BallistaError::DataFusionError(Box::new(error))).error;
+        let reset = failed(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into());
+        assert!(is_passing_in_ballista(&reset) && !is_exhausted_pool(&reset), "{reset}");
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1));
+        let exhausted = failed(MemoryConsumer::new("test").register(&pool).try_grow(2).unwrap_err());
+        assert!(is_exhausted_pool(&exhausted) && !is_passing_in_ballista(&exhausted), "{exhausted}");
+    }
+
+    #[test]
+    fn lines_that_are_not_json() {
+        let message = serde_json::from_str::<serde_json::Value>("{\"a\": nil}").unwrap_err().to_string();
+        assert_eq!(json_at_byte(&message), "expected ident at byte 8");
+        assert_eq!(json_without_place(&message), "expected ident");
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "only its errors are of interest")]
+    struct Sample {
+        count: usize,
+        #[serde(default)]
+        big: u64,
+        #[serde(default)]
+        share: f64,
+        #[serde(default)]
+        names: Vec<String>,
+        #[serde(default)]
+        flag: bool,
+        #[serde(default)]
+        word: Option<Word>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Word {
+        One,
+        Two,
+    }
+
+    #[test]
+    fn job_files_that_are_wrong() {
+        let message = |text: &str| toml::from_str::<Sample>(text).unwrap_err().message().to_owned();
+        assert!(is_missing_field(&message("big = 1")));
+        for (text, plain) in [
+            ("count = \"a\"", "expected a whole number, 0 or more"),
+            ("count = 1\nbig = \"a\"", "expected a whole number, 0 or more"),
+            ("count = 1\nshare = \"a\"", "expected a number"),
+            ("count = 1\nnames = 1", "expected a list of strings"),
+            ("count = 1\nflag = 1", "expected true or false"),
+            ("count = 1\nword = 1", "expected a string"),
+        ] {
+            let message = message(text);
+            assert_ne!(plain_toml(&message), message);
+            assert!(plain_toml(&message).ends_with(plain), "{message}");
+        }
+        let (key, value) = (message("count = 1\nsise = 1"), message("count = 1\nword = \"three\""));
+        assert!(is_unknown_word(&key) && is_unknown_word(&value), "{key} {value}");
+        assert!(plain_toml(&key).starts_with("unknown key `sise`"), "{key}");
+        assert!(
+            plain_toml(&value).starts_with("unknown value `three`") && value.contains("`two`"),
+            "{value}"
+        );
+    }
+}

@@ -1,0 +1,447 @@
+//! The error type. Its kind says who must act; the command line turns it into an exit code.
+//!
+//! - `guard`: panics of libraries that decode input, as errors.
+//! - `library_errors`: the sentences of other libraries' errors that this program reads.
+//! - `spelling`: suggestions for words that do not exist.
+//! - `visible`: foreign text made safe for terminals.
+
+pub(crate) mod guard;
+pub(crate) mod library_errors;
+pub(crate) mod spelling;
+pub(crate) mod visible;
+
+use std::fmt;
+
+use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use parquet::errors::ParquetError;
+use serde::{Deserialize, Serialize};
+
+/// The crate's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Who must act on an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kind {
+    /// The job file or the arguments are wrong: correct them. Exit code 2.
+    Job,
+    /// The input or the storage is wrong or cannot be reached: correct it, then run again. Exit code 3.
+    Input,
+    /// The engine lost its cluster, or cannot have what it needs of this machine: mend that, or run again. Exit code 4.
+    Engine,
+    /// A task ran out of memory: give it more. A step that fails so is first planned again with smaller parts. Word and exit
+    /// code are those of [`Kind::Engine`].
+    Memory,
+    /// This program is wrong: report it. Exit code 5.
+    Bug,
+    /// The result is complete and passes a bound of the job: look at it. Exit code 6.
+    Alarm,
+    /// The run was stopped: run it again to continue. Exit code 130, as shells have it.
+    Interrupted,
+}
+
+impl Kind {
+    /// The exit code of the process that ends with this kind of error.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Kind::Job => 2,
+            Kind::Input => 3,
+            Kind::Engine | Kind::Memory => 4,
+            Kind::Bug => 5,
+            Kind::Alarm => 6,
+            Kind::Interrupted => 130,
+        }
+    }
+
+    /// The word in logs and records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Job => "job",
+            Kind::Input => "input",
+            Kind::Engine | Kind::Memory => "engine",
+            Kind::Bug => "bug",
+            Kind::Alarm => "alarm",
+            Kind::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// What went wrong, in a lowercase fragment that names the path, row or key, and who must act.
+///
+/// Causes are chained through [`std::error::Error::source`]; a message does not repeat its cause.
+pub struct Error {
+    kind: Kind,
+    message: String,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// An error of `kind` without a cause.
+    pub fn new(kind: Kind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    /// The job file or the arguments are wrong.
+    pub fn job(message: impl Into<String>) -> Self {
+        Self::new(Kind::Job, message)
+    }
+
+    /// A bound of the job was passed.
+    pub fn alarm(message: impl Into<String>) -> Self {
+        Self::new(Kind::Alarm, message)
+    }
+
+    /// The input or the storage is wrong.
+    pub fn input(message: impl Into<String>) -> Self {
+        Self::new(Kind::Input, message)
+    }
+
+    /// The engine could not go on.
+    pub fn engine(message: impl Into<String>) -> Self {
+        Self::new(Kind::Engine, message)
+    }
+
+    /// This program is wrong.
+    pub fn bug(message: impl Into<String>) -> Self {
+        Self::new(Kind::Bug, message)
+    }
+
+    /// The run was stopped.
+    pub fn interrupted() -> Self {
+        Self::new(
+            Kind::Interrupted,
+            "stopped; run the same command again to continue from the last finished step",
+        )
+    }
+
+    /// The error with a cause.
+    pub fn because(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(cause.into());
+        self
+    }
+
+    /// Who must act.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+}
+
+/// An error as it crosses processes that pass on its debug text alone.
+#[derive(Serialize, Deserialize)]
+struct WireError {
+    kind: Kind,
+    /// The messages of the error and its causes.
+    messages: Vec<String>,
+}
+
+/// The mark before an error in such a text.
+const WIRE_MARK: &str = "resemblance error ";
+
+impl Error {
+    /// The error of ours inside the debug text of another error.
+    pub fn from_wire(text: &str) -> Option<Self> {
+        let (_, text) = text.split_once(WIRE_MARK)?;
+        let error = serde_json::Deserializer::from_str(text).into_iter::<WireError>().next()?.ok()?;
+        Self::chained(error.kind, error.messages)
+    }
+
+    /// An error with these messages, each the cause of the one before it; `None` for no messages.
+    pub(crate) fn chained(kind: Kind, messages: Vec<String>) -> Option<Self> {
+        messages.into_iter().rev().fold(None, |cause, message| {
+            let error = Self::new(kind, message);
+            Some(match cause {
+                Some(cause) => error.because(cause),
+                None => error,
+            })
+        })
+    }
+
+    /// The messages of the error and its causes in one line, without repetitions.
+    pub fn one_line(&self) -> String {
+        one_line(self)
+    }
+
+    /// The messages of the error and its causes, outermost first.
+    fn messages(&self) -> Vec<String> {
+        let mut messages: Vec<String> = chain(self).map(|cause| cause.to_string()).collect();
+        // An I/O error repeats the message of the error that it holds.
+        messages.dedup();
+        messages
+    }
+}
+
+/// An error of any type.
+pub(crate) type Cause<'a> = &'a (dyn std::error::Error + 'static);
+
+/// An error and its causes, outermost first, with the errors that I/O errors hold.
+pub(crate) fn chain(error: Cause<'_>) -> impl Iterator<Item = Cause<'_>> {
+    std::iter::successors(Some(error), |error| cause(*error))
+}
+
+/// The next error in [`chain`].
+pub(crate) fn cause(error: Cause<'_>) -> Option<Cause<'_>> {
+    match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
+        Some(held) => Some(held),
+        None => error.source(),
+    }
+}
+
+/// The messages of an error and its causes, without those that an earlier one repeats.
+pub(crate) fn distinct_messages(error: Cause<'_>) -> Vec<String> {
+    let mut messages: Vec<String> = Vec::new();
+    for message in chain(error).map(|cause| cause.to_string()) {
+        if !messages.iter().any(|earlier| earlier.contains(&message)) {
+            messages.push(message);
+        }
+    }
+    messages
+}
+
+/// The messages of an error and its causes in one line.
+pub(crate) fn one_line(error: Cause<'_>) -> String {
+    distinct_messages(error).join(": ")
+}
+
+/// A text that [`Error::from_wire`] reads.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let error = WireError { kind: self.kind, messages: self.messages() };
+        let text = serde_json::to_string(&error).map_err(|_| fmt::Error)?;
+        write!(f, "{WIRE_MARK}{text}")
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|e| e as _)
+    }
+}
+
+/// Adds what the program was doing to an error, keeping its kind.
+pub trait Context<T> {
+    /// The error with `message` in front of it.
+    fn context(self, message: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T, E: Into<Error>> Context<T> for Result<T, E> {
+    fn context(self, message: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|e| {
+            let e: Error = e.into();
+            Error::new(e.kind, message()).because(e)
+        })
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        let kind = if panicked(&error) { Kind::Bug } else { kind_of(&error) };
+        let message = match kind {
+            Kind::Engine | Kind::Memory => {
+                "the memory budget is too small for this step: raise [engine] memory, or lower [engine] threads"
+            }
+            Kind::Job => "the query cannot be planned",
+            Kind::Bug | Kind::Alarm => "the engine failed in a way that this program did not foresee",
+            Kind::Input | Kind::Interrupted => "reading or writing failed",
+        };
+        match unwrap_own(error) {
+            Ok(own) => own,
+            Err(error) => Error::new(kind, message).because(error),
+        }
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+impl From<ArrowError> for Error {
+    fn from(error: ArrowError) -> Self {
+        DataFusionError::from(error).into()
+    }
+}
+
+impl From<ParquetError> for Error {
+    fn from(error: ParquetError) -> Self {
+        match error {
+            ParquetError::External(inner) => match carried(inner) {
+                Ok(own) => own,
+                Err(inner) => DataFusionError::from(ParquetError::External(inner)).into(),
+            },
+            other => DataFusionError::from(other).into(),
+        }
+    }
+}
+
+/// The error of ours that the Parquet library carried, or else the error that it carried.
+fn carried(
+    error: Box<dyn std::error::Error + Send + Sync>,
+) -> Result<Error, Box<dyn std::error::Error + Send + Sync>> {
+    let error = match error.downcast::<Error>() {
+        Ok(own) => return Ok(*own),
+        Err(error) => error,
+    };
+    // Readers and writers pass errors on as I/O errors.
+    match error.downcast::<std::io::Error>() {
+        Ok(io) => io.downcast::<Error>().map_err(Into::into),
+        Err(error) => Err(error),
+    }
+}
+
+impl From<object_store::Error> for Error {
+    fn from(error: object_store::Error) -> Self {
+        match panicked(&error) {
+            true => Error::bug("a task of the storage failed in a way that this program did not foresee")
+                .because(error),
+            false => Error::input("the storage did not answer as it should").because(error),
+        }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Error::input("reading or writing failed").because(error)
+    }
+}
+
+/// Whether a task panicked.
+fn panicked(error: Cause<'_>) -> bool {
+    let panics = |cause: Cause<'_>| {
+        cause.downcast_ref::<tokio::task::JoinError>().is_some_and(tokio::task::JoinError::is_panic)
+    };
+    chain(error).any(panics)
+}
+
+/// The error of ours that DataFusion carried through its plan, or else DataFusion's own.
+fn unwrap_own(error: DataFusionError) -> std::result::Result<Error, DataFusionError> {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(own) => Ok(*own),
+            Err(inner) => match inner.downcast::<DataFusionError>() {
+                Ok(nested) => unwrap_own(*nested),
+                Err(inner) => Err(DataFusionError::External(inner)),
+            },
+        },
+        DataFusionError::ArrowError(inner, backtrace) => match *inner {
+            ArrowError::ExternalError(e) => unwrap_own(DataFusionError::External(e)),
+            other => Err(DataFusionError::ArrowError(Box::new(other), backtrace)),
+        },
+        DataFusionError::Context(context, inner) => {
+            unwrap_own(*inner).map_err(|e| DataFusionError::Context(context, Box::new(e)))
+        }
+        // Several tasks may wait for one that failed; each gets a shared pointer to the error.
+        DataFusionError::Shared(shared) => match own_of(&shared) {
+            Some(own) => Ok(own),
+            None => Err(DataFusionError::Shared(shared)),
+        },
+        other => Err(other),
+    }
+}
+
+/// A copy of our own error inside `error`: its kind and the messages of its chain.
+fn own_of(error: &DataFusionError) -> Option<Error> {
+    match error {
+        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
+            Some(own) => Error::chained(own.kind, own.messages()),
+            None => inner.downcast_ref::<DataFusionError>().and_then(own_of),
+        },
+        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+            ArrowError::ExternalError(e) => e
+                .downcast_ref::<DataFusionError>()
+                .and_then(own_of)
+                .or_else(|| e.downcast_ref::<Error>().and_then(|e| Error::chained(e.kind, e.messages()))),
+            _ => None,
+        },
+        DataFusionError::Context(_, inner) => own_of(inner),
+        DataFusionError::Shared(inner) => own_of(inner),
+        _ => None,
+    }
+}
+
+fn kind_of(error: &DataFusionError) -> Kind {
+    match error {
+        DataFusionError::ResourcesExhausted(_) => Kind::Memory,
+        DataFusionError::SQL(..)
+        | DataFusionError::Plan(_)
+        | DataFusionError::SchemaError(..)
+        | DataFusionError::NotImplemented(_)
+        | DataFusionError::Diagnostic(..)
+        | DataFusionError::Configuration(_) => Kind::Job,
+        DataFusionError::ArrowError(..)
+        | DataFusionError::ParquetError(_)
+        | DataFusionError::ObjectStore(_)
+        | DataFusionError::IoError(_)
+        | DataFusionError::External(_)
+        | DataFusionError::Execution(_) => Kind::Input,
+        DataFusionError::Context(_, inner) => kind_of(inner),
+        DataFusionError::Shared(inner) => kind_of(inner),
+        _ => Kind::Bug,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_errors_survive_the_engine() {
+        let own = Error::job("unknown key `sise`");
+        let through: Error =
+            DataFusionError::Context("while planning".into(), Box::new(DataFusionError::from(own))).into();
+        assert_eq!(through.kind(), Kind::Job);
+        assert_eq!(through.to_string(), "unknown key `sise`");
+    }
+
+    #[test]
+    fn own_errors_survive_as_debug_text() {
+        let own = Error::input("reading a/\"b\".csv failed").because(Error::job("why {").because("deep"));
+        let text = format!("Task failed: {:?}", DataFusionError::from(own).context("while scanning"));
+        let own = Error::from_wire(&text).unwrap();
+        assert_eq!((own.kind(), own.to_string().as_str()), (Kind::Input, "reading a/\"b\".csv failed"));
+        assert_eq!(own.messages(), ["reading a/\"b\".csv failed", "why {", "deep"]);
+        assert!(Error::from_wire("Task failed: no such thing").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_panic_of_a_task_is_a_bug_whoever_passes_it_on() {
+        let panic = async || tokio::spawn(async { panic!("on purpose") }).await.unwrap_err();
+        let store = object_store::Error::JoinError { source: panic().await };
+        assert_eq!(Error::from(store).kind(), Kind::Bug);
+        let store = object_store::Error::JoinError { source: panic().await };
+        let errors = [
+            DataFusionError::ObjectStore(Box::new(store)).context("while listing"),
+            DataFusionError::ExecutionJoin(Box::new(panic().await)),
+            DataFusionError::External(Box::new(panic().await)),
+        ];
+        for error in errors {
+            let error = Error::from(error);
+            assert_eq!(error.kind(), Kind::Bug, "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_that_several_tasks_wait_for_keeps_its_innermost_cause() {
+        let own = Error::input("reading a.csv failed").because(Error::input("the store").because("refused"));
+        let shared = DataFusionError::Shared(std::sync::Arc::new(own.into()));
+        let through: Error = shared.context("while scanning").into();
+        assert_eq!(through.messages(), ["reading a.csv failed", "the store", "refused"]);
+    }
+
+    #[test]
+    fn an_exhausted_pool_is_the_engines() {
+        let error: Error = DataFusionError::ResourcesExhausted("no more".into()).into();
+        assert_eq!(
+            (error.kind(), error.kind().exit_code(), error.kind().name()),
+            (Kind::Memory, 4, "engine")
+        );
+        let own = Error::from_wire(&format!("{error:?}")).unwrap();
+        assert_eq!(own.kind(), Kind::Memory);
+    }
+}

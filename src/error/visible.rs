@@ -1,0 +1,57 @@
+//! Foreign text, such as the ids of documents, made safe for terminals and logs.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// `text` with an escape for every character that a terminal would act on instead of showing it.
+///
+/// | character | becomes |
+/// |---|---|
+/// | line feed, carriage return, tab | `\n`, `\r`, `\t` |
+/// | other control characters, ESC among them | `\u{1b}` |
+/// | those that change the direction of writing, or end a line | `\u{202e}` |
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            '\t' => shown.push_str("\\t"),
+            c if acts(c) => {
+                // Writing to a string does not fail.
+                let _ = write!(shown, "{}", c.escape_unicode());
+            }
+            c => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Whether a terminal may act on the character instead of showing it.
+pub(crate) fn acts(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let ends_a_line = matches!(c, '\u{2028}' | '\u{2029}');
+    let unseen = matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
+    c.is_control() || turns || ends_a_line || unseen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_characters_that_act_are_escaped() {
+        for (text, shown) in [
+            ("plain, ä, 日本, 👩\u{200d}💻 \\n", "plain, ä, 日本, 👩\u{200d}💻 \\n"),
+            ("a\nb\r\n\tc", "a\\nb\\r\\n\\tc"),
+            ("\u{1b}[31mred\u{7}\u{9b}", "\\u{1b}[31mred\\u{7}\\u{9b}"),
+            ("gpj.\u{202e}exe\u{2066}\u{2028}", "gpj.\\u{202e}exe\\u{2066}\\u{2028}"),
+        ] {
+            assert_eq!(visible(text), shown);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What the recipes of other programs need of a job, so that their signatures, bands and candidates come out the same.
+//!
+//! | part of a recipe | file |
+//! |---|---|
+//! | rules that choose bands and rows | [`choose`] |
+//! | coefficients of the linear family, from a file | [`coefficients`] |
+//! | prime moduli of the linear family | [`prime`] |
+//! | signatures of the linear family | [`crate::kernel::linear`] |
+//! | CRC-32 and SHA-256 as shingle hashes, one table of buckets for all bands | [`crate::kernel::text`], [`crate::kernel::lsh_bands`] |
+//! | numbers of shingles in a dictionary of the collection | [`crate::pipeline::stage::dictionary`] |
+
+pub(crate) mod choose;
+pub(super) mod coefficients;
+pub(super) mod prime;

@@ -1,0 +1,367 @@
+//! Times three methods that find the same pairs, on growing samples.
+
+pub(crate) mod page;
+
+use std::num::NonZeroUsize;
+
+use arrow::array::RecordBatch;
+use datafusion::common::cast::as_uint64_array;
+use datafusion::prelude::{SessionContext, col};
+use serde::Serialize;
+
+use crate::engine::RunControl;
+use crate::error::{Error, Result};
+use crate::job::{self, Job, Score, ScoreBy};
+use crate::lab::sample::{Sample, Sampled};
+use crate::lab::timing::{self, Bench, Searched, Step};
+
+/// A method that finds the similar pairs of documents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// The exact Jaccard similarity of every two shingle sets. Needs no signatures.
+    Exact,
+    /// The share of equal values in every two signatures.
+    Signatures,
+    /// The documents that share a bucket, scored as the job says.
+    Lsh,
+}
+
+impl Method {
+    /// All of them.
+    pub(crate) const ALL: [Method; 3] = [Method::Exact, Method::Signatures, Method::Lsh];
+
+    /// Its name in tables and charts.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Method::Exact => "exact Jaccard of all pairs",
+            Method::Signatures => "signatures of all pairs",
+            Method::Lsh => "LSH",
+        }
+    }
+}
+
+/// The result of [`compare`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The job, whose source, threshold, shingles, signatures and bands were used.
+    pub job: Job,
+    /// The number of measurements; every time is the shortest of them.
+    pub repeat: usize,
+    /// A note on the samples, if there is one.
+    pub note: Option<String>,
+    /// By growing sample.
+    pub samples: Vec<Measured>,
+    /// By the seconds from texts to pairs.
+    pub whole: Verdict,
+    /// By the seconds of the search alone, from signatures or shingle sets to pairs.
+    pub search: Verdict,
+}
+
+/// Which method is fast when.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The fastest method on the smallest sample, and each that takes its place on a larger one.
+    pub fastest: Vec<Fastest>,
+    /// Where a method overtakes another one.
+    pub crossings: Vec<Crossing>,
+}
+
+impl Verdict {
+    /// The verdict over `samples` by the `seconds` of a method.
+    fn new(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Self {
+        Self { fastest: fastest(samples, seconds), crossings: crossings(samples, seconds) }
+    }
+}
+
+/// The measurements on a sample.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// Documents in the sample, and at most as many known ones.
+    pub documents: usize,
+    /// Seconds from texts to shingle sets, which every method needs.
+    pub shingles_seconds: f64,
+    /// Seconds from shingle sets to signatures.
+    pub signatures_seconds: f64,
+    /// In the order of `Method::ALL`.
+    #[serde(rename = "ways")]
+    pub methods: Vec<Measurement>,
+}
+
+/// The measurement of a method.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measurement {
+    /// Which one.
+    #[serde(rename = "way")]
+    pub method: Method,
+    /// Seconds of the search alone: for LSH from signatures over buckets and candidates to scores.
+    pub seconds: f64,
+    /// Seconds from texts to pairs: shingles, signatures if the method needs them, and the search.
+    pub total_seconds: f64,
+    /// Pairs of documents that share a bucket; only for LSH.
+    pub candidates: Option<u64>,
+    /// Pairs found.
+    pub pairs: u64,
+    /// The share of the exact pairs that was found; `None` if there are no exact pairs.
+    pub recall: Option<f64>,
+    /// The share of the found pairs that are exact pairs; `None` if none was found.
+    pub precision: Option<f64>,
+}
+
+/// From a sample size on, a method is the fastest.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Fastest {
+    /// Documents in the sample.
+    pub documents: usize,
+    /// The method.
+    #[serde(rename = "way")]
+    pub method: Method,
+    /// Its seconds there.
+    pub seconds: f64,
+}
+
+/// Between two samples, a method has become faster than another one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Crossing {
+    /// Documents in the larger sample.
+    pub documents: usize,
+    /// The method that is faster there, and was not on the next smaller sample.
+    #[serde(rename = "way")]
+    pub method: Method,
+    /// The method that was.
+    pub overtaken: Method,
+}
+
+/// Runs the three methods on the first documents of the job's source, for each size of `documents`, `repeat` times.
+///
+/// A sample has the first documents, in order of (source, position), that can be compared, and as many known documents if the
+/// job names any. Samples and their sketches are held in memory. Groups and known documents decide which pairs are compared, as
+/// in the job; copies are compared like every document.
+///
+/// # Errors
+/// When `documents` is empty, the source cannot be read or has nothing to compare, or `control` stopped it.
+pub async fn compare(
+    session: &SessionContext,
+    job: &Job,
+    documents: &[NonZeroUsize],
+    repeat: NonZeroUsize,
+    control: &RunControl,
+) -> Result<Comparison> {
+    let Some(most) = documents.iter().max() else {
+        return Err(Error::job("no number of documents is given: expected at least one"));
+    };
+    let sample = Sample::take(session, job, &job.shingle, most.get()).await?;
+    let (sizes, note) = sample.sizes(documents);
+    // Work that a process does only once must not count for the first method. A corpus this small may be
+    // refused by a job that suits a larger one; whatever else fails will fail again.
+    let mut warming = Bench::new(session, control, STEPS);
+    let _ = measure(&mut warming, job, &sample, WARMING, "warming up").await;
+
+    let mut bench = Bench::new(session, control, STEPS * repeat.get() * sizes.len());
+    let mut samples: Vec<Measured> = Vec::with_capacity(sizes.len());
+    for size in sizes {
+        let mut least: Option<Measured> = None;
+        for _ in 0..repeat.get() {
+            let once = measure(&mut bench, job, &sample, size, &format!("{size} documents")).await?;
+            least = Some(match least {
+                None => once,
+                Some(least) => least.or_faster(&once),
+            });
+        }
+        samples.extend(least);
+    }
+    let whole = Verdict::new(&samples, |one| one.total_seconds);
+    let search = Verdict::new(&samples, |one| one.seconds);
+    Ok(Comparison { job: job.clone(), repeat: repeat.get(), note, samples, whole, search })
+}
+
+/// Plans that [`measure`] runs.
+const STEPS: usize = 5;
+
+/// Documents of a first measurement that is not counted.
+const WARMING: usize = 20;
+
+type Pairs = Vec<(u64, u64)>;
+
+/// Runs every method once on the first `documents` of the sample; `called` names them in messages.
+async fn measure(
+    bench: &mut Bench<'_>,
+    job: &Job,
+    sample: &Sample,
+    documents: usize,
+    called: &str,
+) -> Result<Measured> {
+    let session = bench.session;
+    let Sampled { frame, compared } = sample.first(session, job, documents)?;
+    let cut = async {
+        let frame = timing::stage(Step::Shingles, frame, job).await?.filter(col("reason").is_null())?;
+        timing::in_memory(session, frame).await
+    };
+    let (shingles, shingles_seconds) = bench.time(&format!("{called}: shingles"), cut).await?;
+    let sign = async {
+        let frame = timing::stage(Step::Signatures, shingles, job).await?;
+        timing::in_memory(session, frame).await
+    };
+    let (signatures, signatures_seconds) = bench.time(&format!("{called}: signatures"), sign).await?;
+
+    let mut exact: Pairs = Vec::new();
+    let mut methods = Vec::with_capacity(Method::ALL.len());
+    for method in Method::ALL {
+        let sketches = signatures.clone();
+        let mut job = job.clone();
+        let all_by = |by| (job::Method::All, Score { by, prefilter: false, ..job.score });
+        (job.candidates.method, job.score) = match method {
+            Method::Exact => all_by(ScoreBy::Shingles),
+            Method::Signatures => all_by(ScoreBy::Signature),
+            Method::Lsh => (job::Method::Lsh, job.score),
+        };
+        let search = async {
+            let found = timing::search(session, sketches, &compared, &job).await?;
+            let pairs = found.pairs();
+            Ok((found, pairs))
+        };
+        let (Searched { scores, candidates }, seconds) =
+            bench.time(&format!("{called}: {}", method.name()), search).await?;
+        let found = pairs(&scores)?;
+        if method == Method::Exact {
+            exact.clone_from(&found);
+        }
+        let right = in_both(&exact, &found) as f64;
+        let share = |of: usize| (of > 0).then(|| right / of as f64);
+        let building = shingles_seconds + if method == Method::Exact { 0.0 } else { signatures_seconds };
+        methods.push(Measurement {
+            method,
+            seconds,
+            total_seconds: building + seconds,
+            candidates,
+            pairs: found.len() as u64,
+            recall: share(exact.len()),
+            precision: share(found.len()),
+        });
+    }
+    Ok(Measured { documents, shingles_seconds, signatures_seconds, methods })
+}
+
+impl Measured {
+    /// The shorter of both times, part by part. Everything else is the same in both.
+    fn or_faster(mut self, other: &Self) -> Self {
+        self.shingles_seconds = self.shingles_seconds.min(other.shingles_seconds);
+        self.signatures_seconds = self.signatures_seconds.min(other.signatures_seconds);
+        for (method, other) in self.methods.iter_mut().zip(&other.methods) {
+            method.seconds = method.seconds.min(other.seconds);
+            let signatures = if method.method == Method::Exact { 0.0 } else { self.signatures_seconds };
+            method.total_seconds = self.shingles_seconds + signatures + method.seconds;
+        }
+        self
+    }
+}
+
+/// The scored pairs, in order.
+fn pairs(scores: &[RecordBatch]) -> Result<Pairs> {
+    let mut pairs = Vec::new();
+    for batch in scores {
+        let (a, b) = (as_uint64_array(batch.column(0))?, as_uint64_array(batch.column(1))?);
+        pairs.extend(a.values().iter().copied().zip(b.values().iter().copied()));
+    }
+    pairs.sort_unstable();
+    Ok(pairs)
+}
+
+/// How many are in both, each in order and without repeats.
+fn in_both(a: &Pairs, b: &Pairs) -> usize {
+    a.iter().filter(|pair| b.binary_search(pair).is_ok()).count()
+}
+
+/// The fastest method on the smallest sample, and each one that takes its place on a larger one.
+fn fastest(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Fastest> {
+    let mut fastest: Vec<Fastest> = Vec::new();
+    for sample in samples {
+        let first = sample.methods.iter().min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
+        if let Some(one) = first
+            && fastest.last().is_none_or(|before| before.method != one.method)
+        {
+            fastest.push(Fastest { documents: sample.documents, method: one.method, seconds: seconds(one) });
+        }
+    }
+    fastest
+}
+
+/// Every two methods whose order is another one than on the sample before.
+fn crossings(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Crossing> {
+    let mut crossings = Vec::new();
+    for (before, now) in samples.iter().zip(samples.iter().skip(1)) {
+        for (method, method_before) in now.methods.iter().zip(&before.methods) {
+            for (other, other_before) in now.methods.iter().zip(&before.methods) {
+                let was_slower = seconds(method_before) >= seconds(other_before);
+                if was_slower && seconds(method) < seconds(other) {
+                    let documents = now.documents;
+                    crossings.push(Crossing { documents, method: method.method, overtaken: other.method });
+                }
+            }
+        }
+    }
+    crossings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(documents: usize, shingles: f64, signatures: f64, searches: [f64; 3]) -> Measured {
+        let methods = Method::ALL.into_iter().zip(searches).map(|(method, seconds)| Measurement {
+            method,
+            seconds,
+            total_seconds: shingles + if method == Method::Exact { 0.0 } else { signatures } + seconds,
+            candidates: None,
+            pairs: 0,
+            recall: None,
+            precision: None,
+        });
+        Measured {
+            documents,
+            shingles_seconds: shingles,
+            signatures_seconds: signatures,
+            methods: methods.collect(),
+        }
+    }
+
+    #[test]
+    fn crossings_are_where_another_way_takes_over() {
+        let samples = [
+            measured(100, 1.0, 1.0, [1.0, 1.0, 5.0]),
+            measured(500, 2.0, 2.0, [10.0, 9.0, 6.5]),
+            measured(1000, 3.0, 3.0, [20.0, 15.0, 8.0]),
+        ];
+        let firsts = |verdict: &Verdict| {
+            verdict.fastest.iter().map(|f| (f.documents, f.method, f.seconds)).collect::<Vec<_>>()
+        };
+        let whole = Verdict::new(&samples, |one| one.total_seconds);
+        assert_eq!(firsts(&whole), [(100, Method::Exact, 2.0), (500, Method::Lsh, 10.5)]);
+        assert_eq!(fastest(&[], |one| one.seconds), []);
+        let found: Vec<_> = whole.crossings.iter().map(|c| (c.documents, c.method, c.overtaken)).collect();
+        // Totals: 2, 3, 7; 12, 13, 10.5; 23, 21, 14.
+        let expected = [
+            (500, Method::Lsh, Method::Exact),
+            (500, Method::Lsh, Method::Signatures),
+            (1000, Method::Signatures, Method::Exact),
+        ];
+        assert_eq!(found, expected);
+        // Searches: 1, 1, 5; 10, 9, 6.5; 20, 15, 8.
+        let search = Verdict::new(&samples, |one| one.seconds);
+        assert_eq!(firsts(&search), [(100, Method::Exact, 1.0), (500, Method::Lsh, 6.5)]);
+        assert!(search.crossings.iter().all(|crossing| crossing.documents == 500));
+    }
+
+    #[test]
+    fn the_least_time_of_each_part_counts() {
+        let least =
+            measured(100, 1.0, 4.0, [2.0, 3.0, 9.0]).or_faster(&measured(100, 2.0, 1.0, [1.0, 5.0, 5.0]));
+        assert_eq!(least, measured(100, 1.0, 1.0, [1.0, 3.0, 5.0]));
+    }
+
+    #[test]
+    fn pairs_in_both() {
+        assert_eq!(in_both(&vec![(1, 2), (1, 3), (4, 5)], &vec![(1, 3), (4, 5), (6, 7)]), 2);
+        assert_eq!(in_both(&vec![], &vec![(1, 3)]), 0);
+    }
+}

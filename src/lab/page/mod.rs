@@ -1,0 +1,19 @@
+//! Charts as SVG, and pages of charts and tables as one HTML file that needs nothing else.
+//!
+//! Drawn by plotters, because its SVG backend needs neither fonts nor C libraries and leaves ticks, markers and the place
+//! of every label to us. Colours follow the reader's light or dark setting: a chart is drawn in the light palette, and
+//! a style sheet inside the SVG exchanges it for the dark one.
+
+mod added;
+mod axis;
+mod chart;
+mod html;
+mod palette;
+pub(in crate::lab) mod settings;
+pub(in crate::lab) mod text;
+
+pub(crate) use added::added;
+pub(crate) use axis::{Axis, Scale};
+pub(crate) use chart::{Chart, Series, svg};
+pub(crate) use html::{Page, Section, Table, html};
+pub(crate) use text::count;

@@ -1,0 +1,156 @@
+//! The colours of charts and pages, light and dark, and the dashes and markers that distinguish series without colour.
+//!
+//! The hues are those of Okabe and Ito (*Color Universal Design*, 2008), which people with any of the common kinds of
+//! colour blindness can tell apart, made darker or lighter until they stand out from the ground.
+
+use std::fmt::Write;
+
+use plotters::style::RGBColor;
+
+/// A colour as it is in light and in dark.
+pub(super) struct Colour {
+    light: u32,
+    dark: u32,
+}
+
+impl Colour {
+    const fn new(light: u32, dark: u32) -> Self {
+        Self { light, dark }
+    }
+
+    /// The colour that the chart is drawn in, which is the light one.
+    pub(super) fn rgb(&self) -> RGBColor {
+        let [_, r, g, b] = self.light.to_be_bytes();
+        RGBColor(r, g, b)
+    }
+}
+
+pub(super) const GROUND: Colour = Colour::new(0xFFFFFF, 0x16191D);
+pub(super) const INK: Colour = Colour::new(0x1F2328, 0xE6E8EB);
+pub(super) const FAINT_INK: Colour = Colour::new(0x57606A, 0xA5ADB6);
+pub(super) const GRID: Colour = Colour::new(0xE3E6EA, 0x2E343B);
+pub(super) const AXIS: Colour = Colour::new(0x8C959F, 0x6E7781);
+
+/// The shape that stands at each point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marker {
+    Circle,
+    Square,
+    Triangle,
+    Diamond,
+    TriangleDown,
+}
+
+impl Marker {
+    /// Corners around the point, in pixels; none for the circle.
+    pub(super) fn corners(self) -> &'static [(i32, i32)] {
+        match self {
+            Marker::Circle => &[],
+            Marker::Square => &[(-5, -5), (5, -5), (5, 5), (-5, 5)],
+            Marker::Triangle => &[(0, -7), (6, 5), (-6, 5)],
+            Marker::Diamond => &[(0, -7), (7, 0), (0, 7), (-7, 0)],
+            Marker::TriangleDown => &[(0, 7), (6, -5), (-6, -5)],
+        }
+    }
+}
+
+/// How a series looks.
+pub(super) struct Look {
+    pub(super) colour: Colour,
+    pub(super) marker: Marker,
+    /// Lengths of dashes and gaps; empty is a whole line.
+    dashes: &'static str,
+}
+
+static LOOKS: [Look; 6] = [
+    Look { colour: Colour::new(0x0067A5, 0x5DB7EC), marker: Marker::Circle, dashes: "" },
+    Look { colour: Colour::new(0xC24E00, 0xF2935C), marker: Marker::Square, dashes: "9 4" },
+    Look { colour: Colour::new(0x00795A, 0x3CC9A0), marker: Marker::Triangle, dashes: "2 4" },
+    Look { colour: Colour::new(0x9C3F82, 0xE4A0CB), marker: Marker::Diamond, dashes: "10 3 2 3" },
+    Look { colour: Colour::new(0x856600, 0xE2BE45), marker: Marker::TriangleDown, dashes: "5 3" },
+    Look { colour: Colour::new(0x4B535C, 0xC2C8CF), marker: Marker::Circle, dashes: "14 4" },
+];
+
+/// How the series at this place looks; after six they come again.
+pub(super) fn look(series: usize) -> &'static Look {
+    &LOOKS[series % LOOKS.len()]
+}
+
+/// The style sheet of the charts: the class `chart`, its type, dashes, and the dark colours where the reader asks for them.
+pub(super) fn style() -> String {
+    let mut css = String::from(
+        ".chart{max-width:100%;height:auto}\n\
+         .chart text{font-family:system-ui,-apple-system,\"Segoe UI\",Roboto,\"Helvetica Neue\",Arial,sans-serif}\n\
+         .chart polyline{stroke-linejoin:round;stroke-linecap:butt}\n",
+    );
+    for look in LOOKS.iter().filter(|look| !look.dashes.is_empty()) {
+        let _ = writeln!(
+            css,
+            ".chart polyline[stroke=\"#{:06X}\"]{{stroke-dasharray:{}}}",
+            look.colour.light, look.dashes
+        );
+    }
+    css.push_str("@media (prefers-color-scheme:dark){\n");
+    let fixed = [GROUND, INK, FAINT_INK, GRID, AXIS];
+    for Colour { light, dark } in fixed.iter().chain(LOOKS.iter().map(|look| &look.colour)) {
+        let _ = writeln!(
+            css,
+            ".chart [fill=\"#{light:06X}\"]{{fill:#{dark:06X}}}.chart [stroke=\"#{light:06X}\"]{{stroke:#{dark:06X}}}"
+        );
+    }
+    css.push_str("}\n");
+    css
+}
+
+/// Variables of a page, `--ground`, `--ink`, `--faint` and `--grid`, light and dark.
+pub(super) fn variables() -> String {
+    let colours = [("ground", GROUND), ("ink", INK), ("faint", FAINT_INK), ("grid", GRID)];
+    let set = |pick: fn(&Colour) -> u32| {
+        colours.iter().fold(String::new(), |mut css, (name, colour)| {
+            let _ = write!(css, "--{name}:#{:06X};", pick(colour));
+            css
+        })
+    };
+    format!(
+        ":root{{color-scheme:light dark;{}}}\n@media (prefers-color-scheme:dark){{:root{{{}}}}}\n",
+        set(|c| c.light),
+        set(|c| c.dark)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn luminance(colour: u32) -> f64 {
+        let channel = |c: u8| {
+            let c = f64::from(c) / 255.0;
+            if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+        };
+        let [_, r, g, b] = colour.to_be_bytes();
+        0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b)
+    }
+
+    fn contrast(a: u32, b: u32) -> f64 {
+        let (a, b) = (luminance(a), luminance(b));
+        (a.max(b) + 0.05) / (a.min(b) + 0.05)
+    }
+
+    #[test]
+    fn colours_stand_out_in_light_and_in_dark() {
+        for colour in LOOKS.iter().map(|look| &look.colour).chain([&INK, &FAINT_INK]) {
+            // 4.5 is what WCAG 2 asks of text.
+            assert!(contrast(colour.light, GROUND.light) >= 4.5, "{:06X}", colour.light);
+            assert!(contrast(colour.dark, GROUND.dark) >= 4.5, "{:06X}", colour.dark);
+        }
+    }
+
+    #[test]
+    fn every_colour_has_one_meaning() {
+        let all = [GROUND, INK, FAINT_INK, GRID, AXIS];
+        let all: Vec<u32> = all.iter().chain(LOOKS.iter().map(|l| &l.colour)).map(|c| c.light).collect();
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    }
+}

@@ -1,0 +1,93 @@
+//! The section on the job's settings in every page.
+
+use super::text::{count, decimal};
+use super::{Section, Table};
+use crate::engine::session;
+use crate::job::{Family, Job, Method, Modulus, ScoreBy, Unit};
+
+/// The settings that determine times and pairs.
+pub(in crate::lab) fn section(job: &Job) -> Section {
+    let steps: Vec<String> = job.shingle.normalize.iter().map(ToString::to_string).collect();
+    let score = match job.score.by {
+        ScoreBy::Shingles => "exact Jaccard similarity of the shingle sets",
+        ScoreBy::Signature => "share of equal values in the signatures",
+    };
+    let candidates = match job.candidates.method {
+        Method::Lsh => format!("{} bands of {} rows", job.lsh.bands, job.lsh.rows),
+        Method::All => "every two documents".to_owned(),
+        Method::Prefix => "documents that share one of their rarest shingles".to_owned(),
+    };
+    let rows = [
+        ("source", job.source.urls.join(", ")),
+        ("normalisation", if steps.is_empty() { "none".into() } else { steps.join(", ") }),
+        ("shingles", shingles(job, job.shingle.size)),
+        ("shingle hash", plain(&job.shingle.hash)),
+        ("permutations", format!("{}, seed {}", count(job.minhash.permutations as u64), job.minhash.seed)),
+        ("hash family", family(&job.minhash.family)),
+        ("candidates", candidates),
+        ("score", score.to_owned()),
+        ("threshold", job.score.threshold.to_string()),
+        ("threads", session::threads(&job.engine).to_string()),
+        ("resemblance", env!("CARGO_PKG_VERSION").to_owned()),
+    ];
+    let table = Table {
+        caption: "The settings of the job that affect these measurements.".into(),
+        header: vec!["setting".into(), "value".into()],
+        rows: rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect(),
+    };
+    Section { heading: "Settings".into(), tables: vec![table], ..Section::default() }
+}
+
+/// `linear mod 2147483647`.
+fn family(family: &Family) -> String {
+    match family {
+        Family::MultiplyShift => "multiply-shift".into(),
+        Family::Linear(Modulus::Is(modulus)) => format!("linear mod {modulus}"),
+        Family::Linear(Modulus::NextPrime) => "linear mod the next prime".into(),
+        Family::OnePermutation => "one-permutation".into(),
+    }
+}
+
+/// A setting of one word, as in the manifest.
+fn plain(setting: &impl serde::Serialize) -> String {
+    match serde_json::to_value(setting) {
+        Ok(serde_json::Value::String(word)) => word,
+        Ok(value) => value.to_string(),
+        // Settings are plain data, which always has a form.
+        Err(_) => String::new(),
+    }
+}
+
+/// `5-word shingles`.
+pub(in crate::lab) fn shingles(job: &Job, size: usize) -> String {
+    let unit = match job.shingle.unit {
+        Unit::Word => "word",
+        Unit::Char => "character",
+    };
+    format!("{size}-{unit} shingles")
+}
+
+/// Seconds, to the millisecond.
+pub(in crate::lab) fn seconds(seconds: f64) -> String {
+    decimal(seconds, 3)
+}
+
+/// A fragment as a sentence.
+pub(in crate::lab) fn sentence(fragment: &str) -> String {
+    let mut letters = fragment.chars();
+    let first = letters.next().map(|c| c.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_are_named_with_their_modulus() {
+        assert_eq!(family(&Family::MultiplyShift), "multiply-shift");
+        assert_eq!(family(&Family::Linear(Modulus::Is(7))), "linear mod 7");
+        assert_eq!(family(&Family::Linear(Modulus::NextPrime)), "linear mod the next prime");
+        assert_eq!(family(&Family::OnePermutation), "one-permutation");
+    }
+}

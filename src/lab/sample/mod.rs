@@ -1,0 +1,261 @@
+//! The first documents of a source, held in memory.
+
+pub(super) mod compared;
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::datasource::MemTable;
+use datafusion::prelude::{DataFrame, SessionContext, col};
+
+use self::compared::Compared;
+use crate::error::{Error, Result};
+use crate::job::{DuplicateIds, Job, Measure, SameId, Shingle};
+use crate::lab::timing::{self, Step};
+use crate::pipeline::frames;
+use crate::pipeline::{reference_texts, with_group};
+use crate::source;
+
+/// Rows of a batch, so that batches of long texts stay small.
+const BATCH_ROWS: usize = 1_024;
+
+/// Indices of the columns that are used here.
+const POSITION: usize = 1;
+const ID: usize = 2;
+const DOC: usize = 4;
+
+/// The first documents of a source that can be compared, in order of (source, position), and the first known documents.
+pub(super) struct Sample {
+    /// The columns of [`with_group`], a row for each document.
+    own: RecordBatch,
+    /// The known documents, if the job names any, with the same columns.
+    known: Option<RecordBatch>,
+}
+
+/// The documents of a sample, and which of them are compared.
+pub(super) struct Sampled {
+    pub(super) frame: DataFrame,
+    pub(super) compared: Compared,
+}
+
+impl Sample {
+    /// Reads the first `most` documents of the job's source that have shingles as `shingle` cuts them, and as many known ones.
+    /// Reads whole sources, because their files come in any order, and holds the sample in memory.
+    ///
+    /// # Errors
+    /// When a source cannot be read, has no document that can be compared, or the sample has an id twice and the job
+    /// does not allow it.
+    pub(super) async fn take(
+        session: &SessionContext,
+        job: &Job,
+        shingle: &Shingle,
+        most: usize,
+    ) -> Result<Self> {
+        if job.score.measure != Measure::Jaccard {
+            return Err(Error::job(
+                "`score.measure` is \"containment\", and this command compares Jaccard similarities: leave the key out",
+            ));
+        }
+        let source = &job.source;
+        let read = source::open(session, source).await?;
+        let mut own = with_group(read.frame, source, source.group.as_deref())?;
+        let mut known = reference_texts(session, job, &read.types).await?;
+        match (job.same_id(), &mut known) {
+            (Some(SameId::Skip), Some(known)) => own = frames::reference::without(own, known.clone())?,
+            (Some(SameId::Replace), Some(known)) => {
+                *known = frames::reference::without(known.clone(), own.clone())?
+            }
+            (Some(SameId::Error) | None, _) | (_, None) => {}
+        }
+        let cut = Job { shingle: shingle.clone(), ..job.clone() };
+        let own = first(session, &cut, own, source.duplicate_ids, most).await?;
+        let known = match known {
+            Some(known) => {
+                // A repeated id was an error or rejected in the earlier run.
+                let duplicates =
+                    job.second_source().map_or(DuplicateIds::Reject, |second| second.duplicate_ids);
+                Some(first(session, &cut, known, duplicates, most).await?)
+            }
+            None => None,
+        };
+        if own.num_rows() == 0 {
+            return Err(Error::input(format!(
+                "{} has no document that can be compared by shingles of size {}: the table rejects of `resemblance run` gives \
+                 the reasons",
+                source.urls.join(", "),
+                shingle.size
+            )));
+        }
+        let sample = Self { own, known };
+        sample.refuse_known_ids(job)?;
+        Ok(sample)
+    }
+
+    /// Refuses a document whose id is known, if a run of the job does.
+    fn refuse_known_ids(&self, job: &Job) -> Result<()> {
+        let (Some(known), Some(SameId::Error)) = (&self.known, job.same_id()) else { return Ok(()) };
+        let known: BTreeSet<u64> = as_uint64_array(known.column(DOC))?.values().iter().copied().collect();
+        let (docs, ids) = (as_uint64_array(self.own.column(DOC))?, as_string_array(self.own.column(ID))?);
+        match docs.values().iter().zip(ids.iter().flatten()).find(|(doc, _)| known.contains(doc)) {
+            None => Ok(()),
+            Some((_, id)) => Err(Error::input(format!(
+                "a document of the source has an id that earlier runs know, `{id}`: set against.same_id = \"replace\" if it takes \
+                 the place of the known one, or \"skip\" to leave it out"
+            ))),
+        }
+    }
+
+    /// The number of documents of the source or of known ones, whichever is larger.
+    pub(super) fn len(&self) -> usize {
+        self.own.num_rows().max(self.known.as_ref().map_or(0, RecordBatch::num_rows))
+    }
+
+    /// The first `count` documents, and the first `count` known ones.
+    pub(super) fn first(&self, session: &SessionContext, job: &Job, count: usize) -> Result<Sampled> {
+        let of = |rows: &RecordBatch| rows.slice(0, count.min(rows.num_rows()));
+        let (own, known) = (of(&self.own), self.known.as_ref().map(of));
+        let sides = std::iter::once(&own).chain(&known);
+        let frame = frames::union(sides.map(|rows| partitioned(session, rows)))?;
+        let frame = frame.ok_or_else(|| Error::bug("a sample has no documents"))?;
+        Ok(Sampled { frame, compared: Compared::new(session, job, own, known)? })
+    }
+
+    /// The possible sizes among `asked`, and a note on the samples if one is needed.
+    pub(super) fn sizes(&self, asked: &[NonZeroUsize]) -> (Vec<usize>, Option<String>) {
+        let (sizes, note) = sizes(asked, self.len());
+        let Some(known) = &self.known else { return (sizes, note) };
+        let (own, known) = (self.own.num_rows(), known.num_rows());
+        let note = format!(
+            "a sample of N documents has the first N of the source ({own} at most) and the first N of those that [against] names \
+             ({known} at most)"
+        );
+        (sizes, Some(note))
+    }
+}
+
+/// Rows in as many partitions of equal size as the session has.
+fn partitioned(session: &SessionContext, rows: &RecordBatch) -> Result<DataFrame> {
+    let count = rows.num_rows();
+    let partitions = session.state().config().target_partitions().max(1);
+    let share = count.div_ceil(partitions).max(1);
+    let batches = |from: usize, to: usize| {
+        let starts = (from..to).step_by(BATCH_ROWS);
+        starts.map(|at| rows.slice(at, BATCH_ROWS.min(to - at))).collect::<Vec<_>>()
+    };
+    let partitions =
+        (0..partitions).map(|i| batches((i * share).min(count), ((i + 1) * share).min(count))).collect();
+    Ok(session.read_table(Arc::new(MemTable::try_new(rows.schema(), partitions)?))?)
+}
+
+/// The first `most` of these documents, in order of (source, position), that can be compared.
+async fn first(
+    session: &SessionContext,
+    job: &Job,
+    documents: DataFrame,
+    duplicates: DuplicateIds,
+    most: usize,
+) -> Result<RecordBatch> {
+    let documents = documents.filter(col("reason").is_null())?;
+    let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
+    // Short documents are found only when they are cut, so read some more.
+    let mut asked = most.saturating_add(most / 4).saturating_add(64);
+    loop {
+        let first = documents.clone().sort(order.clone())?.limit(0, Some(asked))?;
+        let schema = Arc::new(first.schema().as_arrow().clone());
+        let rows = concat_batches(&schema, &first.collect().await?)?;
+        let kept = kept(session, job, &rows, duplicates, most).await?;
+        if kept.len() < most && rows.num_rows() == asked {
+            asked = asked.saturating_mul(4);
+            continue;
+        }
+        return Ok(take_record_batch(&rows, &UInt64Array::from(kept))?);
+    }
+}
+
+/// The numbers of the first `most` rows that can be compared and have unique ids.
+async fn kept(
+    session: &SessionContext,
+    job: &Job,
+    rows: &RecordBatch,
+    duplicates: DuplicateIds,
+    most: usize,
+) -> Result<Vec<u64>> {
+    let comparable = comparable(session, job, rows).await?;
+    let (ids, docs) = (as_string_array(rows.column(ID))?, as_uint64_array(rows.column(DOC))?);
+    let mut seen = BTreeSet::new();
+    let mut kept = Vec::new();
+    for (row, doc) in (0_u64..).zip(docs.values()) {
+        let compared = comparable.contains(&row);
+        match duplicates {
+            DuplicateIds::Reject if compared && !seen.insert(doc) => continue,
+            DuplicateIds::Error if compared && !seen.insert(doc) => {
+                return Err(Error::input(format!(
+                    "ids must be unique, but `{}` is the id of several documents: name a column of unique ids as source.id (or row_number), or set source.duplicate_ids = \"reject\"",
+                    ids.value(row as usize)
+                )));
+            }
+            DuplicateIds::Reject | DuplicateIds::Error => {}
+        }
+        if compared {
+            kept.push(row);
+        }
+        if kept.len() == most {
+            break;
+        }
+    }
+    Ok(kept)
+}
+
+/// The numbers of the rows that have shingles.
+async fn comparable(session: &SessionContext, job: &Job, rows: &RecordBatch) -> Result<BTreeSet<u64>> {
+    // The stage keeps positions, so use them for row numbers.
+    let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..rows.num_rows() as u64));
+    let mut columns = rows.columns().to_vec();
+    columns[POSITION] = numbers;
+    let rows = RecordBatch::try_new(rows.schema(), columns)?;
+    let cut = timing::stage(Step::Shingles, partitioned(session, &rows)?, job).await?;
+    let mut comparable = BTreeSet::new();
+    for batch in cut.filter(col("reason").is_null())?.select(vec![col("position")])?.collect().await? {
+        comparable.extend(as_uint64_array(batch.column(0))?.values());
+    }
+    Ok(comparable)
+}
+
+/// The possible sizes of samples of `available` documents: those of `asked`, sorted and unique. Larger ones become
+/// `available`, with a note.
+fn sizes(asked: &[NonZeroUsize], available: usize) -> (Vec<usize>, Option<String>) {
+    let sizes: BTreeSet<usize> = asked.iter().map(|n| n.get().min(available)).collect();
+    let more: Vec<String> = asked
+        .iter()
+        .filter(|n| n.get() > available)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .map(|n| n.to_string())
+        .collect();
+    let note = (!more.is_empty()).then(|| {
+        format!(
+            "the source has {available} documents that can be compared: instead of {}, all of them are taken",
+            more.join(", ")
+        )
+    });
+    (sizes.into_iter().collect(), note)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_in_order_and_no_larger_than_there_are() {
+        let asked = |n: &[usize]| n.iter().map(|n| NonZeroUsize::new(*n).unwrap()).collect::<Vec<_>>();
+        assert_eq!(sizes(&asked(&[500, 100, 100]), 1000), (vec![100, 500], None));
+        let (sizes, note) = sizes(&asked(&[100, 2000, 1000, 500]), 600);
+        assert_eq!(sizes, [100, 500, 600]);
+        let note = note.unwrap();
+        assert!(note.contains("600 documents") && note.contains("1000, 2000"), "{note}");
+    }
+}

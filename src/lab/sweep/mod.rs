@@ -1,0 +1,314 @@
+//! Measures one corpus under many settings: shingle sizes, thresholds, and numbers of documents.
+
+pub(crate) mod page;
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+
+use arrow::array::RecordBatch;
+use datafusion::common::cast::{as_float64_array, as_uint64_array};
+use datafusion::prelude::{SessionContext, col};
+use serde::Serialize;
+
+use crate::engine::RunControl;
+use crate::error::{Error, Result};
+use crate::job::recipes::choose;
+use crate::job::{Job, Lsh, Method, Score, ScoreBy};
+use crate::kernel::jaccard::jaccard_of;
+use crate::lab::sample::{Sample, Sampled};
+use crate::lab::timing::{self, Bench, Searched, Step};
+
+/// The settings. Every combination is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grid {
+    /// Least similarities of a pair, each over 0 and at most 1.
+    pub thresholds: Vec<f64>,
+    /// Units in a shingle, instead of the job's.
+    pub sizes: Vec<NonZeroUsize>,
+    /// Documents in a sample.
+    pub documents: Vec<NonZeroUsize>,
+    /// The number of runs of each shingle size on each sample.
+    pub repeat: NonZeroUsize,
+}
+
+/// The result of [`sweep`].
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sweep {
+    /// The job with the settings that are not in the grid. Its threshold and bands are those of the lowest threshold.
+    pub job: Job,
+    /// From low to high.
+    pub thresholds: Vec<f64>,
+    /// The number of repetitions of each run.
+    pub repeat: usize,
+    /// A note on the samples, if there is one.
+    pub note: Option<String>,
+    /// By shingle size, then by number of documents.
+    pub runs: Vec<Run>,
+}
+
+/// A shingle size on a sample.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Run {
+    /// Units in a shingle.
+    pub size: usize,
+    /// Documents in the sample.
+    pub documents: usize,
+    /// Seconds from texts to signatures.
+    pub sketches_seconds: Times,
+    /// By threshold, from low to high.
+    pub found: Vec<Found>,
+}
+
+/// Seconds of repetitions.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Times {
+    /// Their mean.
+    pub mean: f64,
+    /// The shortest.
+    pub least: f64,
+    /// All, in their order.
+    pub each: Vec<f64>,
+}
+
+impl Times {
+    fn new(each: Vec<f64>) -> Self {
+        let mean = each.iter().sum::<f64>() / each.len().max(1) as f64;
+        Self { mean, least: each.iter().copied().fold(f64::INFINITY, f64::min), each }
+    }
+}
+
+/// The measurement at a threshold.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Found {
+    /// The least similarity of a pair.
+    pub threshold: f64,
+    /// Bands of a run at this threshold.
+    pub bands: usize,
+    /// Rows of each.
+    pub rows: usize,
+    /// Seconds from signatures to scored pairs. Thresholds with the same bands and rows share one search, at the lowest of
+    /// them.
+    pub search_seconds: Times,
+    /// Seconds from texts to scored pairs.
+    pub seconds: Times,
+    /// Pairs of documents that share a bucket; `None` if all pairs are compared.
+    pub candidates: Option<u64>,
+    /// Documents with one similar document or more.
+    pub documents: u64,
+    /// Similar pairs.
+    pub pairs: u64,
+}
+
+/// Runs the job's stages for every shingle size on every sample, and counts at each threshold what a run at that threshold
+/// finds.
+///
+/// If the job has a rule for its bands, they are chosen for each threshold; given bands and rows stay. Signatures are made
+/// once for all thresholds, and thresholds with the same bands share one search.
+///
+/// A sample has the first documents, in order of (source, position), that can be compared at the largest shingle size, so
+/// that all sizes have the same documents; and as many known documents if the job names any. Samples and their sketches are
+/// held in memory, and no run uses results of another. Copies are compared like every document.
+///
+/// # Errors
+/// When the grid has no setting or one that is not allowed, the source cannot be read or has nothing to compare, or
+/// `control` stopped it.
+pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &RunControl) -> Result<Sweep> {
+    let thresholds = thresholds(&grid.thresholds)?;
+    let sizes: BTreeSet<NonZeroUsize> = grid.sizes.iter().copied().collect();
+    let (Some(&lowest), Some(&largest), Some(most)) =
+        (thresholds.first(), sizes.last(), grid.documents.iter().max())
+    else {
+        return Err(Error::job(
+            "thresholds, sizes and documents are lists of numbers: expected at least one in each",
+        ));
+    };
+    let searches = searches(job, &thresholds)?;
+    let base =
+        Job { score: Score { threshold: lowest, ..job.score }, lsh: searches[0].lsh.clone(), ..job.clone() };
+    let sample = Sample::take(session, &base, &of_size(&base, largest).shingle, most.get()).await?;
+    let (documents, note) = sample.sizes(&grid.documents);
+    let note = note.map(|note| format!("at a shingle size of {largest} {note}"));
+    let repeat = grid.repeat.get();
+    // Work that a process does only once must not count for the first run. A corpus this small may be
+    // refused by a job that suits a larger one; whatever else fails will fail again.
+    let mut warming = Bench::new(session, control, 1 + searches.len());
+    let first = sample.first(session, &base, WARMING)?;
+    let _ = measure(&mut warming, &of_size(&base, largest), first, &searches, "warming up").await;
+
+    let plans = (1 + searches.len()) * repeat * sizes.len() * documents.len();
+    let mut bench = Bench::new(session, control, plans);
+    let mut runs = Vec::with_capacity(sizes.len() * documents.len());
+    for size in &sizes {
+        let job = of_size(&base, *size);
+        for &documents in &documents {
+            let mut each = Vec::with_capacity(repeat);
+            for _ in 0..repeat {
+                let called = format!("size {size}, {documents} documents");
+                let first = sample.first(session, &job, documents)?;
+                each.push(measure(&mut bench, &job, first, &searches, &called).await?);
+            }
+            let sketches_seconds = Times::new(each.iter().map(|once| once.sketches_seconds).collect());
+            let mut found = Vec::with_capacity(thresholds.len());
+            for (number, search) in searches.iter().enumerate() {
+                let searched = || each.iter().map(|once| &once.searched[number]);
+                let search_seconds = Times::new(searched().map(|(_, seconds)| *seconds).collect());
+                let both = sketches_seconds.each.iter().zip(&search_seconds.each).map(|(a, b)| a + b);
+                let seconds = Times::new(both.collect());
+                let Some((Searched { scores, candidates }, _)) = searched().next_back() else { continue };
+                for &threshold in &search.thresholds {
+                    let (documents, pairs) = reached(scores, threshold, &job.score)?;
+                    found.push(Found {
+                        threshold,
+                        bands: search.lsh.bands,
+                        rows: search.lsh.rows,
+                        search_seconds: search_seconds.clone(),
+                        seconds: seconds.clone(),
+                        candidates: *candidates,
+                        documents,
+                        pairs,
+                    });
+                }
+            }
+            found.sort_by(|a, b| a.threshold.total_cmp(&b.threshold));
+            runs.push(Run { size: size.get(), documents, sketches_seconds, found });
+        }
+    }
+    Ok(Sweep { job: base, thresholds, repeat, note, runs })
+}
+
+/// Documents of a first run that is not counted.
+const WARMING: usize = 20;
+
+/// In order, each once.
+fn thresholds(given: &[f64]) -> Result<Vec<f64>> {
+    // Written so that NaN fails too.
+    if let Some(wrong) = given.iter().find(|t| !(**t > 0.0 && **t <= 1.0)) {
+        return Err(Error::job(format!(
+            "{wrong} is among the thresholds: expected numbers over 0 and at most 1"
+        )));
+    }
+    let mut thresholds = given.to_vec();
+    thresholds.sort_by(f64::total_cmp);
+    thresholds.dedup();
+    Ok(thresholds)
+}
+
+fn of_size(job: &Job, size: NonZeroUsize) -> Job {
+    let mut job = job.clone();
+    job.shingle.size = size.get();
+    job
+}
+
+/// Thresholds that one search serves.
+struct Search {
+    lsh: Lsh,
+    /// From low to high.
+    thresholds: Vec<f64>,
+}
+
+/// The searches that serve `thresholds`, which come from low to high: one for each choice of bands and rows, and one for
+/// all where the method needs no bands.
+fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<Search>> {
+    let mut searches: Vec<Search> = Vec::new();
+    for &threshold in thresholds {
+        let Job { lsh, minhash, candidates, .. } = job;
+        let found = choose::by(lsh.choice, minhash.permutations, threshold, candidates.method);
+        let found = found.map_err(|e| Error::job(format!("`lsh.target_recall` cannot be reached: {e}")))?;
+        let mut lsh = lsh.clone();
+        if let Some(found) = found {
+            (lsh.bands, lsh.rows) = (found.bands, found.rows);
+        }
+        let serves = |search: &&mut Search| candidates.method != Method::Lsh || search.lsh == lsh;
+        match searches.iter_mut().find(serves) {
+            Some(search) => search.thresholds.push(threshold),
+            None => searches.push(Search { lsh, thresholds: vec![threshold] }),
+        }
+    }
+    Ok(searches)
+}
+
+/// The result of one repetition.
+struct Once {
+    sketches_seconds: f64,
+    /// In the order of the searches.
+    searched: Vec<(Searched, f64)>,
+}
+
+/// Makes the signatures of `documents`, and runs all searches; `called` names the sample in messages.
+async fn measure(
+    bench: &mut Bench<'_>,
+    job: &Job,
+    documents: Sampled,
+    searches: &[Search],
+    called: &str,
+) -> Result<Once> {
+    let session = bench.session;
+    let Sampled { frame, compared } = documents;
+    let sketch = async {
+        let shingles = timing::stage(Step::Shingles, frame, job).await?;
+        let (shingles, _) = timing::in_memory(session, shingles.filter(col("reason").is_null())?).await?;
+        let signatures = timing::stage(Step::Signatures, shingles, job).await?;
+        timing::in_memory(session, signatures).await
+    };
+    let (sketches, sketches_seconds) = bench.time(&format!("{called}: sketches"), sketch).await?;
+    let mut searched = Vec::with_capacity(searches.len());
+    for Search { lsh, thresholds } in searches {
+        let threshold = thresholds.first().copied().unwrap_or(job.score.threshold);
+        let job = Job { score: Score { threshold, ..job.score }, lsh: lsh.clone(), ..job.clone() };
+        let name = format!("{called}: search from {threshold} on");
+        let search = async {
+            let found = timing::search(session, sketches.clone(), &compared, &job).await?;
+            let pairs = found.pairs();
+            Ok((found, pairs))
+        };
+        searched.push(bench.time(&name, search).await?);
+    }
+    Ok(Once { sketches_seconds, searched })
+}
+
+/// The documents in scored pairs that reach a threshold as `score` has it, and those pairs.
+fn reached(scores: &[RecordBatch], threshold: f64, score: &Score) -> Result<(u64, u64)> {
+    let mut matched = BTreeSet::new();
+    let mut pairs = 0;
+    for batch in scores {
+        let number = |i: usize| as_uint64_array(batch.column(i)).map(|column| column.values());
+        let (a, b, shared, shingles_a, shingles_b) =
+            (number(0)?, number(1)?, number(2)?, number(3)?, number(4)?);
+        let estimates = as_float64_array(batch.column(5))?.values();
+        for row in 0..batch.num_rows() {
+            let by_estimate = estimates[row] >= threshold;
+            let reached = match score.by {
+                ScoreBy::Signature => by_estimate,
+                ScoreBy::Shingles => {
+                    jaccard_of(shared[row], shingles_a[row], shingles_b[row]) >= threshold
+                        && (by_estimate || !score.prefilter)
+                }
+            };
+            if reached {
+                pairs += 1;
+                matched.extend([a[row], b[row]]);
+            }
+        }
+    }
+    Ok((matched.len() as u64, pairs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thresholds_are_in_order_and_allowed() {
+        assert_eq!(thresholds(&[0.9, 0.3, 0.9]).unwrap(), [0.3, 0.9]);
+        for wrong in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY] {
+            let said = thresholds(&[0.5, wrong]).unwrap_err().to_string();
+            assert!(said.contains("over 0 and at most 1"), "{said}");
+        }
+    }
+
+    #[test]
+    fn times_have_a_mean_and_a_least() {
+        let times = Times::new(vec![3.0, 1.0, 2.0]);
+        assert_eq!((times.mean, times.least), (2.0, 1.0));
+    }
+}

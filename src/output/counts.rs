@@ -1,0 +1,61 @@
+//! The counts of a run, as its manifest has them.
+
+use serde::{Deserialize, Serialize};
+
+/// Counts of a run. One that does not apply to its job is `None`, and is not in the manifest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    /// Pairs of shingle sets that were candidates; `None` where every two documents were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<u64>,
+    /// Documents that clusters.method = "components" would remove in addition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chained_documents: Option<u64>,
+    /// Documents that are in a cluster.
+    pub clustered_documents: u64,
+    /// Clusters of similar documents.
+    pub clusters: u64,
+    /// Documents of dense groups, which are paired with leaders instead of each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dense_documents: Option<u64>,
+    /// Pairs of different shingle sets within dense groups that were not written, estimated from a sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dense_pairs_left_out: Option<u64>,
+    /// Entries of the dictionary of shingles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dictionary: Option<u64>,
+    /// Documents that were compared.
+    pub documents: u64,
+    /// Pairs of groups that have pairs of documents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group_pairs: Option<u64>,
+    /// Documents in buckets larger than lsh.hot_bucket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hot_documents: Option<u64>,
+    /// Documents of earlier runs or of the second source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_documents: Option<u64>,
+    /// Documents of the second source that were rejected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_rejects: Option<u64>,
+    /// Clusters of earlier runs whose id changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_id_changes: Option<u64>,
+    /// Pairs of similar documents.
+    pub pairs: u64,
+    /// Pairs within large groups of identical documents that were not written.
+    pub pairs_left_out: u64,
+    /// Documents that were read and rejected.
+    pub rejects: u64,
+    /// Documents of earlier runs that were replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced_documents: Option<u64>,
+    /// Candidates whose similarity reached the threshold.
+    pub scores: u64,
+    /// Different shingle sets among the compared documents.
+    pub shingle_sets: u64,
+    /// Known documents that may match new ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared_reference_documents: Option<u64>,
+}

@@ -1,0 +1,69 @@
+//! What the stages of a run have in common.
+
+use std::ops::Deref;
+
+use datafusion::prelude::{DataFrame, col};
+use tokio::sync::OnceCell;
+
+use super::frames::prefix::Join;
+use super::input::Input;
+use super::reference::ReferenceDocuments;
+use super::reference::chain::Chain;
+use super::reference::outputs::ReferenceOutputs;
+use super::run_tables::RunTables;
+use super::tables::WorkTable;
+use crate::error::Result;
+
+/// What the stages of a run have in common: its tables, and where its documents come from.
+pub(crate) struct StageContext<'a> {
+    tables: RunTables<'a>,
+    pub(super) input: &'a Input,
+    /// The reference documents, if the job has such.
+    pub(super) reference: Option<&'a ReferenceDocuments>,
+    /// The documents as the source gives them, also those whose id an earlier one has.
+    pub(super) documents: DataFrame,
+    /// How documents are joined by their prefixes, computed once.
+    pub(super) join: OnceCell<Join>,
+    /// Average bytes of a sketch, computed once.
+    pub(super) bytes_of_sketch: OnceCell<u64>,
+}
+
+impl<'a> Deref for StageContext<'a> {
+    type Target = RunTables<'a>;
+
+    fn deref(&self) -> &RunTables<'a> {
+        &self.tables
+    }
+}
+
+impl<'a> StageContext<'a> {
+    pub(super) fn new(
+        tables: RunTables<'a>,
+        input: &'a Input,
+        reference: Option<&'a ReferenceDocuments>,
+        documents: DataFrame,
+    ) -> Self {
+        Self { tables, input, reference, documents, join: OnceCell::new(), bytes_of_sketch: OnceCell::new() }
+    }
+
+    /// The outputs that hold the reference documents, if outputs do.
+    pub(super) fn reference_outputs(&self) -> Option<&'a ReferenceOutputs> {
+        self.reference.and_then(ReferenceDocuments::outputs)
+    }
+
+    /// The documents (id) whose id a cluster of a reference output or of a merged one has; `None` if there is no such output.
+    pub(super) fn founders(&self) -> Result<Option<DataFrame>> {
+        let chain = self.reference_outputs().map(|outputs| &outputs.chain).or(self.input.merged());
+        chain.map(|chain: &Chain| chain.founders(self.session())).transpose()
+    }
+
+    /// The reference documents that may match new ones, if the job has reference documents.
+    pub(super) fn reference_documents(&self) -> Result<Option<DataFrame>> {
+        self.reference.map(|_| self.table(WorkTable::REFERENCE)).transpose()
+    }
+
+    /// Their keys (doc).
+    pub(super) fn reference_docs(&self) -> Result<Option<DataFrame>> {
+        Ok(self.reference_documents()?.map(|known| known.select(vec![col("doc")])).transpose()?)
+    }
+}

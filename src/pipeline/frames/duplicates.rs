@@ -1,0 +1,129 @@
+//! duplicates: documents whose key an earlier document has.
+
+use arrow::datatypes::DataType;
+use datafusion::common::JoinType;
+use datafusion::functions_aggregate::expr_fn::{count, max, min};
+use datafusion::functions_window::expr_fn::{first_value, row_number};
+use datafusion::logical_expr::ExprFunctionExt;
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
+
+use super::shingles::shingles;
+use super::{carried, text_and_cut};
+use crate::error::Result;
+use crate::job::{Shingle, ShingleHash};
+
+/// (source, position, id, text, doc, reason) -> (source, position, reason) of every document after the first with
+/// its key, in order of (source, position). Only documents that can be compared count: where the first one is too short
+/// for `shingle`, the second is the first.
+///
+/// The reason is `duplicate_id`, or `key_collision` where two different ids have one key.
+///
+/// # Errors
+/// When the frame has other columns.
+pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
+    let whole = documents.filter(col("reason").is_null())?;
+    // The texts stay behind, and only documents whose keys come twice are cut.
+    let repeated = whole
+        .clone()
+        .select(vec![col("doc")])?
+        .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
+        .filter(col("times").gt(lit(1)))?
+        .select(vec![col("doc").alias("repeated")])?;
+    let repeated = repeated.join(whole, JoinType::RightSemi, &["repeated"], &["doc"], None)?;
+    // Whether there are shingles is the same whatever turns them into numbers; a dictionary would have to be made first.
+    let shingle = Shingle { hash: ShingleHash::Xxh3, ..shingle.clone() };
+    let keyed = shingles(repeated, &shingle)?.filter(col("reason").is_null())?.select(vec![
+        col("source"),
+        col("position"),
+        col("id"),
+        col("doc"),
+    ])?;
+    let order = vec![col("source").sort(true, false), col("position").sort(true, false)];
+    let ranked = keyed
+        .window(vec![
+            row_number().partition_by(vec![col("doc")]).order_by(order.clone()).build()?.alias("rank"),
+            first_value(col("id")).partition_by(vec![col("doc")]).order_by(order).build()?.alias("first_id"),
+        ])?
+        .filter(col("rank").gt(lit(1)))?;
+    let reason = when(col("id").eq(col("first_id")), lit("duplicate_id")).otherwise(lit("key_collision"))?;
+    Ok(ranked.select(vec![col("source"), col("position"), reason.alias("reason")])?)
+}
+
+/// (source, position, doc, reason, ..), (doc, ..) of known documents -> (source, position, reason) of the documents whose key is
+/// known; the reason is `reference_id`.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn of_known(documents: DataFrame, known: DataFrame) -> Result<DataFrame> {
+    let whole = documents.filter(col("reason").is_null())?;
+    let known = known.select(vec![col("doc").alias("reference")])?;
+    let found = known.join(whole, JoinType::RightSemi, &["reference"], &["doc"], None)?;
+    Ok(found.select(vec![col("source"), col("position"), lit("reference_id").alias("reason")])?)
+}
+
+/// Those whose ids are known, and of the others those whose key came before: both as (source, position, reason).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn both(of_known: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
+    let known = of_known
+        .clone()
+        .select(vec![col("source").alias("known_source"), col("position").alias("known_position")])?;
+    let (left, right) = (&["known_source", "known_position"], &["source", "position"]);
+    let duplicates = known.join(duplicates, JoinType::RightAnti, left, right, None)?;
+    Ok(of_known.union(duplicates)?)
+}
+
+/// Gives each of `documents` that `duplicates` names that reason.
+///
+/// # Errors
+/// When the frames have other columns than those of [`super::documents`] and [`duplicates`].
+pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<DataFrame> {
+    let duplicates = duplicates.select(vec![
+        col("source").alias("duplicate_source"),
+        col("position").alias("duplicate_position"),
+        col("reason").alias("duplicate_reason"),
+    ])?;
+    let (text, carried) = (text_and_cut(&documents), carried(&documents));
+    let joined = duplicates.join(
+        documents,
+        JoinType::Right,
+        &["duplicate_source", "duplicate_position"],
+        &["source", "position"],
+        None,
+    )?;
+    let reason = datafusion::functions::expr_fn::coalesce(vec![col("reason"), col("duplicate_reason")]);
+    let mut columns = vec![col("source"), col("position"), col("id")];
+    columns.extend(text);
+    columns.extend([col("doc"), reason.alias("reason")]);
+    columns.extend(carried);
+    Ok(joined.select(columns)?)
+}
+
+/// The `most` least keys that come more than once: (doc, ..) -> (doc: UInt64), in order.
+///
+/// # Errors
+/// When the frame has no column `doc`.
+pub(crate) fn repeated(keys: DataFrame, most: usize) -> Result<DataFrame> {
+    Ok(keys
+        .aggregate(vec![col("doc")], vec![count(lit(1)).alias("times")])?
+        .filter(col("times").gt(lit(1)))?
+        .sort(vec![col("doc").sort(true, false)])?
+        .limit(0, Some(most))?
+        .select(vec![col("doc")])?)
+}
+
+/// The least and the greatest id of each of these keys: (id, doc, ..) -> (least: Utf8, most: Utf8), in order.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn named(documents: DataFrame, keys: &[u64]) -> Result<DataFrame> {
+    let keys = keys.iter().map(|&key| lit(key)).collect();
+    let text = |column: &str| cast(col(column), DataType::Utf8).alias(column);
+    Ok(documents
+        .select(vec![col("id"), col("doc")])?
+        .filter(col("doc").in_list(keys, false))?
+        .aggregate(vec![col("doc")], vec![min(col("id")).alias("least"), max(col("id")).alias("most")])?
+        .sort(vec![col("least").sort(true, false)])?
+        .select(vec![text("least"), text("most")])?)
+}

@@ -1,0 +1,230 @@
+//! merged: the pairs of several outputs as the scores of one run over all of their documents.
+//!
+//! Pairs of documents become scores of groups of copies again. Of a large group only some pairs were written, and a later run may have
+//! replaced one document of a group while others stay.
+
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::{coalesce, greatest, least};
+use datafusion::functions_aggregate::expr_fn::{max, min};
+use datafusion::functions_window::expr_fn::lead;
+use datafusion::logical_expr::{Expr, ExprFunctionExt};
+use datafusion::prelude::{DataFrame, col, when};
+
+use super::copies::{key, of_one_key};
+use super::scores::needed;
+use crate::error::Result;
+use crate::udf::expr_fn::document_key;
+
+/// The columns of a score after its documents.
+const MEASURED: [&str; 5] = ["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"];
+
+/// What is needed of a table of pairs: (a: UInt64, b: UInt64, reference_b, shared, shingles_a, shingles_b, estimate, shared_bands).
+pub(crate) fn pairs() -> Vec<Expr> {
+    let mut columns =
+        vec![document_key(col("id_a")).alias("a"), document_key(col("id_b")).alias("b"), col("reference_b")];
+    columns.extend(MEASURED.map(col));
+    columns
+}
+
+/// [`pairs`], the groups (rep, doc, size) -> the columns of scores, where no document was ever replaced.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn scores(pairs: DataFrame, groups: DataFrame) -> Result<DataFrame> {
+    let of = |end: &str| {
+        let copies = groups.clone().filter(col("rep").not_eq(col("doc")))?;
+        copies.select(vec![col("doc").alias(format!("copy_{end}")), col("rep").alias(format!("rep_{end}"))])
+    };
+    let mut columns = vec![
+        coalesce(vec![col("rep_a"), col("a")]).alias("first"),
+        coalesce(vec![col("rep_b"), col("b")]).alias("second"),
+    ];
+    columns.extend(MEASURED.map(col));
+    let joined = of("a")?.join(pairs, JoinType::Right, &["copy_a"], &["a"], None)?;
+    let joined = of("b")?.join(joined, JoinType::Right, &["copy_b"], &["b"], None)?;
+    in_order(joined.select(columns)?)
+}
+
+/// (run, doc, set_hash_0, set_hash_1, ..) of the documents of all runs, also of those that a later one replaced -> the same with
+/// `until`: the run that replaced the document; null for those that are there.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn versions(documents: DataFrame) -> Result<DataFrame> {
+    let order = vec![col("run").sort(true, false)];
+    let until = lead(col("run"), Some(1), None).partition_by(vec![col("doc")]).order_by(order).build()?;
+    Ok(documents.window(vec![until.alias("until")])?)
+}
+
+/// (run, doc, ..) of the documents of all runs, (run, doc) of those of runs that replaced some -> the rows that no later run
+/// replaced, without `run`.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFrame> {
+    let columns = documents.schema().columns().into_iter().filter(|column| column.name != "run");
+    let columns: Vec<Expr> = columns.map(Expr::Column).collect();
+    let later = later.aggregate(vec![col("doc").alias("replaced")], vec![max(col("run")).alias("until")])?;
+    let all = later.join(documents, JoinType::Right, &["replaced"], &["doc"], None)?;
+    let stays = col("until").is_null().or(col("until").lt_eq(col("run")));
+    Ok(all.filter(stays)?.select(columns)?)
+}
+
+/// A group of copies in a row each: `rep`, and what its documents (doc, set_hash_0, set_hash_1, ..), which are there, have in common
+/// (see [`super::copies::copies`]). A document without copies is a group too.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn representatives(documents: DataFrame) -> Result<DataFrame> {
+    let same = key(&documents).into_iter().map(col).collect();
+    Ok(documents.aggregate(same, vec![min(col("doc")).alias("rep")])?)
+}
+
+/// Documents with the column `rep` of the [`representatives`] of their groups; those whose group has no document any more leave.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn grouped(documents: DataFrame, representatives: DataFrame) -> Result<DataFrame> {
+    of_one_key(representatives, vec![col("rep")], documents)
+}
+
+/// (run, ..) with the columns of [`pairs`], the [`versions`] of all documents, and the [`representatives`] of those that are there -> (first, second,
+/// shared, ..): the pairs of groups that have a document, also those of a group with itself.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn pairs_of_groups(
+    pairs: DataFrame,
+    versions: DataFrame,
+    representatives: DataFrame,
+) -> Result<DataFrame> {
+    // The group of each version of a document, and in which runs that version was there.
+    let versions = versions.with_column_renamed("run", "since")?.with_column_renamed("doc", "version")?;
+    let versions = grouped(versions, representatives)?;
+    let of = |end: &str| {
+        let columns = ["since", "until", "version", "rep"];
+        versions.clone().select(columns.map(|column| col(column).alias(format!("{column}_{end}"))).to_vec())
+    };
+    let own = |end: &str| col(format!("since_{end}")).eq(col("run"));
+    let earlier =
+        col("since_b").lt(col("run")).and(col("until_b").is_null().or(col("until_b").gt_eq(col("run"))));
+    let joined = of("a")?.join(pairs, JoinType::Inner, &["version_a"], &["a"], None)?.filter(own("a"))?;
+    let joined = of("b")?.join(joined, JoinType::Inner, &["version_b"], &["b"], None)?;
+    let joined = joined.filter(when(col("reference_b"), earlier).otherwise(own("b"))?)?;
+    let mut columns = vec![col("rep_a").alias("first"), col("rep_b").alias("second")];
+    columns.extend(MEASURED.map(col));
+    Ok(joined.select(columns)?)
+}
+
+/// [`pairs_of_groups`], the documents (doc, set_hash_0, set_hash_1, ..) that are there, and their [`representatives`] -> (a: UInt64,
+/// b: UInt64): what those pairs connect. The copies of a group are connected if the group is in a pair.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn connections(
+    pairs: DataFrame,
+    documents: DataFrame,
+    representatives: DataFrame,
+) -> Result<DataFrame> {
+    let edges = pairs.select(vec![col("first").alias("a"), col("second").alias("b")])?.distinct()?;
+    let copies = grouped(documents, representatives)?.filter(col("rep").not_eq(col("doc")))?;
+    let copies = needed(edges.clone())?.join(copies, JoinType::RightSemi, &["needed"], &["rep"], None)?;
+    let copies = copies.select(vec![col("rep").alias("a"), col("doc").alias("b")])?;
+    Ok(edges.filter(col("a").not_eq(col("b")))?.union(copies)?)
+}
+
+/// (first, second, shared, ..) -> the columns of scores, the lesser document first and each pair of two once.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn in_order(rows: DataFrame) -> Result<DataFrame> {
+    let ends = || vec![col("first"), col("second")];
+    let ordered = |one: &str, other: &str| -> Result<Expr> {
+        Ok(when(col("first").lt(col("second")), col(one)).otherwise(col(other))?)
+    };
+    let rows = rows.filter(col("first").not_eq(col("second")))?.select(vec![
+        least(ends()).alias("a"),
+        greatest(ends()).alias("b"),
+        col("shared"),
+        ordered("shingles_a", "shingles_b")?.alias("shingles_a"),
+        ordered("shingles_b", "shingles_a")?.alias("shingles_b"),
+        col("estimate"),
+        col("shared_bands"),
+    ])?;
+    Ok(rows.distinct()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, AsArray, BooleanArray, Float64Array, RecordBatch, UInt64Array};
+    use arrow::datatypes::UInt64Type;
+    use datafusion::prelude::SessionContext;
+
+    use super::*;
+
+    fn frame(session: &SessionContext, columns: Vec<(&str, ArrayRef)>) -> DataFrame {
+        session.read_batch(RecordBatch::try_from_iter(columns).unwrap()).unwrap()
+    }
+
+    fn numbers<const N: usize>(numbers: [u64; N]) -> ArrayRef {
+        Arc::new(UInt64Array::from(numbers.to_vec()))
+    }
+
+    /// Document 7 is replaced by run 1, and document 9 has the shingles that it had; document 5 is replaced by run 2, and no
+    /// document has its shingles any more.
+    #[tokio::test]
+    async fn pairs_follow_the_shingles_that_a_document_had() {
+        let session = SessionContext::new();
+        let versions = versions(frame(
+            &session,
+            vec![
+                ("run", numbers([0, 0, 0, 0, 1, 1, 2, 2])),
+                ("doc", numbers([7, 5, 9, 4, 7, 3, 5, 2])),
+                ("set_hash_0", numbers([70, 50, 70, 40, 71, 30, 51, 20])),
+                ("set_hash_1", numbers([0; 8])),
+            ],
+        ))
+        .unwrap();
+        let there = frame(
+            &session,
+            vec![
+                ("doc", numbers([9, 4, 7, 3, 5, 2])),
+                ("set_hash_0", numbers([70, 40, 71, 30, 51, 20])),
+                ("set_hash_1", numbers([0; 6])),
+            ],
+        );
+        // (run, a, b, reference_b): by run 0 the old 7 and 5 with 4; by run 1 the new 7 with 4, and 3 with the old 5; by run 2
+        // document 2 with the new 7, the new 5 and 4.
+        let rows = 7;
+        let pairs = frame(
+            &session,
+            vec![
+                ("run", numbers([0, 0, 1, 1, 2, 2, 2])),
+                ("a", numbers([4, 4, 7, 3, 2, 2, 2])),
+                ("b", numbers([7, 5, 4, 5, 7, 5, 4])),
+                (
+                    "reference_b",
+                    Arc::new(BooleanArray::from(vec![false, false, true, true, true, false, true])),
+                ),
+                ("shared", numbers([1; 7])),
+                ("shingles_a", numbers([11; 7])),
+                ("shingles_b", numbers([12; 7])),
+                ("estimate", Arc::new(Float64Array::from(vec![0.5; rows]))),
+                ("shared_bands", numbers([1; 7])),
+            ],
+        );
+        let pairs = pairs_of_groups(pairs, versions, representatives(there).unwrap()).unwrap();
+        let scores = in_order(pairs).unwrap();
+        let mut found = BTreeSet::new();
+        for batch in scores.collect().await.unwrap() {
+            let column = |at: usize| batch.column(at).as_primitive::<UInt64Type>().values().to_vec();
+            let ends = column(0).into_iter().zip(column(1));
+            found.extend(ends.zip(column(3)).map(|((a, b), of_a)| (a, b, of_a)));
+        }
+        let expected = [(4, 9, 11), (4, 7, 12), (2, 7, 11), (2, 5, 11), (2, 4, 11)];
+        assert_eq!(found, BTreeSet::from(expected));
+    }
+}

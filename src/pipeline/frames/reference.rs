@@ -1,0 +1,131 @@
+//! reference: documents of other outputs or of a second source, with which new documents are compared.
+
+use arrow::datatypes::DataType;
+use datafusion::common::JoinType;
+use datafusion::functions_aggregate::expr_fn::{max, min};
+use datafusion::functions_window::expr_fn::lag;
+use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
+
+use super::by_group;
+use crate::error::Result;
+use crate::schema::carried;
+use crate::udf::expr_fn::document_key;
+
+/// Sketches of a second source, with its group in the column `group` if it has one, and marked in `may_match` -> the columns of the work
+/// table of reference documents, and those that decide the table of a row: `reason`, and `may_match`, which is null where it is not true.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn of_second_source(marked: DataFrame, group: Option<&str>) -> Result<DataFrame> {
+    let mut columns = vec![lit(0_u64).alias("origin")];
+    columns.extend(SKETCH.map(ident));
+    // Of a second source the group alone is carried.
+    columns.push(by_group::group(group.map(|_| carried(0)).as_deref()));
+    columns.extend([
+        ident("reason"),
+        when(ident("reason").is_null().and(ident("may_match")), lit(true)).end()?.alias("may_match"),
+    ]);
+    Ok(marked.select(columns)?)
+}
+
+/// The columns of a sketch with its document.
+const SKETCH: [&str; 9] =
+    ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature", "shingles"];
+
+/// (doc, ..) of a second source, by the keys of ids -> the same by keys of their own: see [`second_source_key`].
+///
+/// # Errors
+/// When the frame has no column `doc`.
+pub(crate) fn with_second_source_keys(documents: DataFrame) -> Result<DataFrame> {
+    Ok(documents.with_column("doc", second_source_key(col("doc")))?)
+}
+
+/// The key of a document of a second source, whose id has this key: an id may be in both sources, and these are two documents. This
+/// is the only place that knows how the two kinds of keys differ.
+pub(crate) fn second_source_key(key: Expr) -> Expr {
+    lit(u64::MAX) - key
+}
+
+/// (doc, ..) -> the rows whose document is not among the `others` (doc, ..).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn without(documents: DataFrame, others: DataFrame) -> Result<DataFrame> {
+    by_others(documents, others, JoinType::RightAnti)
+}
+
+/// (doc, ..) -> the rows whose document is among the `others` (doc, ..).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn same(documents: DataFrame, others: DataFrame) -> Result<DataFrame> {
+    by_others(documents, others, JoinType::RightSemi)
+}
+
+fn by_others(documents: DataFrame, others: DataFrame, join: JoinType) -> Result<DataFrame> {
+    let others = others.select(vec![col("doc").alias("other")])?;
+    Ok(others.join(documents, join, &["other"], &["doc"], None)?)
+}
+
+/// (a, b, ..) -> the pairs that have a document of `reference` (doc, ..).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn with_reference(pairs: DataFrame, reference: DataFrame) -> Result<DataFrame> {
+    let columns: Vec<Expr> = pairs.schema().columns().into_iter().map(Expr::Column).collect();
+    let of = |end: &str| reference.clone().select(vec![col("doc").alias(format!("reference_{end}"))]);
+    let marked = of("a")?.join(pairs, JoinType::Right, &["reference_a"], &["a"], None)?;
+    let marked = of("b")?.join(marked, JoinType::Right, &["reference_b"], &["b"], None)?;
+    let has_one = col("reference_a").is_not_null().or(col("reference_b").is_not_null());
+    Ok(marked.filter(has_one)?.select(columns)?)
+}
+
+/// (a, b, ..) of scores, (rep, doc, ..) of members -> (a: UInt64, b: UInt64): the documents that this run connects.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn edges(scores: DataFrame, members: DataFrame) -> Result<DataFrame> {
+    let copies = members.filter(col("rep").not_eq(col("doc")))?;
+    let copies = copies.select(vec![col("rep").alias("a"), col("doc").alias("b")])?;
+    Ok(scores.select(vec![col("a"), col("b")])?.union(copies)?)
+}
+
+/// (id, cluster_id, ..) -> (a: UInt64, b: UInt64): each document of a cluster with the one whose id the cluster has.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn edges_of_clusters(clusters: DataFrame) -> Result<DataFrame> {
+    let edge = vec![document_key(col("cluster_id")).alias("a"), document_key(col("id")).alias("b")];
+    Ok(clusters.select(edge)?)
+}
+
+/// (run, id, cluster_id) of the clusters of several outputs -> (id) of the founders: documents whose id their cluster has. In a later
+/// output that cluster may be a part of another one.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn founders(clusters: DataFrame) -> Result<DataFrame> {
+    let is_founder = || col("id").eq(col("cluster_id"));
+    let last = |is: Expr| -> Result<Expr> { Ok(max(when(is, col("run")).end()?)) };
+    let runs = vec![last(is_founder())?.alias("founded"), last(is_founder().is_not_true())?.alias("joined")];
+    let stays = col("joined").is_null().or(col("joined").lt(col("founded")));
+    let founders = clusters.aggregate(vec![col("id")], runs)?;
+    Ok(founders.filter(col("founded").is_not_null().and(stays))?.select(vec![col("id")])?)
+}
+
+/// (run, doc, id) of the documents of several outputs -> (before, run, id: Utf8): the smallest id that two outputs have in common, for
+/// every two with none between them that has it too.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn shared_ids(documents: DataFrame) -> Result<DataFrame> {
+    let order = vec![col("run").sort(true, false)];
+    let before = lag(col("run"), Some(1), None).partition_by(vec![col("doc")]).order_by(order).build()?;
+    Ok(documents
+        .window(vec![before.alias("before")])?
+        .filter(col("before").is_not_null())?
+        .aggregate(vec![col("before"), col("run")], vec![min(col("id")).alias("least")])?
+        .sort(vec![col("run").sort(true, false), col("before").sort(true, false)])?
+        .select(vec![col("before"), col("run"), cast(col("least"), DataType::Utf8).alias("id")])?)
+}

@@ -1,0 +1,195 @@
+//! scores: candidates, verified on the stored shingle sets; those that reach the threshold stay.
+
+use arrow::datatypes::DataType;
+use datafusion::common::JoinType;
+use datafusion::functions_aggregate::expr_fn::sum;
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::{DataFrame, col, lit, when};
+use datafusion::scalar::ScalarValue;
+
+use crate::error::Result;
+use crate::job::{Lsh, Score, ScoreBy};
+use crate::operator::score::{Homes, Probe, Scoring};
+use crate::operator::{Operator, apply};
+
+/// One of the shares that the work is cut into so that the sketches of a share fit in memory: pairs of a document
+/// in key segment `left` and one in key segment `right`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// A key segment, at most `right`.
+    pub left: u64,
+    /// A key segment.
+    pub right: u64,
+    /// Key segments in all; the segment of a document is `doc % segments`.
+    pub segments: u64,
+}
+
+impl Block {
+    /// The blocks that together hold every pair, when keys are divided into `segments`.
+    pub(crate) fn all(segments: u64) -> Vec<Block> {
+        let segments = segments.max(1);
+        (0..segments)
+            .flat_map(|left| (left..segments).map(move |right| Block { left, right, segments }))
+            .collect()
+    }
+
+    fn is_whole(self) -> bool {
+        self.segments <= 1
+    }
+
+    /// Documents of either segment.
+    fn of_documents(self, documents: DataFrame) -> Result<DataFrame> {
+        if self.is_whole() {
+            return Ok(documents);
+        }
+        let segment = col("doc") % lit(self.segments);
+        Ok(documents.filter(segment.clone().eq(lit(self.left)).or(segment.eq(lit(self.right))))?)
+    }
+}
+
+/// How the sketches of documents come to the candidates that name them. The scores are the same on every road.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Road {
+    /// Each process holds all sketches: none travels.
+    Held,
+    /// Each partition holds the sketches of a segment of the documents, and those of all documents are read past them: a
+    /// sketch is written once and read by every partition. Only in one process, where a partition can be read again.
+    Segments,
+    /// Each candidate has a home, and a sketch travels once to each home that asks for it. The lesser document of a candidate
+    /// decides: a sketch travels as often as there are candidates in which its document is the greater one, or less.
+    Homes,
+    /// The same, where the segments that both documents are of decide: a sketch travels once for each segment, or less.
+    Blocks,
+}
+
+/// Homes of candidates for each partition that verifies them, so that partitions get about equally many.
+const HOMES_PER_PARTITION: u64 = 8;
+
+/// The homes of candidates, where their lesser documents decide.
+pub(crate) fn homes(partitions: usize) -> u64 {
+    HOMES_PER_PARTITION * partitions.max(1) as u64
+}
+
+/// The segments of whose every two the candidates have a home: the segment of a document is `doc % segments`.
+pub(crate) fn segments(partitions: usize) -> u64 {
+    // Of n segments there are half of n times n and some more blocks.
+    (2.0 * homes(partitions) as f64).sqrt().ceil() as u64
+}
+
+/// The documents that candidates ask for: (a, b) -> distinct (needed: UInt64).
+///
+/// # Errors
+/// When the frame has other columns.
+pub(crate) fn needed(candidates: DataFrame) -> Result<DataFrame> {
+    let a = candidates.clone().select(vec![col("a").alias("needed")])?;
+    let b = candidates.select(vec![col("b").alias("needed")])?;
+    Ok(a.union(b)?.distinct()?)
+}
+
+/// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::score::schema`] for the candidates that
+/// reach the threshold, in a plan of so many `partitions`.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn scores(
+    documents: DataFrame,
+    candidates: DataFrame,
+    (road, partitions): (Road, usize),
+    score: &Score,
+    lsh: &Lsh,
+) -> Result<DataFrame> {
+    let (probe, [sketches, pairs]) = match road {
+        Road::Held => (Probe::Held, in_place(documents, candidates)?),
+        Road::Segments => (Probe::Segments, in_place(documents, candidates)?),
+        Road::Homes => {
+            let home = col("a") % lit(homes(partitions));
+            (Probe::Homes(Homes::OfLesser), at_homes(documents, candidates, home)?)
+        }
+        Road::Blocks => {
+            let home = block(lit(segments(partitions)))?;
+            (Probe::Homes(Homes::OfBlocks), at_homes(documents, candidates, home)?)
+        }
+    };
+    let scoring = Scoring { score: *score, bands: lsh.bands, rows: lsh.rows, probe };
+    apply(Operator::Score(scoring), vec![sketches, pairs])
+}
+
+/// Sketches and pairs that meet where the operator brings them together.
+fn in_place(documents: DataFrame, candidates: DataFrame) -> Result<[DataFrame; 2]> {
+    let sketches = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
+    Ok([sketches, candidates.select(vec![col("a"), col("b")])?])
+}
+
+/// The number of the block of two segments, for a pair (a, b).
+fn block(segments: Expr) -> Result<Expr> {
+    let (a, b) = (col("a") % segments.clone(), col("b") % segments.clone());
+    let number = |low: Expr, high: Expr| low * segments.clone() + high;
+    Ok(when(a.clone().lt_eq(b.clone()), number(a.clone(), b.clone())).otherwise(number(b, a))?)
+}
+
+/// Sketches and pairs that meet at homes.
+fn at_homes(documents: DataFrame, candidates: DataFrame, home: Expr) -> Result<[DataFrame; 2]> {
+    let home = || home.clone().alias("home");
+    let asked = |document: &str| candidates.clone().select(vec![home(), col(document).alias("asked")]);
+    let requests = asked("a")?.union(asked("b")?)?.distinct()?;
+    let documents = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
+    let sketches = requests.join(documents, JoinType::Inner, &["asked"], &["doc"], None)?;
+    let sketches = sketches.select(vec![col("home"), col("doc"), col("shingles"), col("signature")])?;
+    Ok([sketches, candidates.select(vec![home(), col("a"), col("b")])?])
+}
+
+/// (doc, signature, ..), (a, b) -> (a, b) of the candidates whose signatures agree in `score.threshold` or more.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn agreeing(
+    documents: DataFrame,
+    candidates: DataFrame,
+    road: (Road, usize),
+    score: &Score,
+    lsh: &Lsh,
+) -> Result<DataFrame> {
+    let none = lit(ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::UInt64)));
+    let documents = documents.select(vec![col("doc"), none.alias("shingles"), col("signature")])?;
+    let score = Score { by: ScoreBy::Signature, ..*score };
+    Ok(scores(documents, candidates, road, &score, lsh)?.select(vec![col("a"), col("b")])?)
+}
+
+/// Bytes that the sketches take in memory: (shingle_count, ..) -> one row (bytes: UInt64), null for no documents.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn held_bytes(documents: DataFrame, permutations: usize) -> Result<DataFrame> {
+    let bytes = col("shingle_count") * lit(8_u64) + lit(held_bytes_without_shingles(permutations));
+    Ok(documents.aggregate(vec![], vec![sum(bytes).alias("bytes")])?)
+}
+
+/// Bytes that a document's sketch takes in memory besides its shingles.
+pub(crate) fn held_bytes_without_shingles(permutations: usize) -> u64 {
+    8 + 48 + 4 * permutations as u64
+}
+
+/// (doc, shingles, signature, ..) and a frame of slices (slice: UInt64, slices: UInt64) -> the columns of
+/// [`crate::operator::score::schema`] for every pair of a block that reaches the threshold: the exact answer,
+/// without candidates. Where a column `reference: Boolean` says which documents are known from earlier runs, two of these are no
+/// pair.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn scores_of_all(
+    documents: DataFrame,
+    slices: DataFrame,
+    block: Block,
+    score: &Score,
+    lsh: &Lsh,
+) -> Result<DataFrame> {
+    let mut columns = vec![col("doc"), col("shingles"), col("signature")];
+    if documents.schema().as_arrow().column_with_name("reference").is_some() {
+        columns.insert(0, col("reference"));
+    }
+    let sketches = block.of_documents(documents.select(columns)?)?;
+    let Block { left, right, segments } = block;
+    let probe = Probe::All { left, right, segments };
+    let scoring = Scoring { score: *score, bands: lsh.bands, rows: lsh.rows, probe };
+    apply(Operator::Score(scoring), vec![sketches, slices])
+}

@@ -1,0 +1,129 @@
+//! What a run begins with: the texts of its source, the sketches of a finished output, or several outputs to merge.
+
+mod merged;
+mod read;
+mod reused;
+
+use std::time::UNIX_EPOCH;
+
+use datafusion::prelude::{DataFrame, SessionContext};
+
+pub(crate) use self::read::Read;
+use self::reused::Reused;
+use crate::error::Result;
+use crate::job::{self, InputFile, Job, fingerprint};
+use crate::output::Layout;
+use crate::output::manifest::Origin;
+use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::reference::chain::Chain;
+use crate::pipeline::{frames, overlap};
+use crate::schema::Table;
+use crate::source::{self, Listed, Request};
+
+/// What a run begins with: see [`job::Input`].
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// The files of the source.
+    Read(Listed),
+    Reuse(Box<Reused>),
+    Merge(Chain),
+}
+
+impl Input {
+    /// Lists the files or opens the outputs that `job` names.
+    ///
+    /// # Errors
+    /// As [`source::list`], [`Reused::open`] and [`merged::open`].
+    pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Self> {
+        Ok(match &job.input {
+            job::Input::Read => Input::Read(source::list(session, &job.source).await?),
+            job::Input::Reuse(reuse) => Input::Reuse(Box::new(Reused::open(session, job, reuse).await?)),
+            job::Input::Merge(urls) => Input::Merge(merged::open(session, urls, job).await?),
+        })
+    }
+
+    /// Refuses an output that overlaps with what is read.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with both.
+    pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
+        match self {
+            Input::Read(_) => {}
+            Input::Reuse(reused) => overlap::refuse_output(output, reused.stored.layout(), "output.url")?,
+            Input::Merge(chain) => chain.refuse_overlap(output, "--to")?,
+        }
+        match self.listed() {
+            Some(listed) => overlap::refuse_files(output, listed, "output.url"),
+            None => Ok(()),
+        }
+    }
+
+    /// The fingerprint of `job` over this input and these reference documents.
+    pub(crate) fn fingerprint(&self, job: &Job, reference: Option<&ReferenceDocuments>) -> String {
+        let mut inputs = match self {
+            Input::Read(listed) => listed.inputs(),
+            Input::Reuse(reused) => {
+                let e_tag = Some(reused.stored.manifest().fingerprint.clone());
+                vec![InputFile { path: "output".into(), bytes: 0, modified: UNIX_EPOCH, e_tag }]
+            }
+            Input::Merge(chain) => Origin::known_inputs(&chain.record()),
+        };
+        inputs.extend(Origin::known_inputs(&reference.map(ReferenceDocuments::record).unwrap_or_default()));
+        fingerprint(job, &inputs)
+    }
+
+    /// Opens it for the first stage.
+    ///
+    /// # Errors
+    /// As [`source::read`], and when a table of a finished output cannot be read.
+    pub(crate) async fn read(&self, session: &SessionContext, job: &Job) -> Result<Read> {
+        match self {
+            Input::Read(listed) => {
+                let read =
+                    source::read(session, &job.source, listed, Request::all().cut(&job.shingle)).await?;
+                let documents = frames::documents::documents(read.frame)?;
+                Ok(Read { documents, types: read.types, inputs: read.inputs })
+            }
+            Input::Reuse(reused) => reused.read(session, job),
+            Input::Merge(chain) => merged::read(session, chain, job),
+        }
+    }
+
+    /// The files that texts are read from; `None` if no text is read.
+    pub(crate) fn listed(&self) -> Option<&Listed> {
+        match self {
+            Input::Read(listed) => Some(listed),
+            Input::Reuse(reused) => reused.listed.as_ref(),
+            Input::Merge(_) => None,
+        }
+    }
+
+    /// The outputs that are merged, if the job does that.
+    pub(crate) fn merged(&self) -> Option<&Chain> {
+        match self {
+            Input::Merge(chain) => Some(chain),
+            Input::Read(_) | Input::Reuse(_) => None,
+        }
+    }
+
+    /// The documents with their sketches, if they come from an output that keeps shingles.
+    ///
+    /// # Errors
+    /// When the table cannot be read.
+    pub(crate) fn sketches(&self, session: &SessionContext) -> Result<Option<DataFrame>> {
+        match self {
+            Input::Reuse(reused) if reused.stored.job().output.keep.shingles() => {
+                reused.stored.table(session, Table::Documents).map(Some)
+            }
+            Input::Read(_) | Input::Reuse(_) | Input::Merge(_) => Ok(None),
+        }
+    }
+
+    /// The run that cut the texts, if it was another one.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        match self {
+            Input::Read(_) | Input::Merge(_) => None,
+            Input::Reuse(reused) => Some(&reused.origin),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! What the first stage of a run reads.
+
+use std::time::UNIX_EPOCH;
+
+use datafusion::prelude::DataFrame;
+
+use crate::job::InputFile;
+use crate::output::Stored;
+use crate::schema::SourceTypes;
+
+/// What the first stage reads.
+pub(crate) struct Read {
+    /// The documents in the columns of [`documents`](crate::pipeline::frames::documents), or of
+    /// [`reused`](crate::pipeline::frames::reused) if an output is read.
+    pub(crate) documents: DataFrame,
+    /// The types that the source gives to the tables' columns.
+    pub(crate) types: SourceTypes,
+    /// Every file that is read.
+    pub(crate) inputs: Vec<InputFile>,
+}
+
+/// A finished output as a file that was read.
+pub(crate) fn as_input(stored: &Stored) -> InputFile {
+    let path = stored.layout().shown().to_owned();
+    let bytes = stored.manifest().files().map(|file| file.bytes).sum();
+    InputFile { path, bytes, modified: UNIX_EPOCH, e_tag: None }
+}

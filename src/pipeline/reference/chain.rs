@@ -1,0 +1,346 @@
+//! Finished outputs in the order in which they were made: the reference outputs of a run, or those that are merged.
+
+use datafusion::common::cast::{as_string_array, as_uint64_array};
+use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+
+use super::lineage::{self, Seen};
+use crate::error::{Error, Result};
+use crate::job::{ClusterMethod, Job, NewPairs};
+use crate::output::manifest::{KnownOutput, Origin};
+use crate::output::{Layout, Stored};
+use crate::pipeline::frames::{self, merged, reference};
+use crate::pipeline::numbers::utf8;
+use crate::pipeline::overlap;
+use crate::schema::{SourceTypes, Table};
+
+/// Outputs that are opened at the same time.
+pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
+
+/// One finished output or more, in the order in which they were made.
+#[derive(Debug)]
+pub(crate) struct Chain {
+    outputs: Vec<Stored>,
+    /// How the clusters of each were made.
+    methods: Vec<ClusterMethod>,
+}
+
+impl Chain {
+    /// Opens the outputs at `urls`, which the user gave as `named_by`, and makes sure that their signatures can be compared with
+    /// those of `job`.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) where one cannot be read or is damaged; [`Kind::Job`](crate::error::Kind::Job)
+    /// where one was made against an output that is not named before it, or with other settings.
+    pub(crate) async fn open(
+        session: &SessionContext,
+        urls: &[String],
+        named_by: &'static str,
+        job: &Job,
+    ) -> Result<Self> {
+        let opened = stream::iter(urls).map(|url| opened(session, url, job).boxed());
+        let outputs: Vec<Stored> = opened.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
+        lineage::check_order(&outputs, named_by)?;
+        let methods = outputs.iter().map(|stored| stored.job().clusters.method).collect();
+        Ok(Self { outputs, methods })
+    }
+
+    /// Makes sure that every two of their documents were compared.
+    ///
+    /// # Errors
+    /// As [`lineage::check_compared`].
+    pub(crate) fn check_compared(&self) -> Result<()> {
+        lineage::check_compared(&self.outputs)
+    }
+
+    /// Refuses an output that overlaps with one of these or with a source of theirs. `setting` names the output's URL in messages.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with both.
+    pub(crate) fn refuse_overlap(&self, output: &Layout, setting: &str) -> Result<()> {
+        for stored in &self.outputs {
+            overlap::refuse_output(output, stored.layout(), setting)?;
+            for source in stored.read_sources()? {
+                overlap::refuse_urls(output, &source, setting)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The outputs.
+    pub(crate) fn outputs(&self) -> &[Stored] {
+        &self.outputs
+    }
+
+    /// The types that the last output has from its source.
+    pub(crate) fn types(&self) -> SourceTypes {
+        self.outputs.last().map(|stored| stored.manifest().source.clone()).unwrap_or_default()
+    }
+
+    /// What a manifest records of them.
+    pub(crate) fn record(&self) -> Vec<KnownOutput> {
+        let record = |stored: &Stored| KnownOutput {
+            output: stored.layout().shown().to_owned(),
+            fingerprint: stored.manifest().fingerprint.clone(),
+            merged: stored.manifest().merged.clone(),
+        };
+        self.outputs.iter().map(record).collect()
+    }
+
+    /// The runs that cut the texts.
+    pub(crate) fn origins(&self) -> Vec<Origin> {
+        self.outputs.iter().flat_map(Stored::origins).collect()
+    }
+
+    /// The fingerprints of the runs that read the documents; of a merged output, those of the outputs that were merged.
+    pub(crate) fn fingerprints(&self) -> Vec<String> {
+        let of_one = |stored: &Stored| match &stored.manifest().merged {
+            merged if merged.is_empty() => vec![stored.manifest().fingerprint.clone()],
+            merged => merged.clone(),
+        };
+        self.outputs.iter().flat_map(of_one).collect()
+    }
+
+    /// Rows of a table in all outputs, replaced documents included.
+    pub(crate) fn count(&self, table: Table) -> u64 {
+        let tables = self.outputs.iter().filter_map(|stored| stored.manifest().tables.get(table.name()));
+        tables.map(|written| written.rows).sum()
+    }
+
+    /// Whether the clusters of all outputs are connected components.
+    pub(crate) fn all_by_components(&self) -> bool {
+        self.methods.iter().all(|method| *method == ClusterMethod::Components)
+    }
+
+    /// Whether one of the runs replaced documents of earlier ones.
+    pub(crate) fn replaced(&self) -> bool {
+        self.outputs.iter().any(is_replacing)
+    }
+
+    /// Makes sure that all outputs carry the column `name`, which `key` of the job names.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with the output that does not.
+    pub(crate) fn check_column(&self, name: &str, key: &str) -> Result<()> {
+        let lacks =
+            |stored: &&Stored| stored.manifest().source.columns.iter().all(|column| column.name != name);
+        match self.outputs.iter().find(lacks) {
+            None => Ok(()),
+            Some(stored) => Err(Error::job(format!(
+                "{} does not carry the column `{name}`, which {key} names: make it again with the column among its \
+                 source.columns",
+                stored.layout().shown()
+            ))),
+        }
+    }
+
+    /// Makes sure that an id is in two outputs only where the later run replaced its document. Runs that compared their documents have
+    /// checked this already.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
+    pub(crate) async fn check_ids(&self, session: &SessionContext) -> Result<()> {
+        let seen: Vec<Seen<'_>> = self.outputs.iter().map(|stored| Seen::by(stored.manifest())).collect();
+        let has_seen = |later: usize, before: usize| seen[later].has(self.outputs[before].manifest());
+        if (0..self.outputs.len()).all(|later| (0..later).all(|before| has_seen(later, before))) {
+            return Ok(());
+        }
+        let shared =
+            reference::shared_ids(self.every(session, Table::Documents, &[col("doc"), utf8("id")])?)?;
+        for batch in shared.collect().await? {
+            let run = |column: usize| as_uint64_array(batch.column(column)).map(|runs| runs.values());
+            let (before, later, ids) = (run(0)?, run(1)?, as_string_array(batch.column(2))?);
+            for ((&before, &later), id) in before.iter().zip(later).zip(ids.iter().flatten()) {
+                let (before, later) = (before as usize, later as usize);
+                if !has_seen(later, before) {
+                    return Err(Error::input(format!(
+                        "{} and {} both have a document with the id `{id}`, and neither was made by a run against the other: make \
+                         one of them again with [against]",
+                        self.outputs[before].layout().shown(),
+                        self.outputs[later].layout().shown()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// These columns of a table of all outputs, after `run`: the place of the output.
+    fn every(&self, session: &SessionContext, table: Table, columns: &[Expr]) -> Result<DataFrame> {
+        self.every_of(session, table, columns, |_| true)
+    }
+
+    /// The same of the outputs that `wanted` selects, one or more.
+    fn every_of(
+        &self,
+        session: &SessionContext,
+        table: Table,
+        columns: &[Expr],
+        wanted: impl Fn(&Stored) -> bool,
+    ) -> Result<DataFrame> {
+        let outputs = self.outputs.iter().enumerate().filter(|(_, stored)| wanted(stored));
+        union(outputs.map(|(run, stored)| {
+            let columns = [&[lit(run as u64).alias("run")], columns].concat();
+            Ok(stored.table(session, table)?.select(columns)?)
+        }))
+    }
+
+    /// The documents that no later run replaced: `doc`, and the other columns that `columns` returns for the output at each place.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn live(
+        &self,
+        session: &SessionContext,
+        columns: impl Fn(usize, &Stored) -> Result<Vec<Expr>>,
+    ) -> Result<DataFrame> {
+        let replaces = self.replaced();
+        let documents = union(self.outputs.iter().enumerate().map(|(run, stored)| {
+            let mut columns = columns(run, stored)?;
+            if replaces {
+                columns.push(lit(run as u64).alias("run"));
+            }
+            Ok(stored.table(session, Table::Documents)?.select(columns)?)
+        }))?;
+        if !replaces {
+            return Ok(documents);
+        }
+        let later = self.every_of(session, Table::Documents, &[col("doc")], is_replacing)?;
+        merged::staying(documents, later)
+    }
+
+    /// The same with these columns of all outputs.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn all_live(&self, session: &SessionContext, columns: Vec<Expr>) -> Result<DataFrame> {
+        self.live(session, |_, _| Ok(columns.clone()))
+    }
+
+    /// (run, id, cluster_id) of all outputs.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn clusters(&self, session: &SessionContext) -> Result<DataFrame> {
+        self.every(session, Table::Clusters, &[col("id"), col("cluster_id")])
+    }
+
+    /// The documents (id) whose id their cluster has.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn founders(&self, session: &SessionContext) -> Result<DataFrame> {
+        reference::founders(self.clusters(session)?)
+    }
+
+    /// The pairs of all outputs, as [`merged::pairs`] returns them.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn pairs(&self, session: &SessionContext) -> Result<DataFrame> {
+        self.every(session, Table::Pairs, &merged::pairs())
+    }
+
+    /// The pairs of groups of copies that still have a document: see [`merged::pairs_of_groups`]. `columns` decide which documents are
+    /// copies, and `new` has these columns of the documents that replace others now.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn pairs_of_groups(
+        &self,
+        session: &SessionContext,
+        columns: &[Expr],
+        new: Option<DataFrame>,
+        representatives: DataFrame,
+    ) -> Result<DataFrame> {
+        let mut documents = self.every(session, Table::Documents, columns)?;
+        if let Some(new) = new {
+            let names = columns.iter().map(|column| col(column.schema_name().to_string()));
+            let run = lit(self.outputs.len() as u64).alias("run");
+            documents =
+                documents.union(new.select(std::iter::once(run).chain(names).collect::<Vec<_>>())?)?;
+        }
+        merged::pairs_of_groups(self.pairs(session)?, merged::versions(documents)?, representatives)
+    }
+}
+
+/// Opens the output at `url`, and makes sure that its signatures can be compared with those of `job`.
+async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<Stored> {
+    let stored = Stored::open(session, url).await?;
+    let made = stored.job();
+    if made.second_source().is_some() {
+        return Err(Error::job(format!(
+            "{url} was made with against.source, whose documents it does not hold, so later documents cannot be compared with them: \
+             give this job the same against.source instead, or run a job over that source and name its output in against.output"
+        )));
+    }
+    if let Some(key) = other_key(made, job) {
+        return Err(Error::job(format!(
+            "{url} was made with another `{key}` than this job has, so their signatures cannot be compared: give the job the same \
+             one"
+        )));
+    }
+    if let (ClusterMethod::Representative, Some(_)) = (job.clusters.method, job.reference()) {
+        check_representatives(url, made, job)?;
+    }
+    if !stored.job().output.keep.signatures() {
+        return Err(Error::input(format!(
+            "{url} keeps no signatures (output.keep = \"none\"), so new documents cannot be compared with its documents: make it again \
+             with output.keep = \"signatures\""
+        )));
+    }
+    Ok(stored)
+}
+
+/// Makes sure that new documents can join representatives of the output at `url`, whose job is `made`.
+fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
+    const METHOD: &str = "clusters.method = \"representative\"";
+    if made.clusters != job.clusters {
+        return Err(Error::job(format!(
+            "{url} was made with another clusters.method or clusters.keep than this job has, and with {METHOD} new documents join \
+             clusters of the same kind: give both the same ones"
+        )));
+    }
+    if made.new_pairs() == Some(NewPairs::WithReference) {
+        return Err(Error::job(format!(
+            "{url} was made with against.pairs = \"new-old\", so its own documents were not compared with each other, and {METHOD} \
+             needs their pairs: run its job again with \"new-old+new-new\""
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the run of an output replaced documents of earlier ones.
+fn is_replacing(stored: &Stored) -> bool {
+    stored.manifest().counts.replaced_documents.is_some_and(|count| count > 0)
+}
+
+/// The first key that decides signatures and differs between two jobs.
+fn other_key(made: &Job, job: &Job) -> Option<&'static str> {
+    let (a, b, c, d) = (&made.shingle, &job.shingle, &made.minhash, &job.minhash);
+    let keys = [
+        ("shingle.normalize", a.normalize == b.normalize),
+        ("shingle.unit", a.unit == b.unit),
+        ("shingle.words", a.words == b.words),
+        ("shingle.size", a.size == b.size),
+        ("shingle.separator", a.separator == b.separator),
+        ("shingle.hash", a.hash == b.hash),
+        ("shingle.min_words", a.min_words == b.min_words),
+        ("shingle.short", a.short == b.short),
+        ("minhash.permutations", c.permutations == d.permutations),
+        ("minhash.seed", c.seed == d.seed),
+        ("minhash.family", c.family == d.family),
+        ("minhash.coefficients", c.coefficients == d.coefficients),
+    ];
+    first_other(&keys)
+}
+
+/// The first key that differs, of keys with whether they are the same.
+pub(crate) fn first_other(keys: &[(&'static str, bool)]) -> Option<&'static str> {
+    keys.iter().find(|(_, same)| !same).map(|(key, _)| *key)
+}
+
+/// The rows of one frame or more.
+pub(crate) fn union(frames: impl Iterator<Item = Result<DataFrame>>) -> Result<DataFrame> {
+    frames::union(frames)?.ok_or_else(|| Error::bug("a chain has no output"))
+}

@@ -1,0 +1,91 @@
+//! Which outputs a run was made against.
+//!
+//! Merging compares nothing, so each output must have been made against all those before it. A merged output takes the place of the
+//! outputs that it was merged from.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::{Error, Result};
+use crate::job::NewPairs;
+use crate::output::Stored;
+use crate::output::manifest::{KnownOutput, Run};
+
+/// Makes sure that every output comes after those that it was made against, since its clusters have documents of those, and that the
+/// documents of no run come twice. `named_by` is the setting that names the outputs.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with both outputs.
+pub(crate) fn check_order(outputs: &[Stored], named_by: &str) -> Result<()> {
+    // The URLs of outputs, by the fingerprints of their runs and of the runs that they were merged from.
+    let mut named: BTreeMap<&str, &str> = BTreeMap::new();
+    for stored in outputs {
+        let (manifest, shown) = (stored.manifest(), stored.layout().shown());
+        let is_named = |known: &&KnownOutput| {
+            let merged = &known.merged;
+            named.contains_key(known.fingerprint.as_str())
+                || (!merged.is_empty() && merged.iter().all(|run| named.contains_key(run.as_str())))
+        };
+        if let Some(KnownOutput { output, .. }) = manifest.known.iter().find(|known| !is_named(known)) {
+            return Err(Error::job(match named.values().any(|name| name == output) {
+                true => format!(
+                    "{shown} was made by a run against {output}, which holds another result now: run the job of {shown} again"
+                ),
+                false => format!(
+                    "{shown} was made by a run against {output}, which {named_by} does not name before it: name both, in the order \
+                     in which they were made"
+                ),
+            }));
+        }
+        for run in std::iter::once(&manifest.fingerprint).chain(&manifest.merged) {
+            if let Some(other) = named.insert(run, shown) {
+                return Err(Error::job(format!(
+                    "{other} and {shown} hold the documents of one run, so {named_by} names these twice: name one of the two"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes sure that every two documents of the outputs were compared.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with the two outputs whose pairs are missing.
+pub(crate) fn check_compared(outputs: &[Stored]) -> Result<()> {
+    for (at, later) in outputs.iter().enumerate() {
+        let shown = later.layout().shown();
+        if later.job().new_pairs() == Some(NewPairs::WithReference) {
+            let known: Vec<&str> = later.manifest().known.iter().map(|known| known.output.as_str()).collect();
+            return Err(Error::job(format!(
+                "{shown} was made against {} with against.pairs = \"new-old\", so its own documents were not compared with each other \
+                 and their pairs are missing: run its job again with \"new-old+new-new\"",
+                known.join(", ")
+            )));
+        }
+        let seen = Seen::by(later.manifest());
+        if let Some(unseen) = outputs.iter().take(at).find(|earlier| !seen.has(earlier.manifest())) {
+            let unseen = unseen.layout().shown();
+            return Err(Error::job(format!(
+                "{shown} was not made against all documents of {unseen}, so pairs of one of these with one of {shown} are missing: run \
+                 the job of {shown} again with {unseen} in against.output"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The fingerprints of the outputs that a run was made against.
+pub(crate) struct Seen<'a>(BTreeSet<&'a str>);
+
+impl<'a> Seen<'a> {
+    pub(crate) fn by(run: &'a Run) -> Self {
+        let of_one = |known: &'a KnownOutput| std::iter::once(&known.fingerprint).chain(&known.merged);
+        Self(run.known.iter().flat_map(of_one).map(String::as_str).collect())
+    }
+
+    /// Whether the run was made against `other`, or against all that `other` was merged from.
+    pub(crate) fn has(&self, other: &Run) -> bool {
+        self.0.contains(other.fingerprint.as_str())
+            || (!other.merged.is_empty() && other.merged.iter().all(|run| self.0.contains(run.as_str())))
+    }
+}

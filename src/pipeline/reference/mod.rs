@@ -1,0 +1,144 @@
+//! The reference documents: those of other outputs, or of a second source, with which a run compares its new documents.
+
+pub(super) mod chain;
+mod lineage;
+pub(super) mod outputs;
+pub(super) mod same_ids;
+pub(super) mod source;
+pub(super) mod texts;
+
+use datafusion::prelude::{DataFrame, Expr, SessionContext, lit};
+
+use crate::error::Result;
+use crate::job::{ClusterMethod, InputFile, Job, Reference};
+use crate::output::Layout;
+use crate::output::manifest::KnownOutput;
+use crate::pipeline::frames;
+use crate::pipeline::frames::cluster_id::ClusterId;
+use crate::pipeline::run_tables::RunTables;
+use crate::pipeline::tables::WorkTable;
+use crate::schema::SourceTypes;
+use outputs::ReferenceOutputs;
+use source::SecondSource;
+
+/// The reference documents of a run, by where they are.
+#[derive(Debug)]
+pub(crate) enum ReferenceDocuments {
+    Outputs(ReferenceOutputs),
+    Source(Box<SecondSource>),
+}
+
+impl ReferenceDocuments {
+    /// Opens what `job` names in `[against]`; `None` if it has no such section.
+    ///
+    /// # Errors
+    /// As [`ReferenceOutputs::open`] and [`SecondSource::open`].
+    pub(crate) async fn find(session: &SessionContext, job: &Job) -> Result<Option<Self>> {
+        Ok(Some(match job.reference() {
+            None => return Ok(None),
+            Some(Reference::Source(source)) => {
+                Self::Source(Box::new(SecondSource::open(session, source, job).await?))
+            }
+            Some(Reference::Outputs { urls, .. }) => {
+                Self::Outputs(ReferenceOutputs::open(session, urls, job).await?)
+            }
+        }))
+    }
+
+    /// Refuses an output that overlaps with what is read.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with both.
+    pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
+        match self {
+            Self::Outputs(outputs) => outputs.chain.refuse_overlap(output, "output.url"),
+            Self::Source(source) => source.refuse_overlap(output),
+        }
+    }
+
+    /// Makes sure that ids are of the same type as in the job's own source, and that documents of both have a common order.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) where they are not.
+    pub(crate) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
+        match self {
+            Self::Outputs(outputs) => outputs.check_types(job, types),
+            Self::Source(source) => source.check_types(types),
+        }
+    }
+
+    /// What a manifest records of them.
+    pub(crate) fn record(&self) -> Vec<KnownOutput> {
+        match self {
+            Self::Outputs(outputs) => outputs.chain.record(),
+            Self::Source(source) => vec![source.record()],
+        }
+    }
+
+    /// The files that are read whole.
+    pub(crate) fn inputs(&self) -> Vec<InputFile> {
+        match self {
+            Self::Outputs(_) => Vec::new(),
+            Self::Source(source) => source.inputs(),
+        }
+    }
+
+    /// The outputs that hold them, if outputs do.
+    pub(crate) fn outputs(&self) -> Option<&ReferenceOutputs> {
+        match self {
+            Self::Outputs(outputs) => Some(outputs),
+            Self::Source(_) => None,
+        }
+    }
+
+    /// What connects documents: the scores and copies of this run, and the clusters of other outputs: (a, b).
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) async fn edges(&self, steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+        let found =
+            frames::reference::edges(steps.table(WorkTable::SCORES)?, steps.table(WorkTable::MEMBERS)?)?;
+        match self {
+            Self::Outputs(outputs) => Ok(found.union(outputs.edges(steps, job).await?)?),
+            Self::Source(_) => Ok(found),
+        }
+    }
+
+    /// The documents that clusters may have, without those that this run replaces: in the columns of
+    /// [`by_group::ordered`](crate::pipeline::by_group::ordered), with `set_hash_0`, `set_hash_1` and `before`. With them, the
+    /// `before` of new documents: of two documents, the one with the lesser number is the first to represent others. `like` has the
+    /// types of the columns.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn clustered(
+        &self,
+        steps: &RunTables<'_>,
+        job: &Job,
+        like: &DataFrame,
+    ) -> Result<(DataFrame, Expr)> {
+        match self {
+            Self::Outputs(outputs) => {
+                // Any document may represent a component. By the other method, representatives stay what they are.
+                let by_output = job.clusters.method == ClusterMethod::Representative;
+                let before = |at: usize| lit(if by_output { at as u64 } else { 0 });
+                Ok((outputs.clustered(steps, job, before)?, before(outputs.chain.outputs().len())))
+            }
+            Self::Source(_) => {
+                let documents = steps.table(WorkTable::REFERENCE)?.with_column("before", lit(0_u64))?;
+                Ok((frames::keep::without_carried(documents, &job.clusters.keep, like)?, lit(1_u64)))
+            }
+        }
+    }
+
+    /// Which id a cluster gets.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn cluster_id(&self, session: &SessionContext) -> Result<ClusterId> {
+        match self {
+            Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.chain.founders(session)?)),
+            Self::Source(_) => Ok(ClusterId::LeastNew),
+        }
+    }
+}

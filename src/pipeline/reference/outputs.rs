@@ -1,0 +1,236 @@
+//! Reference documents of finished outputs: their sketches, texts, pairs and clusters.
+
+use arrow::datatypes::DataType;
+use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
+use datafusion::scalar::ScalarValue;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+
+use super::chain::{CONCURRENT_OUTPUTS, Chain};
+use super::same_ids::{replaced, replaces};
+use crate::error::{Error, Result};
+use crate::job::{Job, Prefer, Preference};
+use crate::output::Stored;
+use crate::pipeline::all_sketches::AllSketches;
+use crate::pipeline::by_group;
+use crate::pipeline::frames::{self, merged, reference};
+use crate::pipeline::run_tables::RunTables;
+use crate::pipeline::tables::WorkTable;
+use crate::schema::SourceTypes;
+use crate::source::Listed;
+
+/// The finished outputs that hold the reference documents.
+#[derive(Debug)]
+pub(crate) struct ReferenceOutputs {
+    pub(crate) chain: Chain,
+    /// For each output, the sources of its texts with the jobs that read them; `None` if no text is read, since the output keeps
+    /// shingles.
+    sources: Vec<Option<Vec<(Job, Listed)>>>,
+    /// The column of a document's group.
+    group: Option<String>,
+}
+
+impl ReferenceOutputs {
+    /// Opens the outputs at `urls` for `job`.
+    ///
+    /// # Errors
+    /// As [`Chain::open`], and where texts are needed that are gone or have changed.
+    pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Self> {
+        let chain = Chain::open(session, urls, "against.output", job).await?;
+        chain.check_ids(session).await?;
+        let outputs = stream::iter(chain.outputs());
+        let sources = outputs.map(|stored| sources_of(session, stored, job).boxed());
+        let sources = sources.buffered(CONCURRENT_OUTPUTS).try_collect().await?;
+        let group = job.source.group.clone();
+        if let Some(group) = &group {
+            chain.check_column(group, "source.group")?;
+        }
+        for Preference { column, .. } in &job.clusters.keep {
+            if job.source.columns.contains(column) {
+                chain.check_column(column, "clusters.keep")?;
+            }
+        }
+        Ok(Self { chain, sources, group })
+    }
+
+    /// Makes sure that ids are of the same type as in the source, and that the columns of `clusters.keep` have a common order.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) with the output that has another type.
+    pub(crate) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
+        for stored in self.chain.outputs() {
+            let (shown, there) = (stored.layout().shown(), &stored.manifest().source);
+            if there.id != types.id {
+                return Err(Error::job(format!(
+                    "ids are of type {:?} in {shown} and of type {:?} in the source: give source.id a column of the same type",
+                    there.id, types.id
+                )));
+            }
+            // Lists of values compare texts.
+            let ordered = job.clusters.keep.iter().filter(|by| !matches!(by.prefer, Prefer::In(_)));
+            for Preference { column, .. } in ordered {
+                let (Some(own), Some(other)) = (types.column(column), there.column(column)) else { continue };
+                if !have_common_order(own, other) {
+                    return Err(Error::job(format!(
+                        "the column `{column}`, which clusters.keep names, is of type {other} in {shown} and of type {own} in the \
+                         source, and these have no common order: give it the same type in both, or order by another column"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1, signature,
+    /// shingles, group). Shingles are null where an output keeps none, and `origin` is the place of the output. Documents that a later
+    /// output replaced are left out.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn documents(&self, session: &SessionContext) -> Result<DataFrame> {
+        let columns =
+            ["id", "source", "position", "doc", "shingle_count", "set_hash_0", "set_hash_1", "signature"];
+        self.chain.live(session, |at, stored| {
+            let mut columns = columns.map(col).to_vec();
+            columns.insert(0, lit(at as u64).alias("origin"));
+            columns.push(match stored.job().output.keep.shingles() {
+                true => col("shingles"),
+                false => {
+                    let none = ScalarValue::try_from(&DataType::new_list(DataType::UInt64, true))?;
+                    lit(none).alias("shingles")
+                }
+            });
+            columns.push(frames::by_group::group(self.group.as_deref()));
+            Ok(columns)
+        })
+    }
+
+    /// (id, doc, shingle_count, group) of all reference documents.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn names(&self, session: &SessionContext) -> Result<DataFrame> {
+        let group = frames::by_group::group(self.group.as_deref());
+        self.chain.all_live(session, vec![col("id"), col("doc"), col("shingle_count"), group])
+    }
+
+    /// The sources of texts, with the jobs that read them, by the place of their output.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = (usize, &[(Job, Listed)])> {
+        let places = self.sources.iter().enumerate();
+        places.filter_map(|(at, sources)| Some((at, sources.as_deref()?)))
+    }
+
+    /// What the outputs connect: (a, b).
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) async fn edges(&self, steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+        let session = steps.session();
+        match self.groups(steps, job).await? {
+            // A replaced document may have held a cluster together, so the pairs of the others count.
+            Some(Groups { pairs, documents, representatives }) => {
+                merged::connections(pairs, documents, representatives)
+            }
+            None if self.chain.all_by_components() => {
+                reference::edges_of_clusters(self.chain.clusters(session)?)
+            }
+            None => Ok(self.chain.pairs(session)?.select(vec![col("a"), col("b")])?),
+        }
+    }
+
+    /// The pairs of the outputs, of documents that this run does not replace: (a, b, shared, shingles_a, shingles_b, ..).
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) async fn pairs(&self, steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+        match self.groups(steps, job).await? {
+            Some(Groups { pairs, .. }) => merged::in_order(pairs),
+            None => self.chain.pairs(steps.session()),
+        }
+    }
+
+    /// The pairs of the outputs by groups of copies, where this run or one of theirs replaces documents.
+    async fn groups(&self, steps: &RunTables<'_>, job: &Job) -> Result<Option<Groups>> {
+        let session = steps.session();
+        let replaces = replaced(steps, job, self.names(session)?).await? > 0;
+        if !replaces && !self.chain.replaced() {
+            return Ok(None);
+        }
+        let columns = by_group::copies(job);
+        let mut documents = self.chain.all_live(session, columns.clone())?;
+        let mut new = None;
+        if replaces {
+            let own = by_group::own_copies(steps, job)?;
+            documents = reference::without(documents, own.clone())?;
+            new = Some(own);
+        }
+        let representatives = merged::representatives(documents.clone())?;
+        let pairs = self.chain.pairs_of_groups(session, &columns, new, representatives.clone())?;
+        Ok(Some(Groups { pairs, documents, representatives }))
+    }
+
+    /// The reference documents that this run does not replace: in the columns of [`by_group::ordered`], with `set_hash_0`,
+    /// `set_hash_1`, and what `before` gives for the output at each place.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn clustered(
+        &self,
+        steps: &RunTables<'_>,
+        job: &Job,
+        before: impl Fn(usize) -> Expr,
+    ) -> Result<DataFrame> {
+        let documents = self.chain.live(steps.session(), |at, _| {
+            let mut columns = by_group::ordered(job)?;
+            columns.extend([col("set_hash_0"), col("set_hash_1"), before(at).alias("before")]);
+            Ok(columns)
+        })?;
+        match replaces(job) {
+            true => reference::without(documents, steps.table(WorkTable::KEYS)?),
+            false => Ok(documents),
+        }
+    }
+}
+
+/// What outputs found, by groups of copies that still have a document.
+struct Groups {
+    /// See [`merged::pairs_of_groups`].
+    pairs: DataFrame,
+    /// The documents (doc, set_hash_0, set_hash_1, ..) that are there.
+    documents: DataFrame,
+    /// See [`merged::representatives`].
+    representatives: DataFrame,
+}
+
+/// The sources of the texts of `stored`, with the jobs that read them; `None` if no text is read.
+async fn sources_of(
+    session: &SessionContext,
+    stored: &Stored,
+    job: &Job,
+) -> Result<Option<Vec<(Job, Listed)>>> {
+    let shown = stored.layout().shown();
+    Ok(match stored.job().output.keep.shingles() {
+        true if job.output.passages => Some(stored.sources(session, PASSAGES, "").await?),
+        true => None,
+        false if AllSketches::of(job) != AllSketches::Nowhere => {
+            return Err(Error::job(format!(
+                "{shown} keeps no shingles, and this job needs those of all documents: use candidates.method = \"lsh\" and \
+                 output.keep = \"signatures\", or make that output again with output.keep = \"shingles\""
+            )));
+        }
+        false => {
+            let (why, or) = (format!("{shown} keeps no shingles"), KEEP_THEM);
+            Some(stored.sources(session, &why, or).await?)
+        }
+    })
+}
+
+/// Whether values of both types have a common order, as numbers or as texts. The engine would compare the texts of any others.
+fn have_common_order(a: &DataType, b: &DataType) -> bool {
+    a == b || (a.is_numeric() && b.is_numeric()) || (a.is_string() && b.is_string())
+}
+
+/// Why sources are read where shingles are kept.
+const PASSAGES: &str = "output.passages needs the texts";
+
+/// What helps where the source of a reference output has changed.
+const KEEP_THEM: &str = ", with output.keep = \"shingles\" if later runs should not need the source";

@@ -1,0 +1,108 @@
+//! Reference documents of a second source.
+//!
+//! They are read once, and only those that may match a new document are kept, with their sketches.
+
+use datafusion::prelude::{DataFrame, SessionContext};
+
+use crate::error::{Context, Error, Result};
+use crate::job::{self, InputFile, Job, fingerprint};
+use crate::output::Layout;
+use crate::output::manifest::KnownOutput;
+use crate::pipeline::frames;
+use crate::pipeline::numbers::{first_ids, keys_of};
+use crate::pipeline::overlap;
+use crate::pipeline::run_tables::RunTables;
+use crate::pipeline::same_keys::refuse_duplicates;
+use crate::pipeline::tables::WorkTable;
+use crate::schema::SourceTypes;
+use crate::source::{self, Listed, Request};
+
+/// Duplicate ids that an error names.
+const NAMED: usize = 5;
+
+/// A second source.
+#[derive(Debug)]
+pub(crate) struct SecondSource {
+    source: job::Source,
+    listed: Listed,
+    /// The documents as [`frames::documents`] returns them.
+    documents: DataFrame,
+    types: SourceTypes,
+    /// The fingerprint of a run over this source alone, by the settings of the job.
+    fingerprint: String,
+}
+
+impl SecondSource {
+    /// Lists and opens `source`, whose texts are cut as `job` says.
+    ///
+    /// # Errors
+    /// As [`source::list`] and [`source::open`].
+    pub(crate) async fn open(session: &SessionContext, source: &job::Source, job: &Job) -> Result<Self> {
+        let why = || "against.source cannot be read".to_owned();
+        let listed = source::list(session, source).await.context(why)?;
+        let request = Request::all().cut(&job.shingle);
+        let read = source::read(session, source, &listed, request).await.context(why)?;
+        let documents = frames::documents::documents(read.frame)?;
+        let fingerprint = fingerprint(&job.of_second_source(source), &listed.inputs());
+        Ok(Self { source: source.clone(), listed, documents, types: read.types, fingerprint })
+    }
+
+    pub(crate) fn refuse_overlap(&self, output: &Layout) -> Result<()> {
+        overlap::refuse_urls(output, &self.source, "output.url")?;
+        overlap::refuse_files(output, &self.listed, "output.url")
+    }
+
+    pub(crate) fn check_types(&self, types: &SourceTypes) -> Result<()> {
+        if self.types.id == types.id {
+            return Ok(());
+        }
+        Err(Error::job(format!(
+            "ids are of type {:?} in against.source and of type {:?} in the source: give source.id and against.source.id columns of \
+             the same type",
+            self.types.id, types.id
+        )))
+    }
+
+    pub(crate) fn record(&self) -> KnownOutput {
+        let (output, fingerprint) = (self.source.urls.join(", "), self.fingerprint.clone());
+        KnownOutput { output, fingerprint, merged: Vec::new() }
+    }
+
+    pub(crate) fn inputs(&self) -> Vec<InputFile> {
+        self.listed.inputs()
+    }
+
+    /// The documents as [`frames::documents`] returns them, repeated ids included.
+    pub(crate) fn documents(&self) -> DataFrame {
+        self.documents.clone()
+    }
+
+    /// The source, and its files.
+    pub(crate) fn files(&self) -> (&job::Source, &Listed) {
+        (&self.source, &self.listed)
+    }
+
+    /// The column of a document's group.
+    pub(crate) fn group(&self) -> Option<&str> {
+        self.source.group.as_deref()
+    }
+}
+
+/// Ends the run where two documents of the second source, or one of either source, have the same key.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) with their ids.
+pub(crate) async fn refuse_same_keys(steps: &RunTables<'_>) -> Result<()> {
+    let keys = steps.table(WorkTable::REFERENCE_KEYS)?;
+    let repeated = keys_of(frames::duplicates::repeated(keys.clone(), NAMED)?).await?;
+    refuse_duplicates(keys.clone(), &repeated, "against.source").await?;
+    let same = first_ids(frames::reference::same(keys, steps.table(WorkTable::KEYS)?)?, NAMED).await?;
+    match same.is_empty() {
+        true => Ok(()),
+        false => Err(Error::input(format!(
+            "documents of against.source have the 64-bit keys that documents of the source have, by chance: {}: give one of them \
+             another id",
+            same.join(", ")
+        ))),
+    }
+}

@@ -1,0 +1,420 @@
+//! Runs a stage: plans its frames, executes them and publishes what they wrote by one manifest, or takes over what an earlier
+//! attempt published.
+
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use datafusion::physical_expr::expressions::col as column;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+use datafusion::prelude::{DataFrame, SessionConfig};
+
+use crate::engine::{Engine, Local, RunControl, session};
+use crate::error::{Context, Error, Kind, Result};
+use crate::operator::score;
+use crate::output::claim::Claim;
+use crate::output::manifest::{File, FinishedStep, StepTime};
+use crate::output::write::{Target, Write};
+use crate::output::{Layout, check};
+use crate::plan::OperatorExec;
+use crate::schema::Table;
+
+/// Runs stages on an engine, one after the other, and publishes what each has written by a manifest of its own.
+pub(crate) struct Runner<'a> {
+    pub(super) engine: &'a dyn Engine,
+    pub(super) output: &'a Layout,
+    pub(super) claim: &'a Claim,
+    control: &'a RunControl,
+    /// The fingerprint of the run. A stage of another one is not taken over.
+    pub(super) fingerprint: &'a str,
+    /// A part of the names of stage manifests: the stages of a run that replaces a result are not those of the run that made it.
+    key: String,
+    reached: Mutex<Reached>,
+    /// Stages of an earlier attempt, each checked once.
+    earlier: Mutex<BTreeMap<String, FinishedStep>>,
+}
+
+/// The work of a stage.
+pub(crate) struct Work<'w> {
+    /// Its name, in logs, records and the names of its files.
+    pub(crate) name: &'w str,
+    /// The tables that it writes.
+    pub(crate) targets: Vec<Target>,
+    /// Bytes that are shuffled between its partitions, of which there are as many as that needs.
+    pub(crate) bytes: u64,
+    /// Rows of a batch, at most, where rows may be long.
+    pub(crate) batch_rows: Option<usize>,
+    /// The columns by which the rows of each partition are sorted; none if their order does not matter.
+    pub(crate) sorted_by: &'static [&'static str],
+    pub(crate) place: Place,
+}
+
+/// Where the plans of a stage run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On the engine of the run.
+    Engine,
+    /// In this process, for rows that it holds: they may be too many to be sent to a cluster.
+    Here,
+}
+
+/// How far a run is.
+#[derive(Default)]
+struct Reached {
+    /// Stages that the run has, and of those the ones that have begun.
+    total: usize,
+    begun: usize,
+    /// Stages that an earlier run had finished.
+    reused: usize,
+    /// The stages that are done, by their place among those that have begun.
+    done: BTreeMap<usize, FinishedStep>,
+}
+
+impl<'a> Runner<'a> {
+    /// Runs stages that write to `output` under `claim`.
+    pub(crate) fn new(
+        engine: &'a dyn Engine,
+        (output, claim): (&'a Layout, &'a Claim),
+        control: &'a RunControl,
+        fingerprint: &'a str,
+        key: String,
+    ) -> Self {
+        let (reached, earlier) = (Mutex::default(), Mutex::default());
+        Self { engine, output, claim, control, fingerprint, key, reached, earlier }
+    }
+
+    /// Counts this many stages more.
+    pub(crate) fn expect(&self, more: usize) {
+        self.reached().total += more;
+    }
+
+    pub(super) fn stopped(&self) -> bool {
+        self.control.stop.is_cancelled()
+    }
+
+    /// Stages that an earlier run had finished.
+    pub(super) fn reused(&self) -> usize {
+        self.reached().reused
+    }
+
+    /// The time and the rows of every stage so far.
+    pub(super) fn times(&self) -> impl Iterator<Item = StepTime> {
+        let reached = self.reached();
+        let times = reached.done.values().map(|finished| StepTime {
+            name: finished.step.clone(),
+            seconds: finished.seconds,
+            rows: rows_of(finished),
+            road: finished.road.clone(),
+        });
+        times.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Whether this run has finished the stage.
+    pub(super) fn is_taken(&self, name: &str) -> bool {
+        self.reached().done.values().any(|done| done.step == name)
+    }
+
+    /// Whether an earlier attempt finished the stage, so that nothing has to be prepared for it.
+    pub(super) async fn is_done(&self, name: &str) -> Result<bool> {
+        Ok(self.find(name).await?.is_some())
+    }
+
+    /// The stage as an earlier attempt finished it; `None` if it has to run, also because its files are damaged.
+    async fn find(&self, name: &str) -> Result<Option<FinishedStep>> {
+        if let Some(finished) = self.earlier().get(name) {
+            return Ok(Some(finished.clone()));
+        }
+        let inside = Layout::step(name, &self.key);
+        let damage = match self.output.read::<FinishedStep>(&inside).await {
+            Ok(None) => return Ok(None),
+            // The names of stage manifests hold half of the fingerprint: this is another run's.
+            Ok(Some(finished)) if finished.fingerprint != self.fingerprint => {
+                "it belongs to another run".to_owned()
+            }
+            Ok(Some(finished)) => {
+                let damage = check::bytes(self.output, &finished.files.iter().collect::<Vec<_>>()).await?;
+                match damage.first() {
+                    None => {
+                        self.earlier().insert(name.to_owned(), finished.clone());
+                        return Ok(Some(finished));
+                    }
+                    Some(first) => first.to_string(),
+                }
+            }
+            // Cut off, as by a power cut.
+            Err(error) if error.source().is_some_and(|cause| cause.is::<serde_json::Error>()) => {
+                format!("{inside} cannot be read")
+            }
+            Err(error) => return Err(error),
+        };
+        tracing::warn!("{name} of an earlier run is damaged and is done again: {damage}");
+        self.output.discard(&inside).await?;
+        Ok(None)
+    }
+
+    /// The names of the stages whose manifests earlier runs left.
+    pub(super) async fn finished_earlier(&self) -> Result<Vec<String>> {
+        self.output.steps(&self.key).await
+    }
+
+    /// Removes what a stage wrote, which no later one reads. What stays is removed with the rest at the end of the run.
+    pub(super) async fn remove(&self, name: &str) {
+        self.earlier().remove(name);
+        let written =
+            self.reached().done.values().find(|finished| finished.step == name).map(|s| s.files.clone());
+        let Some(files) = written else { return };
+        if let Err(error) = self.output.remove_step(name, &self.key, &files).await {
+            tracing::debug!(%error, step = name, "what an earlier step wrote could not be removed");
+        }
+    }
+
+    fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, FinishedStep>> {
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reached(&self) -> MutexGuard<'_, Reached> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `frames` one after the other, each into all tables of the stage, and publishes what they wrote; or takes over what an
+    /// earlier attempt published. The frames are made for a number of partitions, and have the same rows for any number.
+    ///
+    /// # Errors
+    /// When the frames cannot be planned, or as [`Engine::run`] and the store.
+    pub(crate) async fn run(
+        &self,
+        work: Work<'_>,
+        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
+    ) -> Result<()> {
+        let here = Local::new(self.engine.session().clone());
+        let engine = match work.place {
+            Place::Engine => self.engine,
+            Place::Here => &here,
+        };
+        let name = work.name;
+        let progress = &self.control.progress;
+        let (number, total) = {
+            let mut reached = self.reached();
+            reached.begun += 1;
+            (reached.begun, reached.total)
+        };
+        progress.step_begins(name, number, total);
+        if let Some(finished) = self.find(name).await? {
+            progress.step_ends(name, rows_of(&finished), finished.seconds, true);
+            let mut reached = self.reached();
+            reached.reused += 1;
+            reached.done.insert(number, finished);
+            return Ok(());
+        }
+        let began = Instant::now();
+        engine.prepare(self.control).await?;
+        let Written { files, road } = self.write(engine, &work, frames).await?;
+        let seconds = began.elapsed().as_secs_f64();
+        let finished = FinishedStep {
+            step: name.to_owned(),
+            fingerprint: self.fingerprint.to_owned(),
+            seconds,
+            road,
+            files,
+        };
+        let finished = self.publish(finished).await?;
+        progress.step_ends(name, rows_of(&finished), seconds, false);
+        self.reached().done.insert(number, finished);
+        Ok(())
+    }
+
+    /// Runs the frames, with more partitions where a task runs out of memory. What a plan that failed has written, no
+    /// manifest names; it is removed at the end of the run.
+    async fn write(
+        &self,
+        engine: &dyn Engine,
+        work: &Work<'_>,
+        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
+    ) -> Result<Written> {
+        let (config, stage) = (engine.config(), work.name);
+        let batch = config.batch_size().max(1);
+        let config = config.with_batch_size(work.batch_rows.map_or(batch, |rows| rows.clamp(1, batch)));
+        let partitions = engine.partitions(work.bytes);
+        let mut attempt = Attempt { config, partitions, is_divided: false, sorts_alone: false };
+        let mut made = frames(attempt.partitions)?;
+        if made.is_empty() {
+            // It was done a moment ago, so that nothing was planned for it.
+            return Err(self.removed(stage));
+        }
+        let (mut files, mut road, mut written) = (Vec::new(), None, 0);
+        while let Some(frame) = made.get(written) {
+            let plan = self.plan(work, frame.clone(), &attempt).await?;
+            road = score::road(&plan).or(road);
+            let error = match engine.run(stage, plan, &attempt.config, self.control).await {
+                Ok(more) => {
+                    files.extend(more);
+                    written += 1;
+                    continue;
+                }
+                Err(error) if error.kind() == Kind::Memory => error,
+                Err(error) => return Err(error),
+            };
+            let before = attempt.partitions;
+            let Some(next) = self.with_more_memory(engine, work, &attempt, written, &frames).await? else {
+                return Err(error)
+                    .context(|| format!("{stage} runs out of memory even with {before} partitions"));
+            };
+            attempt = next;
+            made = frames(attempt.partitions)?;
+            let (why, partitions) = (error.one_line(), attempt.partitions);
+            let tasks = session::tasks_at_once(&attempt.config);
+            let message = "a task ran out of memory, so the step is planned again";
+            tracing::warn!(step = %stage, before, partitions, tasks, why, "{message}");
+            self.control.progress.recovering(&why);
+        }
+        Ok(Written { files, road: road.map(str::to_owned) })
+    }
+
+    /// The next attempt after tasks ran out of memory in frame number `frame`: with more partitions, so that a task holds less, or
+    /// with fewer tasks at once. `None` if a task already runs alone with all the memory.
+    async fn with_more_memory(
+        &self,
+        engine: &dyn Engine,
+        work: &Work<'_>,
+        tried: &Attempt,
+        frame: usize,
+        frames: impl Fn(usize) -> Result<Vec<DataFrame>>,
+    ) -> Result<Option<Attempt>> {
+        let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
+        let config = session::hold_no_side(tried.config.clone());
+        // What a task needs may follow its rows or not, so both are tried in turn.
+        let fewer = || Some(Attempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
+        if tried.is_divided
+            && let Some(fewer) = fewer()
+        {
+            return Ok(Some(fewer));
+        }
+        let more = engine.more_partitions(tried.partitions).or(held_sides.then_some(tried.partitions));
+        if let Some(partitions) = more
+            && let Some(frame) = frames(partitions)?.get(frame)
+        {
+            let more = Attempt { config: config.clone(), partitions, is_divided: true, ..*tried };
+            let plan = self.plan(work, frame.clone(), &more).await?;
+            if divides(&plan) {
+                return Ok(Some(more));
+            }
+            // More partitions would leave each task what it has.
+            if sorts(&plan) && !tried.sorts_alone {
+                let config = session::sort_alone(config, engine.task_bytes());
+                return Ok(Some(Attempt { config, partitions: 1, is_divided: true, sorts_alone: true }));
+            }
+        }
+        Ok(fewer())
+    }
+
+    /// The plan that writes a frame's rows into the tables of the stage.
+    async fn plan(
+        &self,
+        work: &Work<'_>,
+        frame: DataFrame,
+        Attempt { config, partitions, .. }: &Attempt,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (mut state, plan) = frame.into_parts();
+        *state.config_mut() = config.clone();
+        let options = state.config_mut().options_mut();
+        options.execution.target_partitions = options.execution.target_partitions.max(*partitions);
+        let plan =
+            state.create_physical_plan(&plan).await.context(|| format!("cannot plan {}", work.name))?;
+        let mut order = Vec::new();
+        for name in work.sorted_by {
+            order.push(PhysicalSortExpr::new_default(column(name, &plan.schema())?));
+        }
+        let plan: Arc<dyn ExecutionPlan> = match LexOrdering::new(order) {
+            Some(order) => Arc::new(SortExec::new(order, plan).with_preserve_partitioning(true)),
+            None => plan,
+        };
+        let write = Write {
+            store_url: self.output.store_url().clone(),
+            root: self.output.root().clone(),
+            attempt: self.claim.attempt().clone(),
+            targets: work.targets.clone(),
+        };
+        let plan = OperatorExec::plan(write, vec![plan])?;
+        let shown = datafusion::physical_plan::displayable(plan.as_ref());
+        tracing::debug!(step = %work.name, partitions, plan = %shown.indent(false), "planned");
+        Ok(plan)
+    }
+
+    /// Writes the stage's manifest; where another run of the same job was faster, its stage is the one that counts.
+    async fn publish(&self, finished: FinishedStep) -> Result<FinishedStep> {
+        if self.output.create(&Layout::step(&finished.step, &self.key), &finished).await? {
+            return Ok(finished);
+        }
+        match self.find(&finished.step).await? {
+            Some(other) => Ok(other),
+            None => Err(self.removed(&finished.step)),
+        }
+    }
+
+    fn removed(&self, stage: &str) -> Error {
+        let output = self.output.shown();
+        Error::input(format!(
+            "another run removed the stage {stage} from {output}: let only one run at a time write there"
+        ))
+    }
+
+    /// The files of a table that a stage wrote.
+    pub(crate) fn files(&self, table: &str) -> Vec<File> {
+        let reached = self.reached();
+        reached
+            .done
+            .values()
+            .flat_map(|done| &done.files)
+            .filter(|file| file.table == table)
+            .cloned()
+            .collect()
+    }
+
+    /// The rows of a table that a stage wrote.
+    pub(super) fn rows(&self, table: &str) -> u64 {
+        self.reached().done.values().map(|done| done.rows(table)).sum()
+    }
+}
+
+/// How a stage is planned and run.
+struct Attempt {
+    config: SessionConfig,
+    partitions: usize,
+    /// Whether it has more partitions than the one before, and as many tasks at once.
+    is_divided: bool,
+    /// Whether its only sort has the memory alone.
+    sorts_alone: bool,
+}
+
+/// The files of a stage.
+struct Written {
+    files: Vec<File>,
+    /// The road on which sketches came to candidates, where the stage compares such.
+    road: Option<String>,
+}
+
+/// Whether a plan divides rows among its partitions by a key.
+fn divides(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let by_key = plan
+        .downcast_ref::<RepartitionExec>()
+        .is_some_and(|node| matches!(node.partitioning(), Partitioning::Hash(..)));
+    by_key || plan.children().into_iter().any(divides)
+}
+
+/// Whether a plan sorts rows.
+fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.downcast_ref::<SortExec>().is_some() || plan.children().into_iter().any(sorts)
+}
+
+/// The rows that are reported of a stage: those of its public tables, or of all tables if none is public.
+fn rows_of(finished: &FinishedStep) -> u64 {
+    let public = |file: &&File| Table::named(&file.table).is_some();
+    match finished.files.iter().any(|file| public(&file)) {
+        true => finished.files.iter().filter(public).map(|f| f.rows).sum(),
+        false => finished.files.iter().map(|f| f.rows).sum(),
+    }
+}

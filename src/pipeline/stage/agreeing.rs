@@ -1,0 +1,44 @@
+//! agreeing: candidates without those whose signatures agree too little, so that the shingles of fewer are needed.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+
+use super::interface::{Stage, Tables, Writes, all};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::tables::{WorkTable, pair_columns};
+use crate::pipeline::{candidate_pairs::CandidatePairs, verify::agree};
+
+/// Drops candidates by their signatures.
+pub(crate) struct Agreeing;
+
+impl WorkTable {
+    /// Candidates whose signatures agree in the threshold or more.
+    pub(crate) const AGREEING: Self = Self::new("agreeing", pair_columns);
+}
+
+impl Writes for Agreeing {
+    fn name(&self) -> Cow<'static, str> {
+        "agreeing".into()
+    }
+
+    fn describe(&self, job: &Job) -> String {
+        format!("drop candidates whose signatures agree in less than {}", job.score.threshold)
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::AGREEING)
+    }
+}
+
+#[async_trait]
+impl Stage for Agreeing {
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        match cx.signatures()? {
+            Some(signatures) => agree(cx, self, signatures, CandidatePairs::found(cx)?).await,
+            None => Err(Error::bug("no signatures are kept")),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! all_candidates: the pairs of hot buckets, added to the other candidates.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+
+use super::agreeing::Agreeing;
+use super::interface::{Stage, Tables, Writes, not_null, null};
+use super::prefix_join;
+use crate::error::Result;
+use crate::job::Job;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::tables::{WorkTable, pair_columns, single_columns};
+use crate::pipeline::verify::signatures_first;
+
+/// Pairs documents of hot buckets by their rarest shingles.
+pub(crate) struct AllCandidates;
+
+impl WorkTable {
+    /// Candidates, and those of hot buckets.
+    pub(crate) const ALL_CANDIDATES: Self = Self::new("all_candidates", pair_columns);
+    /// Documents of dense buckets, where hot documents are joined.
+    pub(crate) const DENSE: Self = Self::new("dense", single_columns);
+}
+
+impl Writes for AllCandidates {
+    fn name(&self) -> Cow<'static, str> {
+        "all_candidates".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "pair documents of hot buckets that share one of their rarest shingles".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        vec![not_null(WorkTable::ALL_CANDIDATES, "b"), null(WorkTable::DENSE, "b")]
+    }
+}
+
+#[async_trait]
+impl Stage for AllCandidates {
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        prefix_join::by_prefixes(self, cx, Some(WorkTable::CANDIDATES)).await
+    }
+
+    async fn follow_ups(&self, cx: &StageContext<'_>) -> Result<Vec<&'static dyn Stage>> {
+        Ok(if signatures_first(cx).await? { vec![&Agreeing] } else { Vec::new() })
+    }
+}

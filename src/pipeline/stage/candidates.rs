@@ -1,0 +1,146 @@
+//! candidates: every two documents that share a bucket.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+use datafusion::prelude::{DataFrame, col};
+
+use super::agreeing::Agreeing;
+use super::all_candidates::AllCandidates;
+use super::frequencies::Frequencies;
+use super::hot_positions::HotPositions;
+use super::hot_sketches::HotSketches;
+use super::interface::{Stage, Tables, Writes, not_null, null};
+use super::prefix_join;
+use crate::error::Result;
+use crate::job::{Job, Measure, Method};
+use crate::operator::bucket_pairs::PairRule;
+use crate::operator::{Operator, apply};
+use crate::pipeline::all_sketches::AllSketches;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames::copies::without_copies;
+use crate::pipeline::frames::mark::mark;
+use crate::pipeline::tables::{WorkTable, pair_columns, single_columns};
+use crate::pipeline::verify::signatures_first;
+use crate::pipeline::{by_group, frames, pair_limit};
+
+/// (doc, buckets: `List<UInt64>`), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, and for each document of
+/// a bucket of more than `hot` documents one row (doc, null).
+///
+/// Copies leave first: their group's representative stands for them. Only keys of 8 bytes are sorted and joined,
+/// and a bucket of one document leaves before any pair is made. The pairs of hot buckets, whose number is quadratic,
+/// are not made: those that count are found by [`crate::pipeline::frames::prefix`].
+///
+/// Where the documents `known` (doc, ..) are among them, two of these are no pair.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn candidates(
+    keys: DataFrame,
+    copies: DataFrame,
+    hot: u64,
+    known: Option<DataFrame>,
+) -> Result<DataFrame> {
+    let mut rows = without_copies(keys.select(vec![col("doc"), col("buckets")])?, copies)?;
+    let mut columns = vec![col("buckets").alias("bucket"), col("doc")];
+    if let Some(known) = known {
+        rows = mark(rows, known)?;
+        columns.push(col("reference"));
+    }
+    let rows = rows.unnest_columns(&["buckets"])?.select(columns)?;
+    Ok(apply(Operator::BucketPairs(PairRule::All { hot }), vec![rows])?.distinct()?)
+}
+
+/// Bytes of a row (bucket, document), and of one (document, document).
+const BYTES_OF_ROW: u64 = 16;
+
+/// Finds documents that may be similar.
+pub(crate) struct Candidates;
+
+impl WorkTable {
+    /// Every two documents that may be similar.
+    pub(crate) const CANDIDATES: Self = Self::new("candidates", pair_columns);
+    /// Documents of hot buckets; in a prefix join of all documents, those of dense ones.
+    pub(crate) const HOT: Self = Self::new("hot", single_columns);
+}
+
+/// Pairs documents by their buckets.
+async fn by_buckets(cx: &StageContext<'_>) -> Result<()> {
+    let lsh = &cx.job.lsh;
+    let buckets = vec![col("doc"), col("buckets")];
+    let mut keys = cx.table(WorkTable::KEYS)?.select(buckets.clone())?;
+    if let Some(known) = cx.reference_documents()? {
+        keys = keys.union(frames::bands::bands(known, lsh)?.select(buckets)?)?;
+    }
+    let (copies, known) = (cx.table(WorkTable::COPIES)?, cx.reference_docs()?);
+    let frame = by_group::compared(cx, cx.job, candidates(keys, copies, lsh.hot_bucket, known)?)?;
+    let documents = cx.rows(WorkTable::KEYS) + cx.rows(WorkTable::REFERENCE);
+    cx.run(&Candidates, documents * lsh.bands as u64 * BYTES_OF_ROW, vec![frame]).await?;
+    if cx.rows(WorkTable::HOT) > 0 {
+        return Ok(());
+    }
+    // No pair is scored that is no candidate.
+    pair_limit::check_pairs(cx, None, cx.rows(WorkTable::CANDIDATES)).await
+}
+
+/// What is done where very many documents share a shingle.
+fn dense(job: &Job) -> String {
+    match job.output.most_expanded() {
+        Some(limit) => format!("; where more than {limit} share one, each is paired with a leader"),
+        None => String::new(),
+    }
+}
+
+impl Writes for Candidates {
+    fn name(&self) -> Cow<'static, str> {
+        "candidates".into()
+    }
+
+    fn describe(&self, job: &Job) -> String {
+        if job.score.measure == Measure::Containment {
+            return "pair documents if one of them has one of the other's rarest shingles".into();
+        }
+        if job.candidates.method == Method::Prefix {
+            return format!("pair documents that share one of their rarest shingles{}", dense(job));
+        }
+        format!(
+            "pair documents that share one of {} buckets of {} rows (in a bucket of more than {} documents, those \
+             that share one of their rarest shingles{})",
+            job.lsh.bands,
+            job.lsh.rows,
+            job.lsh.hot_bucket,
+            dense(job)
+        )
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        // A document of a hot or dense bucket comes without a second one, and so does a leader.
+        vec![not_null(WorkTable::CANDIDATES, "b"), null(WorkTable::HOT, "b")]
+    }
+}
+
+#[async_trait]
+impl Stage for Candidates {
+    fn is_in(&self, job: &Job) -> bool {
+        job.compares() && job.candidates.method != Method::All
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        match cx.job.candidates.method {
+            Method::Prefix => prefix_join::by_prefixes(self, cx, None).await,
+            Method::Lsh | Method::All => by_buckets(cx).await,
+        }
+    }
+
+    async fn follow_ups(&self, cx: &StageContext<'_>) -> Result<Vec<&'static dyn Stage>> {
+        if cx.job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
+            let mut further: Vec<&'static dyn Stage> = match AllSketches::of(cx.job) {
+                AllSketches::Nowhere => vec![&HotPositions, &HotSketches],
+                _ => Vec::new(),
+            };
+            further.extend([&Frequencies::Hot as &dyn Stage, &AllCandidates]);
+            return Ok(further);
+        }
+        Ok(if signatures_first(cx).await? { vec![&Agreeing] } else { Vec::new() })
+    }
+}

@@ -1,0 +1,42 @@
+//! cluster_id_changes: the clusters of earlier runs whose id changed.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+
+use super::clusters::changes;
+use super::interface::{Stage, Tables, Writes, all};
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::pipeline::context::StageContext;
+use crate::schema::Table;
+
+/// Writes which clusters of earlier runs have another id now.
+pub(crate) struct ClusterIdChanges;
+
+impl Writes for ClusterIdChanges {
+    fn name(&self) -> Cow<'static, str> {
+        "cluster_id_changes".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "write which clusters of earlier runs have another id now".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(Table::ClusterIdChanges)
+    }
+}
+
+#[async_trait]
+impl Stage for ClusterIdChanges {
+    fn is_in(&self, job: &Job) -> bool {
+        !job.compares() || job.continues_clusters()
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let founders = cx.founders()?.ok_or_else(|| Error::bug("the job has no earlier clusters"))?;
+        let frame = changes(cx.table(Table::Clusters)?, founders)?;
+        cx.run(self, 0, vec![frame]).await
+    }
+}

@@ -1,0 +1,168 @@
+//! clusters: documents that are connected by pairs, or represented by the same one.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::DataType;
+use async_trait::async_trait;
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{bool_and, count, min};
+use datafusion::logical_expr::Expr;
+use datafusion::prelude::{DataFrame, cast, col, lit, when};
+
+use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
+use super::ranks::clustered;
+use super::represented::copies_are_pairs;
+use crate::error::Result;
+use crate::job::{ClusterMethod, Job};
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
+use crate::pipeline::frames::cluster_id::ClusterId;
+use crate::pipeline::tables::WorkTable;
+use crate::schema::Table;
+
+/// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, weakest_link) of groups of copies -> (id, cluster_id,
+/// size, representative, jaccard_to_representative, weakest_link, reference).
+///
+/// Documents of a component that have the same representative are a cluster. With [`ClusterMethod::Representative`] documents that
+/// are no pair with their representative represent themselves: where copies are no pairs (`copies_are_pairs`, by `reference`), those of
+/// a group that represents others, but for the one that is wanted most.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn clusters(
+    documents: DataFrame,
+    sets: DataFrame,
+    method: ClusterMethod,
+    copies_are_pairs: Expr,
+    ids: ClusterId,
+) -> Result<DataFrame> {
+    let sets = sets.select(vec![
+        col("set").alias("of_set"),
+        col("rank").alias("first"),
+        col("representative").alias("of"),
+        col("jaccard"),
+        col("weakest_link"),
+    ])?;
+    let copies_stay = match method {
+        ClusterMethod::Components => lit(false),
+        ClusterMethod::Representative => !copies_are_pairs,
+    };
+    let of = when(col("first").eq(col("of")).and(copies_stay), col("rank")).otherwise(col("of"))?;
+    let is_representative = || col("rank").eq(of.clone());
+    let weakest = match method {
+        ClusterMethod::Components => {
+            when(is_representative(), lit(1.0_f64)).otherwise(col("weakest_link"))?
+        }
+        ClusterMethod::Representative => col("weakest_link"),
+    };
+    let (documents, kept) = match ids {
+        ClusterId::Least => (documents, None),
+        ClusterId::LeastNew => (documents, Some(when(!col("reference"), col("id")).end()?)),
+        ClusterId::Kept(founders) => {
+            let founders = founders.select(vec![col("id").alias("founder")])?;
+            let documents = founders.join(documents, JoinType::Right, &["founder"], &["id"], None)?;
+            (documents, Some(col("founder")))
+        }
+    };
+    let mut columns = vec![
+        col("id"),
+        col("root"),
+        col("rank"),
+        when(is_representative(), lit(1.0_f64)).otherwise(col("jaccard"))?.alias("jaccard_to_representative"),
+        weakest.alias("weakest_link"),
+        of.alias("of"),
+        col("reference"),
+    ];
+    columns.extend(kept.clone().map(|kept| kept.alias("kept")));
+    let rows = sets.join(documents, JoinType::Right, &["of_set"], &["set"], None)?.select(columns)?;
+    let mut found = vec![min(col("id")).alias("least"), count(lit(1)).alias("documents")];
+    if kept.is_some() {
+        found.extend([min(col("kept")).alias("least_kept"), bool_and(col("reference")).alias("only_known")]);
+    }
+    // The aggregation holds one row for each cluster: it does not sort.
+    let of_cluster = vec![col("root").alias("cluster_root"), col("of").alias("cluster_of")];
+    let clusters = rows.clone().aggregate(of_cluster, found)?;
+    // Where all clusters are written, every document has its cluster. The join is not an inner one all the same: so the documents are
+    // the side of which nothing is held, however many a cluster has, both where the engine joins by hash and where it sorts.
+    let (clusters, cluster_id, join) = match kept {
+        None => (clusters, col("least"), JoinType::Right),
+        Some(_) => {
+            let id = coalesce(vec![col("least_kept"), col("least")]);
+            (clusters.filter(!col("only_known"))?, id, JoinType::Inner)
+        }
+    };
+    let keys = (&["cluster_root", "cluster_of"], &["root", "of"]);
+    Ok(clusters.join(rows, join, keys.0, keys.1, None)?.select(vec![
+        col("id"),
+        cluster_id.alias("cluster_id"),
+        cast(col("documents"), DataType::UInt64).alias("size"),
+        col("rank").eq(col("of")).alias("representative"),
+        col("jaccard_to_representative"),
+        col("weakest_link"),
+        col("reference"),
+    ])?)
+}
+
+/// (id, cluster_id, ..), the `founders` (id) -> (old_cluster_id, cluster_id) of each founder whose cluster bears another id now.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn changes(clusters: DataFrame, founders: DataFrame) -> Result<DataFrame> {
+    let founders = founders.select(vec![col("id").alias("old_cluster_id")])?;
+    let clusters = clusters.select(vec![col("id"), col("cluster_id")])?;
+    Ok(founders
+        .join(clusters, JoinType::Inner, &["old_cluster_id"], &["id"], None)?
+        .filter(col("old_cluster_id").not_eq(col("cluster_id")))?
+        .select(vec![col("old_cluster_id"), col("cluster_id")])?)
+}
+
+/// Writes the clusters.
+pub(crate) struct Clusters;
+
+impl Writes for Clusters {
+    fn name(&self) -> Cow<'static, str> {
+        "clusters".into()
+    }
+
+    fn describe(&self, job: &Job) -> String {
+        match job.against {
+            Some(_) => "write the clusters that new documents are in".into(),
+            None => "write the clusters".into(),
+        }
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(Table::Clusters)
+    }
+}
+
+#[async_trait]
+impl Stage for Clusters {
+    fn is_in(&self, _job: &Job) -> bool {
+        true
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let job = cx.job;
+        let (ranks, sets) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::REPRESENTED)?);
+        let ids = match cx.reference {
+            None => ClusterId::Least,
+            Some(reference) => reference.cluster_id(cx.session())?,
+        };
+        let method = job.clusters.method;
+        let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), ids)?;
+        if method == ClusterMethod::Representative {
+            frame = frame.drop_columns(&["weakest_link"])?;
+        }
+        if job.has_groups() {
+            let documents = match cx.reference {
+                None => cx.table(WorkTable::MEMBERS)?,
+                Some(reference) => clustered(cx, reference)?,
+            };
+            frame = frames::by_group::of_clusters(frame, documents)?;
+        }
+        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::REPRESENTED);
+        cx.run(self, bytes, vec![frame]).await
+    }
+}

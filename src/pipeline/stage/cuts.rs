@@ -1,0 +1,70 @@
+//! cuts: the shingles of each document as they read, before the first one of a dictionary has its number.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::{DataType, Field};
+use async_trait::async_trait;
+
+use super::dictionary;
+use super::duplicates::first_of_each_id;
+use super::interface::{Stage, Tables, Writes, all};
+use crate::error::Result;
+use crate::job::Job;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
+use crate::pipeline::tables::{WorkTable, id_column, list_column};
+use crate::schema::{self, SourceTypes};
+
+/// Cuts all texts.
+pub(crate) struct Cuts;
+
+impl WorkTable {
+    /// The shingles of each document as they read.
+    pub(crate) const CUTS: Self = Self::new("cuts", columns);
+}
+
+fn columns(source: &SourceTypes) -> Vec<Field> {
+    let mut columns = vec![
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::UInt64, false),
+        id_column(source, true),
+        Field::new("doc", DataType::UInt64, true),
+        Field::new("reason", DataType::Utf8, true),
+        list_column("texts", DataType::LargeUtf8, true),
+    ];
+    let carried = source.columns.iter().enumerate();
+    columns
+        .extend(carried.map(|(at, column)| Field::new(schema::carried(at), column.data_type.clone(), true)));
+    columns
+}
+
+impl Writes for Cuts {
+    fn name(&self) -> Cow<'static, str> {
+        "cuts".into()
+    }
+
+    fn describe(&self, job: &Job) -> String {
+        format!(
+            "read {} from {} and cut the shingles",
+            job.source.text.join(" + "),
+            job.source.urls.join(", ")
+        )
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::CUTS)
+    }
+}
+
+#[async_trait]
+impl Stage for Cuts {
+    fn is_in(&self, job: &Job) -> bool {
+        dictionary::Dictionary.is_in(job)
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let documents = first_of_each_id(cx, cx.documents.clone())?;
+        let cuts = frames::dictionary::cuts(documents, &cx.job.shingle)?;
+        cx.run(self, 0, vec![cuts]).await
+    }
+}

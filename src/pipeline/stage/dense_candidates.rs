@@ -1,0 +1,213 @@
+//! prefixes, leaders, followers, dense_candidates: rounds in which the documents of dense groups are compared with leaders instead of
+//! each other. [`super::leaders`] describes what the rounds do, and what holds of their rows.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::Field;
+use datafusion::prelude::{DataFrame, col};
+
+use super::interface::{Tables, Writes, all, not_null, null};
+use crate::error::Result;
+use crate::job::{Job, Method};
+use crate::operator::dense_pairs::DensePairs;
+use crate::operator::prefixes;
+use crate::pipeline::candidate_pairs::CandidatePairs;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
+use crate::pipeline::frames::leaders;
+use crate::pipeline::frames::prefix::Join;
+use crate::pipeline::numbers::rows_of;
+use crate::pipeline::pair_limit::{self, Population};
+use crate::pipeline::tables::{WorkTable, columns_of, named, pair_columns, score_columns, single_columns};
+use crate::pipeline::verify::{BYTES_OF_PREFIX, verify};
+use crate::schema::SourceTypes;
+
+/// Takes the rarest shingles of documents in dense buckets.
+struct Prefixes;
+
+/// Names the leaders of a round, and the documents that they are compared with.
+struct Leaders(u32);
+
+/// Compares them.
+struct Followers(u32);
+
+/// Adds the candidates of dense buckets to the others.
+pub(crate) struct DenseCandidates;
+
+impl WorkTable {
+    const PREFIXES: Self = Self::new("prefixes", prefix_columns);
+    /// Leaders of a round, and the documents that they are compared with.
+    const PROPOSED: Self = Self::new("proposed", pair_columns);
+    /// Leaders of a round.
+    const LEADERS: Self = Self::new("leaders", single_columns);
+    /// The pairs of leaders that reach the threshold.
+    const FOLLOWERS: Self = Self::new("followers", score_columns);
+    /// Candidates, and those of dense buckets.
+    pub(crate) const DENSE_CANDIDATES: Self = Self::new("dense_candidates", pair_columns);
+}
+
+fn prefix_columns(_source: &SourceTypes) -> Vec<Field> {
+    columns_of(&prefixes::schema())
+}
+
+/// Rounds at most. In the last one a bucket has 128 leaders.
+const ROUNDS: u32 = 8;
+
+/// Where fewer than one in so many comparisons with leaders find a pair, further rounds find little, and the documents that
+/// are left are compared with each other.
+const WORTH_IT: u64 = 256;
+
+/// Documents, about, of which every two are compared to estimate how many pairs are left out. Nearly all of them are similar,
+/// so few are enough.
+const SAMPLE: u64 = 1_000;
+
+/// The tables of a prefix join: the documents of dense buckets, and the candidates besides.
+fn joined(method: Method) -> (WorkTable, WorkTable) {
+    match method {
+        Method::Prefix => (WorkTable::HOT, WorkTable::CANDIDATES),
+        Method::Lsh | Method::All => (WorkTable::DENSE, WorkTable::ALL_CANDIDATES),
+    }
+}
+
+/// Finds pairs for the documents of dense buckets, if there are any. The stage `dense_candidates` then writes all candidates.
+pub(super) async fn settle(cx: &StageContext<'_>, join: &Join) -> Result<()> {
+    let job = cx.job;
+    let (documents, found) = joined(job.candidates.method);
+    let Some(limit) = job.output.most_expanded().filter(|_| cx.rows(documents) > 0) else {
+        return Ok(());
+    };
+    let dense = frames::prefix::only(cx.of_joined()?.frame, cx.table(documents)?)?;
+    let frame = frames::prefix::prefixes(dense, cx.table(WorkTable::FREQUENCIES)?, join)?;
+    cx.run_further(&Prefixes, 0, vec![frame]).await?;
+    let of_pass = |pairs| {
+        let (prefixes, states) = (cx.table(WorkTable::PREFIXES)?, states(cx)?);
+        leaders::pairs(prefixes, states, join.threshold(), limit, pairs, cx.reference_docs()?)
+    };
+    let bytes = cx.rows(WorkTable::PREFIXES) * BYTES_OF_PREFIX;
+    for round in 1..=ROUNDS {
+        let frame = of_pass(DensePairs::OfLeaders { round })?;
+        cx.run_further(&Leaders(round), bytes, vec![frame]).await?;
+        let table = WorkTable::PROPOSED.of_round(round);
+        let proposed = cx.rows(table);
+        if proposed == 0 {
+            break;
+        }
+        cx.runner.expect(1);
+        verify(cx, &Followers(round), cx.of_joined()?, CandidatePairs::of(cx, table)?, None).await?;
+        if cx.rows(WorkTable::FOLLOWERS.of_round(round)).saturating_mul(WORTH_IT) < proposed {
+            break;
+        }
+    }
+    let mut frame = of_pass(DensePairs::OfTheRest)?.union(cx.table(found)?)?;
+    for round in rounds(cx) {
+        let followers = cx.table(WorkTable::FOLLOWERS.of_round(round))?;
+        frame = frame.union(followers.select(vec![col("a"), col("b")])?)?;
+    }
+    cx.run_further(&DenseCandidates, bytes, vec![frame.distinct()?]).await?;
+    let settled = settled(cx).await?;
+    if let Some((settled, count)) = settled.filter(|&(_, count)| count > 1) {
+        let keys = settled.select(vec![col("settled").alias("needed")])?;
+        pair_limit::estimate(cx, Population { keys, count }, SAMPLE).await?;
+    }
+    Ok(())
+}
+
+/// The dense groups of a run.
+pub(crate) struct Summary {
+    /// Documents that are settled.
+    pub(crate) documents: u64,
+    /// Similar pairs among them that are not written.
+    pub(crate) left_out: pair_limit::Estimate,
+}
+
+/// The dense groups, by their rounds and scores; `None` if there are none.
+pub(crate) async fn summary(cx: &StageContext<'_>) -> Result<Option<Summary>> {
+    let Some((settled, documents)) = settled(cx).await?.filter(|&(_, count)| count > 0) else {
+        return Ok(None);
+    };
+    let written = rows_of(leaders::scored(cx.table(WorkTable::SCORES)?, settled)?).await?;
+    let mut left_out = pair_limit::estimated(cx, documents, SAMPLE);
+    left_out.pairs = left_out.pairs.saturating_sub(written);
+    Ok(Some(Summary { documents, left_out }))
+}
+
+/// The rounds that were scored.
+fn rounds(cx: &StageContext<'_>) -> impl Iterator<Item = u32> {
+    (1..=ROUNDS).filter(|&round| cx.rows(WorkTable::PROPOSED.of_round(round)) > 0)
+}
+
+/// The states of documents after the rounds so far.
+fn states(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
+    let rounds = rounds(cx).map(|round| {
+        let tables = (WorkTable::FOLLOWERS.of_round(round), WorkTable::LEADERS.of_round(round));
+        Ok((cx.table(tables.0)?, cx.table(tables.1)?))
+    });
+    leaders::states(rounds.collect::<Result<_>>()?)
+}
+
+/// The documents that are settled, and how many they are; `None` if there was no round.
+async fn settled(cx: &StageContext<'_>) -> Result<Option<(DataFrame, u64)>> {
+    let Some(states) = states(cx)? else { return Ok(None) };
+    let settled = leaders::settled(states)?;
+    let count = rows_of(settled.clone()).await?;
+    Ok(Some((settled, count)))
+}
+
+impl Writes for Prefixes {
+    fn name(&self) -> Cow<'static, str> {
+        "prefixes".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "take the rarest shingles of documents that share one with very many others".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::PREFIXES)
+    }
+}
+
+impl Writes for Leaders {
+    fn name(&self) -> Cow<'static, str> {
+        named("leaders", Some(self.0))
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "name leaders among them".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        vec![
+            not_null(WorkTable::PROPOSED.of_round(self.0), "b"),
+            null(WorkTable::LEADERS.of_round(self.0), "b"),
+        ]
+    }
+}
+
+impl Writes for Followers {
+    fn name(&self) -> Cow<'static, str> {
+        named("followers", Some(self.0))
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "compare them with their leaders".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::FOLLOWERS.of_round(self.0))
+    }
+}
+
+impl Writes for DenseCandidates {
+    fn name(&self) -> Cow<'static, str> {
+        "dense_candidates".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "add their candidates to the others".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::DENSE_CANDIDATES)
+    }
+}

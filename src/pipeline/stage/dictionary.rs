@@ -1,0 +1,53 @@
+//! dictionary: a number for every distinct shingle of the collection.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::Field;
+use async_trait::async_trait;
+
+use super::interface::{Stage, Tables, Writes, not_null};
+use crate::error::Result;
+use crate::job::{Job, ShingleHash};
+use crate::output::write::Rows;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
+use crate::pipeline::tables::{WorkTable, numbers};
+use crate::schema::{SourceTypes, Table};
+
+/// Numbers the shingles. Numbers are ranks in one order, so all rows come together in one partition at the end.
+pub(crate) struct Dictionary;
+
+impl WorkTable {
+    /// A number for each shingle of each document.
+    pub(crate) const NUMBERS: Self = Self::new("numbers", columns);
+}
+
+fn columns(_source: &SourceTypes) -> Vec<Field> {
+    numbers(["doc", "number"])
+}
+
+impl Writes for Dictionary {
+    fn name(&self) -> Cow<'static, str> {
+        "dictionary".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "number the distinct shingles of the collection".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        vec![(WorkTable::NUMBERS.into(), Rows::All), not_null(Table::Dictionary, "shingle")]
+    }
+}
+
+#[async_trait]
+impl Stage for Dictionary {
+    fn is_in(&self, job: &Job) -> bool {
+        job.reads_texts() && job.shingle.hash == ShingleHash::Dictionary
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let numbers = frames::dictionary::numbers(cx.table(WorkTable::CUTS)?)?;
+        cx.run(self, 0, vec![numbers]).await
+    }
+}

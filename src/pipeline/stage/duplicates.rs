@@ -1,0 +1,81 @@
+//! duplicates: documents whose id an earlier document has.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::{DataType, Field};
+use async_trait::async_trait;
+use datafusion::prelude::DataFrame;
+
+use super::interface::{Stage, Tables, Writes, all};
+use crate::error::{Error, Result};
+use crate::job::{DuplicateIds, Job, SameId};
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames::duplicates::{both, duplicates, of_known, reject};
+use crate::pipeline::tables::WorkTable;
+use crate::schema::SourceTypes;
+
+/// The documents without those whose id an earlier one has or that is known, where the job rejects those.
+pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
+    match cx.is_taken(&Duplicates) {
+        false => Ok(documents),
+        true => reject(documents, cx.table(WorkTable::DUPLICATES)?),
+    }
+}
+
+/// Finds documents whose id an earlier one has, in a first reading that keeps only ids and the texts of those that come twice; and
+/// documents whose id is known, where these are skipped.
+pub(crate) struct Duplicates;
+
+impl WorkTable {
+    /// Documents whose key an earlier one has.
+    pub(crate) const DUPLICATES: Self = Self::new("duplicates", columns);
+}
+
+pub(super) fn columns(_source: &SourceTypes) -> Vec<Field> {
+    vec![
+        Field::new("source", DataType::Utf8, false),
+        Field::new("position", DataType::UInt64, false),
+        Field::new("reason", DataType::Utf8, false),
+    ]
+}
+
+impl Writes for Duplicates {
+    fn name(&self) -> Cow<'static, str> {
+        "duplicates".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "find documents that have the id of an earlier one".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::DUPLICATES)
+    }
+}
+
+#[async_trait]
+impl Stage for Duplicates {
+    fn is_in(&self, job: &Job) -> bool {
+        job.reads_texts()
+            && (job.source.duplicate_ids == DuplicateIds::Reject || job.same_id() == Some(SameId::Skip))
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let (job, documents) = (cx.job, cx.documents.clone());
+        let known = cx.reference_outputs().filter(|_| job.same_id() == Some(SameId::Skip));
+        let of_known = match known {
+            Some(known) => Some(of_known(documents.clone(), known.names(cx.session())?)?),
+            None => None,
+        };
+        let repeated = match job.source.duplicate_ids {
+            DuplicateIds::Reject => Some(duplicates(documents, &job.shingle)?),
+            DuplicateIds::Error => None,
+        };
+        let frame = match (repeated, of_known) {
+            (Some(repeated), Some(of_known)) => both(of_known, repeated)?,
+            (Some(frame), None) | (None, Some(frame)) => frame,
+            (None, None) => return Err(Error::bug("there is nothing to look for in ids")),
+        };
+        cx.run(self, 0, vec![frame]).await
+    }
+}

@@ -1,0 +1,57 @@
+//! The interface of a stage.
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::job::Job;
+use crate::output::write::Rows;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::tables::AnyTable;
+pub(super) use crate::pipeline::writes::{Tables, Writes};
+
+/// A part of a run. The tables that it writes are published together, and a run that resumes does not repeat it.
+#[async_trait]
+pub(crate) trait Stage: Writes {
+    /// Whether the list of `job` has it; not if it is a follow-up of another stage.
+    fn is_in(&self, _job: &Job) -> bool {
+        false
+    }
+
+    /// Writes its tables.
+    ///
+    /// # Errors
+    /// By kind: the data do not fit the job, storage fails, or the run was stopped.
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()>;
+
+    /// The stages that its rows make necessary: they run next.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    async fn follow_ups(&self, _cx: &StageContext<'_>) -> Result<Vec<&'static dyn Stage>> {
+        Ok(Vec::new())
+    }
+}
+
+/// Bytes of a row (document, representative, rank).
+pub(super) const BYTES_OF_KEY: u64 = 24;
+
+/// Bytes of a row (root, two ranks, similarity).
+pub(super) const BYTES_OF_EDGE: u64 = 32;
+
+/// Bytes of a row that has a document's id too, which is short.
+pub(super) const BYTES_OF_MEMBER: u64 = 64;
+
+/// All rows go into one table.
+pub(super) fn all(table: impl Into<AnyTable>) -> Tables {
+    vec![(table.into(), Rows::All)]
+}
+
+/// The rows of which `column` is null.
+pub(super) fn null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, Rows) {
+    (table.into(), Rows::Null(column.into()))
+}
+
+/// The rows of which `column` is not null.
+pub(super) fn not_null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, Rows) {
+    (table.into(), Rows::NotNull(column.into()))
+}

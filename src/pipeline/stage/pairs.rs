@@ -1,0 +1,68 @@
+//! pairs: every two documents whose similarity reaches the threshold.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+
+use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
+use crate::error::Result;
+use crate::job::Job;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
+use crate::pipeline::frames::copies::Rules;
+use crate::pipeline::frames::pairs::pairs;
+use crate::pipeline::numbers::one_number;
+use crate::pipeline::tables::WorkTable;
+use crate::schema::Table;
+
+/// The share of what the rows of a partition may take that a batch of pairs with their texts may have: several of them are on their
+/// way to the passages at once, which no pool counts.
+const BATCHES_OF_TEXTS: u64 = 4;
+
+/// Writes the pairs.
+pub(crate) struct Pairs;
+
+impl Writes for Pairs {
+    fn name(&self) -> Cow<'static, str> {
+        "pairs".into()
+    }
+
+    fn describe(&self, job: &Job) -> String {
+        let passages = if job.output.passages { " with their longest common passages" } else { "" };
+        format!("write the pairs{passages}, {} at most", job.output.max_pairs)
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(Table::Pairs)
+    }
+}
+
+#[async_trait]
+impl Stage for Pairs {
+    fn is_in(&self, _job: &Job) -> bool {
+        true
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let job = cx.job;
+        let (members, scores) = (cx.table(WorkTable::MEMBERS)?, cx.table(WorkTable::SCORES)?);
+        let groups = members.clone();
+        let mut frame = pairs(members, scores, Rules::of(job), job.lsh.bands)?;
+        if job.has_groups() {
+            frame = frames::by_group::of_pairs(frame, groups)?;
+        }
+        let bytes = cx.rows(WorkTable::MEMBERS) * BYTES_OF_MEMBER + cx.bytes(WorkTable::SCORES);
+        if !job.output.passages {
+            return cx.run(self, bytes, vec![frame]).await;
+        }
+        let texts = cx.table(WorkTable::TEXTS)?;
+        let of_all = one_number(frames::passages::bytes(texts.clone())?).await?;
+        let longest = one_number(frames::passages::longest(texts.clone())?).await?;
+        let frame = frames::passages::passages(frame, texts, job.second_source().is_some())?;
+        // Every pair has two texts.
+        let bytes = bytes + 2 * cx.rows(WorkTable::SCORES) * (of_all / cx.rows(WorkTable::TEXTS).max(1));
+        let batch = cx.engine().bucket_bytes() / BATCHES_OF_TEXTS;
+        let rows = usize::try_from(batch / (2 * longest).max(1)).unwrap_or(usize::MAX);
+        cx.run_in_batches(self, bytes, rows, frame).await
+    }
+}

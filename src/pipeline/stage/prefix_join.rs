@@ -1,0 +1,50 @@
+//! The join of documents by their rarest shingles, which finds candidates of all documents or of hot buckets.
+
+use datafusion::prelude::col;
+
+use super::dense_candidates;
+use super::interface::Writes;
+use crate::error::Result;
+use crate::job::{Compare, Measure};
+use crate::pipeline::context::StageContext;
+use crate::pipeline::pair_limit::Population;
+use crate::pipeline::tables::WorkTable;
+use crate::pipeline::verify::BYTES_OF_PREFIX;
+use crate::pipeline::{by_group, frames, pair_limit};
+use crate::schema::Table;
+
+/// Pairs documents by their rarest shingles in `stage`: all documents, or those of hot buckets, whose pairs are added to the
+/// `others`. Settles the dense groups among them.
+pub(super) async fn by_prefixes(
+    stage: &dyn Writes,
+    cx: &StageContext<'_>,
+    others: Option<WorkTable>,
+) -> Result<()> {
+    let job = cx.job;
+    // A leader has a set like that of its documents. What contains a leader need not contain the others, and a document that has its
+    // leader in its own group may be similar to documents of other groups.
+    let is_plain = job.score.measure == Measure::Jaccard && job.candidates.compare == Compare::All;
+    let dense = job.output.most_expanded().filter(|_| is_plain);
+    if dense.is_none() {
+        // Nothing keeps the number of pairs down.
+        let (of, count, known) = match others {
+            Some(_) => {
+                let keys = cx.table(WorkTable::HOT)?.select(vec![col("a").alias("needed")])?;
+                let count = cx.rows(WorkTable::HOT);
+                (Some(Population { keys, count }), count, 0)
+            }
+            None => (None, cx.rows(Table::Documents), cx.rows(WorkTable::REFERENCE)),
+        };
+        pair_limit::check_pairs(cx, of, pair_limit::with_new(count, known)).await?;
+    }
+    let (documents, join) = (cx.documents_to_join()?, cx.join().await?);
+    let (frequencies, known) = (cx.table(WorkTable::FREQUENCIES)?, cx.reference_docs()?);
+    let frame = frames::prefix::candidates(documents, frequencies, join, dense, known)?;
+    let mut frame = by_group::compared(cx, job, frame)?;
+    if let Some(others) = others {
+        frame = frame.union(cx.table(others)?)?.distinct()?;
+    }
+    let documents = cx.rows(Table::Documents) + cx.rows(WorkTable::REFERENCE);
+    cx.run(stage, (join.rows() + documents) * BYTES_OF_PREFIX, vec![frame]).await?;
+    dense_candidates::settle(cx, join).await
+}

@@ -1,0 +1,189 @@
+//! ranks: the documents of each component, in the order in which they are wanted.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::{DataType, Field};
+use async_trait::async_trait;
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
+use datafusion::functions_aggregate::expr_fn::{bool_and, min};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
+use datafusion::prelude::{DataFrame, col};
+
+use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
+use crate::error::Result;
+use crate::job::{Compare, Job, Preference};
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames::{keep, merged};
+use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::tables::{WorkTable, id_column, numbers};
+use crate::pipeline::{by_group, frames};
+use crate::schema::{SourceTypes, Table};
+
+/// (id, doc, shingle_count, rep, reference, ..), (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64, reference), one row per
+/// document: the representative of its shingle set, the root of its component, and its place there in the order of `keep`, counted
+/// from 1.
+///
+/// `components` gives the root of each shingle set that has a score. One without is a component by itself.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub fn ranks(members: DataFrame, components: DataFrame, keep: &[Preference]) -> Result<DataFrame> {
+    let components =
+        components.select(vec![col("doc").alias("component_doc"), col("root").alias("found")])?;
+    let root = coalesce(vec![col("found"), col("rep")]).alias("root");
+    let rooted = components
+        .join(members, JoinType::Right, &["component_doc"], &["rep"], None)?
+        .select(columns(root, keep))?;
+    in_order(rooted, keep::order(keep))
+}
+
+/// The same where there are reference documents, for the components that have a new document: (doc, root) of all components, (id,
+/// doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..) of all documents. Those with a lesser `before` come first.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn with_reference(
+    components: DataFrame,
+    documents: DataFrame,
+    new: DataFrame,
+    keep: &[Preference],
+) -> Result<DataFrame> {
+    let new = new.select(vec![col("doc").alias("new_doc")])?;
+    let roots = new.join(components.clone(), JoinType::Inner, &["new_doc"], &["doc"], None)?;
+    let roots = roots.select(vec![col("root").alias("new_root")])?.distinct()?;
+    let nodes = roots.join(components, JoinType::RightSemi, &["new_root"], &["root"], None)?;
+    let nodes = nodes.select(vec![col("doc").alias("node"), col("root")])?;
+    let rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
+    let sets = merged::representatives(rooted.clone())?;
+    let mut columns = columns(col("root"), keep);
+    columns.push(col("before"));
+    let mut order = vec![col("before").sort(true, false)];
+    order.extend(keep::order(keep));
+    in_order(merged::grouped(rooted, sets)?.select(columns)?, order)
+}
+
+/// What documents are ranked by.
+fn columns(root: Expr, keep: &[Preference]) -> Vec<Expr> {
+    let mut columns =
+        vec![col("id"), col("doc"), col("shingle_count"), col("rep").alias("set"), root, col("reference")];
+    columns.extend((0..keep.len()).map(|at| col(keep::name(at))));
+    columns
+}
+
+fn in_order(rooted: DataFrame, order: Vec<SortExpr>) -> Result<DataFrame> {
+    let rank = row_number().partition_by(vec![col("root")]).order_by(order).build()?;
+    let columns = ["id", "doc", "set", "root", "rank", "reference"];
+    Ok(rooted.window(vec![rank.alias("rank")])?.select(columns.map(col).to_vec())?)
+}
+
+/// (set, root, rank, reference, ..) of documents -> (set, root, rank, reference) of shingle sets: the rank is that of the document which is
+/// wanted most.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn of_sets(ranks: DataFrame) -> Result<DataFrame> {
+    let found = vec![
+        min(col("root")).alias("root"),
+        min(col("rank")).alias("rank"),
+        bool_and(col("reference")).alias("reference"),
+    ];
+    Ok(ranks.aggregate(vec![col("set")], found)?)
+}
+
+/// (a, b, shared, shingles_a, shingles_b, ..) of documents -> the same of their shingle sets in [`ranks`], once or twice for every two
+/// of these.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<DataFrame> {
+    let of = |end: &str| {
+        let columns = ["doc", "set"].map(|column| col(column).alias(format!("{column}_{end}")));
+        ranks.clone().select(columns.to_vec())
+    };
+    let measured = ["shared", "shingles_a", "shingles_b"];
+    let with = |ends: [Expr; 2]| ends.into_iter().chain(measured.map(col)).collect::<Vec<_>>();
+    // A column that changes its name keeps the optimizer from putting the two joins into another order.
+    let joined = of("a")?
+        .join(scores, JoinType::Inner, &["doc_a"], &["a"], None)?
+        .select(with([col("set_a"), col("b").alias("other")]))?;
+    let joined = of("b")?.join(joined, JoinType::Inner, &["doc_b"], &["other"], None)?;
+    let joined = joined.filter(col("set_a").not_eq(col("set_b")))?;
+    Ok(joined.select(with([col("set_a").alias("a"), col("set_b").alias("b")]))?.distinct()?)
+}
+
+/// All new and reference documents, with the columns of [`with_reference`].
+pub(super) fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -> Result<DataFrame> {
+    let own = cx.table(Table::Documents)?.select(by_group::ordered(cx.job)?)?;
+    let sets = cx.table(WorkTable::KEYS)?.select(["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
+    let own = frames::with_columns(own, sets)?;
+    let (reference, before) = reference.clustered(cx, cx.job, &own)?;
+    let own = own.with_column("before", before)?;
+    let names = by_group::ordered_names(cx.job);
+    let names = names.iter().map(String::as_str).chain(["set_hash_0", "set_hash_1", "before"]);
+    let both = frames::mark::both(own, Some(reference), &names.collect::<Vec<_>>())?;
+    Ok(match cx.job.candidates.compare {
+        Compare::All => both,
+        Compare::Within | Compare::Across => {
+            both.with_column("group_key", frames::by_group::key(col("group")).unalias())?
+        }
+    })
+}
+
+/// Orders the documents of each component.
+pub(crate) struct Ranks;
+
+impl WorkTable {
+    /// Documents of pairs by components, in their order.
+    pub(crate) const RANKS: Self = Self::new("ranks", table_columns);
+}
+
+fn table_columns(source: &SourceTypes) -> Vec<Field> {
+    let mut columns = vec![id_column(source, false)];
+    columns.extend(numbers(["doc", "set", "root", "rank"]));
+    columns.push(Field::new("reference", DataType::Boolean, false));
+    columns
+}
+
+impl Writes for Ranks {
+    fn name(&self) -> Cow<'static, str> {
+        "ranks".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "order each cluster".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::RANKS)
+    }
+}
+
+#[async_trait]
+impl Stage for Ranks {
+    fn is_in(&self, _job: &Job) -> bool {
+        true
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let (keep, components) = (&cx.job.clusters.keep, cx.table(WorkTable::COMPONENTS)?);
+        let frame = match cx.reference {
+            Some(reference) => {
+                let new = cx.table(WorkTable::KEYS)?.select(vec![col("doc")])?;
+                with_reference(components, clustered(cx, reference)?, new, keep)?
+            }
+            None => {
+                let mut members = cx.table(WorkTable::MEMBERS)?;
+                if !keep.is_empty() {
+                    let order = cx.table(Table::Documents)?.select(by_group::order_by_doc(cx.job)?)?;
+                    members = frames::with_columns(members, order)?;
+                }
+                ranks(members, components, keep)?
+            }
+        };
+        let documents = cx.rows(WorkTable::MEMBERS).max(cx.rows(WorkTable::COMPONENTS));
+        let bytes = documents * BYTES_OF_MEMBER + cx.bytes(WorkTable::COMPONENTS);
+        cx.run(self, bytes, vec![frame]).await
+    }
+}

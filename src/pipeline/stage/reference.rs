@@ -1,0 +1,145 @@
+//! reference: the reference documents, of other outputs or of a second source, that may match new ones.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::{DataType, Field};
+use async_trait::async_trait;
+use datafusion::prelude::{DataFrame, col, lit};
+
+use super::interface::{Stage, Tables, Writes, all, not_null, null};
+use super::reference_duplicates::ReferenceDuplicates;
+use crate::error::{Error, Result};
+use crate::job::{self, Job, Method};
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
+use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::reference::outputs::ReferenceOutputs;
+use crate::pipeline::reference::same_ids::{self, replaces};
+use crate::pipeline::reference::source::{SecondSource, refuse_same_keys};
+use crate::pipeline::tables::{WorkTable, id_column, list_column, numbers};
+use crate::schema::{SourceTypes, Table};
+
+/// Finds the reference documents that may match new ones.
+pub(crate) struct Reference;
+
+impl WorkTable {
+    /// The reference documents that may match new ones.
+    pub(crate) const REFERENCE: Self = Self::new("reference", columns);
+    /// The keys of all documents of a second source.
+    pub(crate) const REFERENCE_KEYS: Self = Self::new("reference_keys", keys);
+}
+
+fn columns(source: &SourceTypes) -> Vec<Field> {
+    let mut columns = vec![
+        Field::new("origin", DataType::UInt64, false),
+        id_column(source, false),
+        Field::new("source", DataType::Utf8, false),
+    ];
+    columns.extend(numbers(["position", "doc", "shingle_count", "set_hash_0", "set_hash_1"]));
+    columns.extend([
+        list_column("signature", DataType::UInt32, false),
+        // Null where the output keeps none.
+        list_column("shingles", DataType::UInt64, true),
+        // Null where there are no groups.
+        Field::new("group", DataType::Utf8, true),
+    ]);
+    columns
+}
+
+fn keys(source: &SourceTypes) -> Vec<Field> {
+    vec![id_column(source, false), Field::new("doc", DataType::UInt64, false)]
+}
+
+impl Writes for Reference {
+    fn name(&self) -> Cow<'static, str> {
+        "reference".into()
+    }
+
+    fn describe(&self, job: &Job) -> String {
+        if let Some(source) = job.second_source() {
+            return format!(
+                "read {} from {}, and keep the documents that new ones may be similar to",
+                source.text.join(" + "),
+                source.urls.join(", ")
+            );
+        }
+        let outputs = match job.reference() {
+            Some(job::Reference::Outputs { urls, .. }) => urls.join(", "),
+            Some(job::Reference::Source(_)) | None => String::new(),
+        };
+        format!("find the documents of {outputs} that new ones may be similar to")
+    }
+
+    fn tables(&self, job: &Job) -> Tables {
+        match job.second_source() {
+            Some(_) => vec![
+                not_null(WorkTable::REFERENCE, "may_match"),
+                not_null(Table::ReferenceRejects, "reason"),
+                null(WorkTable::REFERENCE_KEYS, "reason"),
+            ],
+            None => all(WorkTable::REFERENCE),
+        }
+    }
+}
+
+#[async_trait]
+impl Stage for Reference {
+    fn is_in(&self, job: &Job) -> bool {
+        job.against.is_some()
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        match cx.reference {
+            Some(ReferenceDocuments::Outputs(outputs)) => of_outputs(self, cx, outputs).await,
+            Some(ReferenceDocuments::Source(source)) => of_source(self, cx, source).await,
+            None => Err(Error::bug("the job has no reference documents")),
+        }
+    }
+}
+
+async fn of_outputs(stage: &Reference, cx: &StageContext<'_>, outputs: &ReferenceOutputs) -> Result<()> {
+    if cx.is_done(stage).await? {
+        return cx.take_over(stage).await;
+    }
+    same_ids::refuse(cx, cx.job, outputs.names(cx.session())?).await?;
+    let frame = marked(cx, outputs.documents(cx.session())?).await?.filter(col("may_match"))?;
+    let frame = match replaces(cx.job) {
+        true => frames::reference::without(frame, cx.table(WorkTable::KEYS)?)?,
+        false => frame,
+    };
+    cx.run(stage, 0, vec![frame]).await
+}
+
+/// The one pass over the texts of the second source.
+async fn of_source(stage: &Reference, cx: &StageContext<'_>, source: &SecondSource) -> Result<()> {
+    let mut written = Vec::new();
+    if !cx.is_done(stage).await? {
+        let mut documents = source.documents();
+        if cx.is_taken(&ReferenceDuplicates) {
+            documents = frames::duplicates::reject(documents, cx.table(WorkTable::REFERENCE_DUPLICATES)?)?;
+        }
+        let shingles = frames::shingles::shingles(
+            frames::reference::with_second_source_keys(documents)?,
+            &cx.job.shingle,
+        )?;
+        let signatures = frames::signatures::signatures(shingles, cx.job, None)?;
+        written.push(frames::reference::of_second_source(marked(cx, signatures).await?, source.group())?);
+    }
+    cx.run(stage, 0, written).await?;
+    refuse_same_keys(cx).await
+}
+
+/// Reference `documents` with a mark `may_match`: whether they may match new ones.
+async fn marked(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
+    match cx.job.candidates.method {
+        Method::All => Ok(documents.with_column("may_match", lit(true))?),
+        Method::Lsh => {
+            let keys = cx.table(WorkTable::KEYS)?;
+            frames::may_match::by_buckets(documents, keys, cx.rows(WorkTable::KEYS), &cx.job.lsh)
+        }
+        Method::Prefix => {
+            let (new, join) = (cx.new_documents_to_join()?, cx.join().await?);
+            frames::may_match::by_elements(documents, new, cx.table(WorkTable::FREQUENCIES)?, join)
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! reference_duplicates: documents of a second source whose id an earlier one has.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+
+use super::duplicates;
+use super::interface::{Stage, Tables, Writes, all};
+use crate::error::{Error, Result};
+use crate::job::{DuplicateIds, Job};
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames::duplicates::duplicates;
+use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::tables::WorkTable;
+
+/// Finds documents of a second source whose id an earlier one has.
+pub(crate) struct ReferenceDuplicates;
+
+impl WorkTable {
+    /// Documents of a second source whose key an earlier one has.
+    pub(crate) const REFERENCE_DUPLICATES: Self = Self::new("reference_duplicates", duplicates::columns);
+}
+
+impl Writes for ReferenceDuplicates {
+    fn name(&self) -> Cow<'static, str> {
+        "reference_duplicates".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "find documents of the second source that have the id of an earlier one".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::REFERENCE_DUPLICATES)
+    }
+}
+
+#[async_trait]
+impl Stage for ReferenceDuplicates {
+    fn is_in(&self, job: &Job) -> bool {
+        job.second_source().is_some_and(|source| source.duplicate_ids == DuplicateIds::Reject)
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let Some(ReferenceDocuments::Source(source)) = cx.reference else {
+            return Err(Error::bug("the job has no second source"));
+        };
+        cx.run(self, 0, vec![duplicates(source.documents(), &cx.job.shingle)?]).await
+    }
+}

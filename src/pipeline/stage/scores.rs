@@ -1,0 +1,98 @@
+//! scores: the exact similarity of candidates, and those that reach the threshold.
+
+use std::borrow::Cow;
+
+use async_trait::async_trait;
+
+use super::interface::{Stage, Tables, Writes, all};
+use crate::error::Result;
+use crate::job::{Job, Method};
+use crate::pipeline::all_sketches::AllSketches;
+use crate::pipeline::candidate_pairs::{CandidatePairs, of_sides};
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames::copies::without_copies;
+use crate::pipeline::reference::chain::Chain;
+use crate::pipeline::tables::{WorkTable, score_columns};
+use crate::pipeline::verify::{every_two, verify};
+use crate::pipeline::{by_group, frames, pair_limit};
+use crate::schema::Table;
+
+/// Scores the candidates; where there are none by the method of the job, every two documents.
+pub(crate) struct Scores;
+
+impl WorkTable {
+    /// Pairs that reach the threshold, without those of copies.
+    pub(crate) const SCORES: Self = Self::new("scores", score_columns);
+}
+
+async fn of_all(cx: &StageContext<'_>) -> Result<()> {
+    let at_most = pair_limit::with_new(cx.rows(Table::Documents), cx.rows(WorkTable::REFERENCE));
+    pair_limit::check_pairs(cx, None, at_most).await?;
+    if cx.is_done(&Scores).await? {
+        return cx.take_over(&Scores).await;
+    }
+    let documents = without_copies(cx.of_all()?, cx.table(WorkTable::COPIES)?)?;
+    cx.run(&Scores, 0, every_two(cx, documents).await?).await
+}
+
+/// Takes the scores of the outputs that are merged, of documents that are there.
+async fn of_merged(cx: &StageContext<'_>, earlier: &Chain) -> Result<()> {
+    let session = cx.session();
+    let frame = match earlier.replaced() {
+        false => frames::merged::scores(earlier.pairs(session)?, cx.table(WorkTable::COPIES)?)?,
+        true => {
+            let columns = by_group::copies(cx.job);
+            let there = cx.table(Table::Documents)?.select(columns.clone())?;
+            let representatives = frames::merged::representatives(there)?;
+            frames::merged::in_order(earlier.pairs_of_groups(session, &columns, None, representatives)?)?
+        }
+    };
+    cx.run(&Scores, 0, vec![frame]).await
+}
+
+impl Writes for Scores {
+    fn name(&self) -> Cow<'static, str> {
+        "scores".into()
+    }
+
+    fn describe(&self, job: &Job) -> String {
+        let (noun, threshold) = (job.score.measure.noun(), job.score.threshold);
+        if !job.compares() {
+            return "take the pairs that were found".into();
+        }
+        if job.candidates.method == Method::All {
+            return format!("keep every two documents of {noun} {threshold} or more");
+        }
+        let cut = match AllSketches::of(job) {
+            AllSketches::Nowhere => "cut the shingles of candidates again, and ",
+            _ => "",
+        };
+        format!("{cut}keep candidates of {noun} {threshold} or more")
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::SCORES)
+    }
+}
+
+#[async_trait]
+impl Stage for Scores {
+    fn is_in(&self, _job: &Job) -> bool {
+        true
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        if let Some(earlier) = cx.input.merged() {
+            return of_merged(cx, earlier).await;
+        }
+        match cx.job.candidates.method {
+            Method::All => of_all(cx).await?,
+            Method::Lsh | Method::Prefix => {
+                let documents = cx.of_candidates(cx.wanted_of_candidates()?).await?;
+                let (candidates, same) = (CandidatePairs::to_compare(cx)?, of_sides(cx)?);
+                verify(cx, self, documents, candidates, same).await?;
+            }
+        }
+        pair_limit::check_scores(cx).await
+    }
+}

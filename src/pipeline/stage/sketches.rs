@@ -1,0 +1,104 @@
+//! sketches: the one pass over the texts of all documents, documents -> shingles -> signatures -> bands.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::{DataType, Field};
+use async_trait::async_trait;
+
+use super::duplicates::first_of_each_id;
+use super::interface::{Stage, Tables, Writes, not_null, null};
+use crate::error::Result;
+use crate::job::{Input, Job, Reuse, ShingleHash};
+use crate::pipeline::all_sketches::AllSketches;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
+use crate::pipeline::tables::{WorkTable, list_column, numbers, sketch_columns};
+use crate::schema::{SourceTypes, Table};
+
+/// Cuts the texts of all documents, signs their shingle sets, and finds their buckets. Documents of a finished output come with all
+/// of that.
+pub(crate) struct Sketches;
+
+impl WorkTable {
+    /// The buckets of each document, and the hash of its shingle set.
+    pub(crate) const KEYS: Self = Self::new("keys", keys);
+    /// The sketches of all documents.
+    pub(crate) const SKETCHES: Self = Self::new("sketches", sketch_columns);
+}
+
+fn keys(_source: &SourceTypes) -> Vec<Field> {
+    let mut columns = numbers(["doc", "set_hash_0", "set_hash_1"]);
+    columns.push(list_column("buckets", DataType::UInt64, false));
+    columns
+}
+
+impl Writes for Sketches {
+    fn name(&self) -> Cow<'static, str> {
+        "sketches".into()
+    }
+
+    fn describe(&self, job: &Job) -> String {
+        let permutations = job.minhash.permutations;
+        if let Input::Reuse(Reuse { output, keeps_shingles }) = &job.input {
+            let kept = if *keeps_shingles { "signatures and shingles" } else { "signatures" };
+            return format!("take the {kept} of {output}, {permutations} permutations");
+        }
+        if let Input::Merge(outputs) = &job.input {
+            return format!("take the documents of {}", outputs.join(", "));
+        }
+        let (source, shingle) = (&job.source, &job.shingle);
+        match shingle.hash {
+            ShingleHash::Dictionary => {
+                format!("take the numbers of the shingles, {permutations} permutations")
+            }
+            _ => format!(
+                "read {} from {}, cut {}-{} shingles, {permutations} permutations",
+                source.text.join(" + "),
+                source.urls.join(", "),
+                shingle.size,
+                format!("{:?}", shingle.unit).to_lowercase()
+            ),
+        }
+    }
+
+    fn tables(&self, job: &Job) -> Tables {
+        let mut tables = vec![
+            null(Table::Documents, "reason"),
+            not_null(Table::Rejects, "reason"),
+            null(WorkTable::KEYS, "reason"),
+        ];
+        if AllSketches::of(job) == AllSketches::InSketches {
+            tables.push(null(WorkTable::SKETCHES, "reason"));
+        }
+        tables
+    }
+}
+
+#[async_trait]
+impl Stage for Sketches {
+    fn is_in(&self, _job: &Job) -> bool {
+        true
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let (job, documents) = (cx.job, cx.documents.clone());
+        if !job.reads_texts() {
+            return cx.run(self, 0, vec![documents]).await;
+        }
+        let (shingles, dictionary) = match job.shingle.hash {
+            ShingleHash::Dictionary => {
+                let (cuts, numbers) = (cx.table(WorkTable::CUTS)?, cx.table(WorkTable::NUMBERS)?);
+                let numbered = frames::dictionary::numbered(cuts, numbers)?;
+                (frames::shingles::measured(numbered, &job.shingle)?, Some(cx.rows(Table::Dictionary)))
+            }
+            _ => {
+                let documents = first_of_each_id(cx, documents)?;
+                (frames::shingles::shingles(documents, &job.shingle)?, None)
+            }
+        };
+        let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
+        let bands = frames::bands::bands(signatures, &job.lsh)?;
+        let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
+        cx.run(self, bytes, vec![bands]).await
+    }
+}

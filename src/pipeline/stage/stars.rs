@@ -1,0 +1,259 @@
+//! large_star, small_star: rounds of two operations on edges that together find connected components, however many nodes there are.
+//!
+//! Both are of Kiveris, Lattanzi, Mirrokni, Rastogi and Vassilvitskii, *Connected components in MapReduce and beyond*
+//! (SoCC 2014). An edge is a row (high: UInt64, low: UInt64): it joins a node with a lesser one. Large-star and small-star
+//! take turns until a round changes nothing. Then every edge leads from a node to the least node of its component:
+//!
+//! ```text
+//! a path       2-1 3-2 4-3 5-4
+//! large-star   2-1 3-1 4-2 5-3
+//! small-star   2-1 3-1 4-2 5-3
+//! large-star   2-1 3-1 4-1 5-1
+//! small-star   2-1 3-1 4-1 5-1   and so it stays
+//! ```
+//!
+//! Each operation needs the least neighbour of every node, which one aggregation finds, joined back to the edges. The
+//! join is by sorting: both sides may spill, and of the aggregation's side it holds one row at a time. A node may have
+//! any number of neighbours.
+
+use std::borrow::Cow;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::Field;
+use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::{coalesce, greatest, least};
+use datafusion::functions_aggregate::expr_fn::{min, sum};
+use datafusion::prelude::{DataFrame, col, lit, when};
+
+use super::interface::{Tables, Writes, all};
+use crate::error::Result;
+use crate::job::Job;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames::joined_by_sorting;
+use crate::pipeline::tables::{WorkTable, named, numbers};
+use crate::schema::SourceTypes;
+
+/// (a, b, ..) -> (high, low): an edge for each pair of two nodes.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn edges(pairs: DataFrame) -> Result<DataFrame> {
+    let ends = || vec![col("a"), col("b")];
+    Ok(pairs
+        .filter(col("a").not_eq(col("b")))?
+        .select(vec![greatest(ends()).alias("high"), least(ends()).alias("low")])?)
+}
+
+/// (high, low) -> (high, low): each node's greater neighbours are joined with the least of the node and its neighbours.
+///
+/// In terms of rows: an edge keeps its high end, and its low end becomes that end's own least neighbour, if it has one
+/// below it. There are at most as many edges as before.
+///
+/// ```text
+/// edges   least neighbour of the low end   result
+/// 3-1     1 has none below it              3-1
+/// 5-3     1                                5-1
+/// 9-3     1                                9-1
+/// ```
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
+    let moved = least_below(&edges)?
+        .join(edges, JoinType::Right, &["node"], &["low"], None)?
+        .select(vec![col("high"), coalesce(vec![col("least"), col("low")]).alias("low")])?
+        .distinct()?;
+    Ok(joined_by_sorting(moved))
+}
+
+/// (high, low) -> (high, low): each node and its lesser neighbours are joined with the least of these.
+///
+/// In terms of rows: an edge to the least neighbour stays. Any other leads from its low end to the least neighbour of its
+/// high end. There are at most as many edges as before.
+///
+/// ```text
+/// edges   least neighbour of the high end   result
+/// 9-2     2                                 9-2
+/// 9-5     2                                 5-2
+/// 9-7     2                                 7-2
+/// ```
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn small_star(edges: DataFrame) -> Result<DataFrame> {
+    // Every high end has a least neighbour. The join is not an inner one all the same: so the edges are the side of which
+    // nothing is held.
+    let joined = least_below(&edges)?.join(edges, JoinType::Right, &["node"], &["high"], None)?;
+    let is_least = col("low").eq(col("least"));
+    let moved = joined
+        .select(vec![
+            when(is_least, col("high")).otherwise(col("low"))?.alias("high"),
+            coalesce(vec![col("least"), col("low")]).alias("low"),
+        ])?
+        .distinct()?;
+    Ok(joined_by_sorting(moved))
+}
+
+/// (node, least): the least neighbour of every node that has a lesser one.
+fn least_below(edges: &DataFrame) -> Result<DataFrame> {
+    let least = min(col("low")).alias("least");
+    Ok(edges.clone().aggregate(vec![col("high").alias("node")], vec![least])?)
+}
+
+/// Bits in each of the numbers that [`low_ends`] adds up.
+const PART_BITS: u32 = 22;
+
+/// (high, low) -> one row of three numbers that add up to the sum of all low ends: of their upper 20, their next 22 and
+/// their lower 22 bits, so that none overflows below 2^42 edges.
+///
+/// They tell whether rounds changed anything, together with the number of edges. Both operations make of each edge one
+/// that is the same or has a lesser low end, and then drop what comes twice. If there are as many edges as before, nothing
+/// was dropped; if the sum is the same too, no low end became less, and so every edge is the same.
+///
+/// Where neither operation changes an edge, the components are found: large-star leaves an edge only if its low end has no
+/// lesser neighbour, and small-star leaves the edges of a node only if there is one. So every node has one edge to
+/// a node that has none to a lesser one: that is the least of its component, for neither operation parts what was connected.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn low_ends(edges: DataFrame) -> Result<DataFrame> {
+    let part = lit(1_u64 << PART_BITS);
+    let upper = col("low") / lit(1_u64 << (2 * PART_BITS));
+    let middle = col("low") / part.clone() % part.clone();
+    let lower = col("low") % part;
+    Ok(edges.aggregate(vec![], [upper, middle, lower].map(sum).to_vec())?)
+}
+
+/// (high, low) of the last round -> (doc, root) for every node, the roots among them.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub fn components(edges: DataFrame) -> Result<DataFrame> {
+    let roots = edges.clone().aggregate(vec![col("low").alias("doc")], vec![])?;
+    let roots = roots.select(vec![col("doc"), col("doc").alias("root")])?;
+    Ok(edges.select(vec![col("high").alias("doc"), col("low").alias("root")])?.union(roots)?)
+}
+
+/// A half of a round: every node's higher neighbours get its least one.
+pub(crate) struct LargeStar(u32);
+
+/// The other half: every node's lower neighbours get its least one.
+pub(crate) struct SmallStar(u32);
+
+const LARGE: &str = "large_star";
+const SMALL: &str = "small_star";
+const TEXT: &str = "find which documents are connected by scores";
+
+impl WorkTable {
+    const LARGE_STAR: Self = Self::new(LARGE, columns);
+    const SMALL_STAR: Self = Self::new(SMALL, columns);
+}
+
+fn columns(_source: &SourceTypes) -> Vec<Field> {
+    numbers(["high", "low"])
+}
+
+/// Runs rounds until one changes nothing. Returns the edges (high, low) of the last one, and their bytes.
+///
+/// Only the last round is kept, so a run that resumes begins with the last round that it finds.
+pub(super) async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFrame, u64)> {
+    let finished = cx.runner.finished_earlier().await?;
+    let mut round = finished.iter().filter_map(|stage| round_of(stage)).max().unwrap_or(1).max(1);
+    // Whether there is what it starts from.
+    let mut has_before = take_over(cx, &SmallStar(round - 1)).await?;
+    loop {
+        let (large, small) = (LargeStar(round), SmallStar(round));
+        let before = WorkTable::SMALL_STAR.of_round(round - 1);
+        if !take_over(cx, &small).await? {
+            if !take_over(cx, &large).await? {
+                if round > 1 && !has_before {
+                    // An earlier run's last round is damaged, and what it was made of is gone.
+                    round = 1;
+                    continue;
+                }
+                let of = match has_before {
+                    true => cx.table(before)?,
+                    false => edges(connected.clone())?,
+                };
+                cx.run_further(&large, 0, vec![large_star(of)?]).await?;
+            }
+            let of = cx.table(WorkTable::LARGE_STAR.of_round(round))?;
+            cx.run_further(&small, 0, vec![small_star(of)?]).await?;
+        }
+        let after = WorkTable::SMALL_STAR.of_round(round);
+        let done = has_before && is_same(cx, before, after).await?;
+        cx.runner.remove(&large.name()).await;
+        cx.runner.remove(&SmallStar(round - 1).name()).await;
+        if done {
+            tracing::info!(rounds = round, "connected components were found");
+            return Ok((cx.table(after)?, cx.bytes(after)));
+        }
+        (has_before, round) = (true, round + 1);
+    }
+}
+
+/// The round of a half of this name; `None` if it is another stage.
+fn round_of(stage: &str) -> Option<u32> {
+    let (half, round) = stage.rsplit_once('_')?;
+    [LARGE, SMALL].contains(&half).then(|| round.parse().ok())?
+}
+
+/// Takes over a half of a round of an earlier run: whether it is there.
+async fn take_over(cx: &StageContext<'_>, half: &dyn Writes) -> Result<bool> {
+    if !cx.is_done(half).await? {
+        return Ok(false);
+    }
+    cx.run_further(half, 0, Vec::new()).await?;
+    Ok(true)
+}
+
+/// Whether the rounds between two tables changed nothing: see [`low_ends`].
+async fn is_same(cx: &StageContext<'_>, before: WorkTable, after: WorkTable) -> Result<bool> {
+    if cx.rows(before) != cx.rows(after) {
+        return Ok(false);
+    }
+    let sums = async |table| -> Result<Vec<RecordBatch>> { Ok(low_ends(cx.table(table)?)?.collect().await?) };
+    Ok(sums(before).await? == sums(after).await?)
+}
+
+impl Writes for LargeStar {
+    fn name(&self) -> Cow<'static, str> {
+        named(LARGE, Some(self.0))
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        TEXT.into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::LARGE_STAR.of_round(self.0))
+    }
+}
+
+impl Writes for SmallStar {
+    fn name(&self) -> Cow<'static, str> {
+        named(SMALL, Some(self.0))
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        TEXT.into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::SMALL_STAR.of_round(self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_rounds_are_recognised_by_their_names() {
+        assert_eq!(round_of(&LargeStar(12).name()), Some(12));
+        assert_eq!(round_of(&SmallStar(1).name()), Some(1));
+        for other in ["components", "set_hash_1", "large_star", "small_star_"] {
+            assert_eq!(round_of(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! What a stage is called and writes.
+
+use std::borrow::Cow;
+
+use super::tables::AnyTable;
+use crate::job::Job;
+use crate::output::write::Rows;
+
+/// What a stage is called and writes.
+pub(crate) trait Writes: Send + Sync {
+    /// Its name, in logs, records and the names of its files.
+    fn name(&self) -> Cow<'static, str>;
+
+    /// What it does for `job`, in one line.
+    fn describe(&self, job: &Job) -> String;
+
+    /// The tables that it writes, and which of its rows go into each.
+    fn tables(&self, job: &Job) -> Tables;
+}
+
+/// The tables of a stage, and which of its rows go into each.
+pub(crate) type Tables = Vec<(AnyTable, Rows)>;

@@ -1,0 +1,299 @@
+//! The store of partitions that spill: rows wait in numbered partitions, in memory while the pool has room and otherwise
+//! on disk.
+//!
+//! Everything that writes rows to disk between two operators uses it:
+//!
+//! | user | partitions | read |
+//! |---|---|---|
+//! | the exchange of one machine (`engine::exchange`) | by the hash of a key | once, or again where segments are scored |
+//! | a home that is too large ([`crate::operator::score`]) | sketches by segment, pairs by two segments | again |
+//! | rows by bucket ([`crate::operator::by_bucket`]) | a sorted run each | once |
+//!
+//! Sorts and aggregations are the engine's own and spill by themselves.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::{RecordBatch, UInt32Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, SpillFile, TaskContext};
+use datafusion::physical_plan::metrics::SpillMetrics;
+use datafusion::physical_plan::spill::spill_pool::{SpillPoolSink, spsc_channel};
+use datafusion::physical_plan::spill::{SpillManager, get_record_batch_memory_size};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+
+/// Rows and bytes of the batches that are read from a partition.
+const READ_ROWS: usize = 8_192;
+const READ_BYTES: usize = 1 << 20;
+
+/// Batches that become one.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    batches: Vec<RecordBatch>,
+    pub(crate) rows: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Gathered {
+    pub(crate) fn push(&mut self, batch: RecordBatch) {
+        self.rows += batch.num_rows();
+        self.bytes += get_record_batch_memory_size(&batch);
+        self.batches.push(batch);
+    }
+
+    /// All rows so far in one batch of `schema`; none stay.
+    ///
+    /// # Errors
+    /// When a batch has another schema.
+    pub(crate) fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
+        let Self { batches, .. } = std::mem::take(self);
+        Ok(concat_batches(schema, &batches)?)
+    }
+}
+
+/// How often a partition is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reads {
+    /// Once; reading removes the rows.
+    Once,
+    /// Any number of times. All rows are on disk once the store is complete, so that the readers have the memory.
+    Again,
+}
+
+/// Rows in numbered partitions.
+#[derive(Debug)]
+pub(crate) struct PartitionStore {
+    reads: Reads,
+    spills: Arc<SpillManager>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    partitions: Vec<Partition>,
+    /// The memory of all partitions.
+    held: MemoryReservation,
+}
+
+impl PartitionStore {
+    /// `count` empty partitions for rows of `schema`. The memory pool knows the store as `consumer`.
+    pub(crate) fn new(
+        consumer: &str,
+        (count, reads): (usize, Reads),
+        schema: SchemaRef,
+        metrics: SpillMetrics,
+        context: &TaskContext,
+    ) -> Self {
+        let spills = SpillManager::new(context.runtime_env(), metrics, schema);
+        // A store of runs alone holds no memory, and would lessen the share of those that do.
+        let held = MemoryConsumer::new(consumer).with_can_spill(count > 0).register(context.memory_pool());
+        let partitions = (0..count).map(|_| Partition::default()).collect();
+        Self { reads, spills: Arc::new(spills), inner: Mutex::new(Inner { partitions, held }) }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds rows to partitions, by number. Where the pool has no room for them, all that is in memory goes to disk first.
+    ///
+    /// # Errors
+    /// When a partition does not exist, or the disk takes no more.
+    pub(crate) fn add(&self, parts: impl Iterator<Item = Result<(usize, RecordBatch)>>) -> Result<()> {
+        let schema = self.spills.schema();
+        let parts = parts
+            .map(|part| part.and_then(|(number, rows)| Ok((number, copied(&rows, schema)?))))
+            .collect::<Result<Vec<_>>>()?;
+        let bytes = parts.iter().map(|(_, rows)| get_record_batch_memory_size(rows)).sum();
+        let mut inner = self.inner();
+        let mut fits = inner.held.try_grow(bytes).is_ok();
+        if !fits {
+            inner.spill(&self.spills, self.reads)?;
+            fits = inner.held.try_grow(bytes).is_ok();
+        }
+        for (number, rows) in parts {
+            let partition = inner.partition(number)?;
+            partition.memory.push(rows);
+            if !fits {
+                partition.spill(&self.spills, self.reads)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds each row of `batch` to the partition whose number `numbers` has for it.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub(crate) fn divide(&self, batch: &RecordBatch, numbers: impl Iterator<Item = usize>) -> Result<()> {
+        let mut rows: Vec<(usize, u32)> = numbers.zip(0..).collect();
+        rows.sort_unstable();
+        self.add(rows.chunk_by(|one, next| one.0 == next.0).map(|part| {
+            let rows = UInt32Array::from_iter_values(part.iter().map(|&(_, row)| row));
+            Ok((part[0].0, take_record_batch(batch, &rows)?))
+        }))
+    }
+
+    /// Writes `batches` to disk as a further partition, which is read once.
+    ///
+    /// # Errors
+    /// When the disk takes no more.
+    pub(crate) fn spill_partition(&self, batches: &[RecordBatch]) -> Result<()> {
+        let files = self.spills.spill_record_batch_and_finish(batches, "a sorted run")?.into_iter().collect();
+        self.inner().partitions.push(Partition { files, ..Partition::default() });
+        Ok(())
+    }
+
+    /// Completes the store: no more rows come, and what is on disk can be read to its end.
+    ///
+    /// # Errors
+    /// When the disk takes no more.
+    pub(crate) fn complete(&self) -> Result<()> {
+        let mut inner = self.inner();
+        match self.reads {
+            Reads::Once => inner.partitions.iter_mut().for_each(|partition| partition.sink = None),
+            Reads::Again => inner.spill(&self.spills, self.reads)?,
+        }
+        Ok(())
+    }
+
+    /// The number of partitions.
+    pub(crate) fn len(&self) -> usize {
+        self.inner().partitions.len()
+    }
+
+    /// Whether a partition of a complete store that is read again has no rows.
+    pub(crate) fn has_no_files(&self, number: usize) -> bool {
+        self.inner().partitions.get(number).is_none_or(|partition| partition.files.is_empty())
+    }
+
+    /// The rows of a partition.
+    ///
+    /// # Errors
+    /// When it does not exist.
+    pub(crate) fn read(&self, number: usize) -> Result<SendableRecordBatchStream> {
+        let mut inner = self.inner();
+        let partition = inner.partition(number)?;
+        let files = self.read_files(partition.files.clone());
+        if self.reads == Reads::Again {
+            return Ok(self.gather(files));
+        }
+        let Partition { disk, memory, .. } = std::mem::take(partition);
+        let bytes = memory.iter().map(get_record_batch_memory_size).sum();
+        let held = inner.held.split(bytes);
+        let memory = stream::iter(memory).map(move |batch| {
+            // From here on it is the reader's.
+            held.shrink(get_record_batch_memory_size(&batch).min(held.size()));
+            Ok(batch)
+        });
+        let disk = disk.map_or_else(|| stream::empty().boxed(), StreamExt::boxed);
+        Ok(self.gather(files.chain(disk).chain(memory).boxed()))
+    }
+
+    /// The rows of files, one after the other.
+    fn read_files(&self, files: Vec<Arc<dyn SpillFile>>) -> BoxStream<'static, Result<RecordBatch>> {
+        let spills = Arc::clone(&self.spills);
+        let opened = stream::iter(files).map(move |file| spills.read_spill_as_stream_unbuffered(file, None));
+        opened.try_flatten().boxed()
+    }
+
+    fn gather(&self, batches: BoxStream<'static, Result<RecordBatch>>) -> SendableRecordBatchStream {
+        let schema = Arc::clone(self.spills.schema());
+        Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), gather(batches, schema)))
+    }
+}
+
+impl Inner {
+    fn partition(&mut self, number: usize) -> Result<&mut Partition> {
+        match self.partitions.get_mut(number) {
+            Some(partition) => Ok(partition),
+            None => internal_err!("there is no partition {number}"),
+        }
+    }
+
+    /// Writes to disk what is in memory.
+    fn spill(&mut self, spills: &Arc<SpillManager>, reads: Reads) -> Result<()> {
+        for partition in &mut self.partitions {
+            partition.spill(spills, reads)?;
+        }
+        self.held.free();
+        Ok(())
+    }
+}
+
+/// The rows of a batch in memory of their own. The parts of a divided batch share the memory of the whole: it would be
+/// counted for each of them, and none of it would be free before the last part is.
+fn copied(part: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    // Two batches are copied into one; a single batch would be shared.
+    Ok(concat_batches(schema, [part, &part.slice(0, 0)])?)
+}
+
+/// The same rows in fewer batches.
+fn gather(
+    batches: BoxStream<'static, Result<RecordBatch>>,
+    schema: SchemaRef,
+) -> impl Stream<Item = Result<RecordBatch>> {
+    stream::try_unfold(batches, move |mut batches| {
+        let schema = Arc::clone(&schema);
+        async move {
+            let mut gathered = Gathered::default();
+            while gathered.rows < READ_ROWS && gathered.bytes < READ_BYTES {
+                match batches.next().await.transpose()? {
+                    Some(batch) => gathered.push(batch),
+                    None if gathered.rows == 0 => return Ok(None),
+                    None => break,
+                }
+            }
+            Ok(Some((gathered.take(&schema)?, batches)))
+        }
+    })
+}
+
+/// The rows of a partition: first those on disk, then those in memory.
+#[derive(Default)]
+struct Partition {
+    /// Files that stay when they are read.
+    files: Vec<Arc<dyn SpillFile>>,
+    /// A file that is removed while it is read: its two ends.
+    sink: Option<SpillPoolSink>,
+    disk: Option<SendableRecordBatchStream>,
+    memory: Vec<RecordBatch>,
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partition")
+            .field("spilled", &(self.disk.is_some() || !self.files.is_empty()))
+            .field("batches", &self.memory.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Partition {
+    /// Writes to disk what is in memory.
+    fn spill(&mut self, spills: &Arc<SpillManager>, reads: Reads) -> Result<()> {
+        if self.memory.is_empty() {
+            return Ok(());
+        }
+        let batch = concat_batches(spills.schema(), &std::mem::take(&mut self.memory))?;
+        if reads == Reads::Again {
+            self.files.extend(spills.spill_record_batch_and_finish(&[batch], "a partition")?);
+            return Ok(());
+        }
+        if self.disk.is_none() {
+            // One file: it is read once and then removed as a whole.
+            let (sink, disk) = spsc_channel(usize::MAX, Arc::clone(spills));
+            (self.sink, self.disk) = (Some(sink), Some(disk));
+        }
+        match &self.sink {
+            Some(sink) => sink.push_batch(&batch),
+            None => internal_err!("rows came to a store that is complete"),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! CSV and JSON lines: each kept row has the bytes that it had.
+
+use async_compression::tokio::write::{GzipEncoder, ZstdEncoder};
+use bytes::Bytes;
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use futures::TryStreamExt;
+use tokio::io::AsyncWriteExt;
+
+use super::actions::{RowAction, RowActions};
+use super::annotations::{Cursor, NAMES, append_names, values};
+use super::record::Written;
+use super::work::{KEPT, REJECTED, Work, written};
+use crate::error::{Context, Error, Result};
+use crate::job::Encoding;
+use crate::output::Layout;
+use crate::output::upload::Upload;
+use crate::source::{Piece, Row, RowFormat, SourceFile};
+
+/// Bytes that are gathered before they are compressed or uploaded.
+const BUFFER: usize = 256 << 10;
+
+/// Writes the kept rows of a file, and separate rejects. Returns the number of rows of the file, and the files written.
+///
+/// # Errors
+/// When the file cannot be read to its end, or the store refuses.
+pub(super) async fn write(
+    work: &Work,
+    format: &dyn RowFormat,
+    file: &SourceFile,
+    path: &str,
+    actions: &RowActions,
+) -> Result<(u64, Vec<Written>)> {
+    let mut cutter = format.checked_cutter(&work.source)?;
+    let ([mark, first], mut chunks) = file.decompressed(&work.session).await?;
+    refuse_utf16_mark(work.source.encoding, &first, file.path())?;
+    let begin = async |folder: &str| {
+        RowFile::begin(&work.target, &format!("{folder}/{path}"), file.compression()).await
+    };
+    let kept = begin(KEPT).await?;
+    let rejected = if actions.any_separate() { Some(begin(REJECTED).await?) } else { None };
+    let mut sorted = SortedRows { actions, kept, rejected };
+    sorted.write_to_both(&mark);
+    let mut annotator = match &work.annotations {
+        Some(annotations) => {
+            let cursor = annotations.of(&work.session, &work.target, file.path()).await?;
+            Some(Annotator { format, work, path: file.path(), cursor, pieces: Vec::new() })
+        }
+        None => None,
+    };
+    let mut next = Some(first);
+    loop {
+        let end = next.is_none();
+        let mut take = |piece: Piece<'_>| match &mut annotator {
+            Some(annotator) => {
+                annotator.pieces.push(OwnedPiece::from(piece));
+                Ok(())
+            }
+            None => {
+                sorted.take(piece);
+                Ok(())
+            }
+        };
+        match next {
+            Some(chunk) => cutter.feed(chunk, &mut take)?,
+            None => cutter.end(&mut take)?,
+        }
+        if let Some(annotator) = &mut annotator {
+            annotator.write_to(&mut sorted.kept).await?;
+        }
+        if end {
+            return Ok((cutter.rows(), sorted.finish().await?));
+        }
+        sorted.flush(BUFFER).await?;
+        next = chunks.try_next().await.context(|| format!("reading {} failed", file.path()))?;
+    }
+}
+
+/// Refuses a file whose byte order mark says UTF-16, which overrides an encoding of the Encoding Standard.
+fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()> {
+    let other = first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff");
+    match encoding {
+        Encoding::Standard(_) if other => Err(Error::input(format!(
+            "{path} begins with the byte order mark of UTF-16, in which parts of characters look like the signs between \
+             records: convert it to UTF-8 and run the job again"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The files into which the rows of a file are sorted.
+struct SortedRows<'a> {
+    actions: &'a RowActions,
+    kept: RowFile,
+    rejected: Option<RowFile>,
+}
+
+impl SortedRows<'_> {
+    fn take(&mut self, piece: Piece<'_>) {
+        match piece {
+            Piece::Header(body, end) => {
+                self.write_to_both(body);
+                self.write_to_both(end);
+            }
+            Piece::Other(bytes) => self.kept.buffer.extend_from_slice(bytes),
+            Piece::Row(Row { position, body, end, .. }) => {
+                match (self.actions.of(position), &mut self.rejected) {
+                    (RowAction::Keep, _) => self.kept.row(body, end),
+                    (RowAction::Separate, Some(rejected)) => rejected.row(body, end),
+                    (RowAction::Separate | RowAction::Remove, _) => {}
+                }
+            }
+        }
+    }
+
+    fn write_to_both(&mut self, bytes: &[u8]) {
+        self.kept.buffer.extend_from_slice(bytes);
+        if let Some(rejected) = &mut self.rejected {
+            rejected.buffer.extend_from_slice(bytes);
+        }
+    }
+
+    async fn flush(&mut self, full: usize) -> Result<()> {
+        self.kept.flush(full).await?;
+        match &mut self.rejected {
+            Some(rejected) => rejected.flush(full).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn finish(self) -> Result<Vec<Written>> {
+        let mut files = vec![self.kept.finish().await?];
+        if let Some(rejected) = self.rejected {
+            files.push(rejected.finish().await?);
+        }
+        Ok(files)
+    }
+}
+
+/// Appends annotation columns to the rows of a chunk.
+struct Annotator<'a> {
+    format: &'a dyn RowFormat,
+    work: &'a Work,
+    path: &'a str,
+    cursor: Cursor,
+    /// The pieces of the chunk, which wait for their annotations to be read.
+    pieces: Vec<OwnedPiece>,
+}
+
+enum OwnedPiece {
+    Header(Vec<u8>, Vec<u8>),
+    Other(Vec<u8>),
+    Row { position: u64, line: u64, whole: bool, body: Vec<u8>, end: Vec<u8> },
+}
+
+impl From<Piece<'_>> for OwnedPiece {
+    fn from(piece: Piece<'_>) -> Self {
+        match piece {
+            Piece::Header(body, end) => Self::Header(body.to_vec(), end.to_vec()),
+            Piece::Other(bytes) => Self::Other(bytes.to_vec()),
+            Piece::Row(Row { position, line, body, end, whole }) => {
+                Self::Row { position, line, whole, body: body.to_vec(), end: end.to_vec() }
+            }
+        }
+    }
+}
+
+impl Annotator<'_> {
+    async fn write_to(&mut self, kept: &mut RowFile) -> Result<()> {
+        let source = &self.work.source;
+        for piece in self.pieces.drain(..) {
+            match piece {
+                OwnedPiece::Header(body, end) => {
+                    append_names(self.format, source, &body, self.path, &mut kept.buffer)?;
+                    kept.buffer.extend_from_slice(&end);
+                }
+                OwnedPiece::Other(bytes) => kept.buffer.extend_from_slice(&bytes),
+                OwnedPiece::Row { position, line, whole, body, end } => {
+                    let annotation = self.cursor.at(position).await?;
+                    // A record that cannot be read has no end to which a field could be appended.
+                    if whole {
+                        let columns: Vec<_> = NAMES.into_iter().zip(values(annotation)).collect();
+                        let appended = self.format.append_values(source, &body, &columns, &mut kept.buffer);
+                        appended.map_err(|name| {
+                            Error::input(format!(
+                                "{} line {line} has a field `{name}` already, which --annotate would add: rename it and run the \
+                                 job again, or apply without --annotate",
+                                self.path
+                            ))
+                        })?;
+                    } else {
+                        kept.buffer.extend_from_slice(&body);
+                    }
+                    kept.row(&[], &end);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file of rows that is being written.
+struct RowFile {
+    upload: Upload,
+    encoder: Encoder,
+    /// Bytes that are not compressed and uploaded yet.
+    buffer: Vec<u8>,
+    rows: u64,
+}
+
+enum Encoder {
+    Plain,
+    Gzip(Box<GzipEncoder<Vec<u8>>>),
+    Zstd(Box<ZstdEncoder<Vec<u8>>>),
+}
+
+impl RowFile {
+    async fn begin(target: &Layout, inside: &str, compression: FileCompressionType) -> Result<Self> {
+        let upload = target.upload(inside).await?;
+        let encoder = match compression {
+            FileCompressionType::GZIP => Encoder::Gzip(Box::new(GzipEncoder::new(Vec::new()))),
+            FileCompressionType::ZSTD => Encoder::Zstd(Box::new(ZstdEncoder::new(Vec::new()))),
+            _ => Encoder::Plain,
+        };
+        Ok(Self { upload, encoder, buffer: Vec::new(), rows: 0 })
+    }
+
+    fn row(&mut self, body: &[u8], end: &[u8]) {
+        self.buffer.extend_from_slice(body);
+        self.buffer.extend_from_slice(end);
+        self.rows += 1;
+    }
+
+    /// Compresses and uploads the buffer once it holds `full` bytes.
+    async fn flush(&mut self, full: usize) -> Result<()> {
+        if self.buffer.len() < full.max(1) {
+            return Ok(());
+        }
+        let bytes = std::mem::take(&mut self.buffer);
+        let compressed = match &mut self.encoder {
+            Encoder::Plain => bytes,
+            Encoder::Gzip(encoder) => {
+                encoder.write_all(&bytes).await?;
+                std::mem::take(encoder.get_mut())
+            }
+            Encoder::Zstd(encoder) => {
+                encoder.write_all(&bytes).await?;
+                std::mem::take(encoder.get_mut())
+            }
+        };
+        match compressed.is_empty() {
+            true => Ok(()),
+            false => self.upload.put(compressed.into()).await,
+        }
+    }
+
+    async fn finish(mut self) -> Result<Written> {
+        self.flush(0).await?;
+        let rest = match self.encoder {
+            Encoder::Plain => Vec::new(),
+            Encoder::Gzip(mut encoder) => {
+                encoder.shutdown().await?;
+                encoder.into_inner()
+            }
+            Encoder::Zstd(mut encoder) => {
+                encoder.shutdown().await?;
+                encoder.into_inner()
+            }
+        };
+        if !rest.is_empty() {
+            self.upload.put(rest.into()).await?;
+        }
+        written(self.upload, self.rows).await
+    }
+}

@@ -1,0 +1,237 @@
+//! JSON lines: the places and kinds of the wanted values from the first lines of each file, then a document from each line.
+
+mod append;
+pub(in crate::source) mod line;
+mod shape;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use datafusion::execution::context::SessionContext;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use self::line::{JsonValue, Unusable, WantedFields};
+use self::shape::{Role, Shape, kind_of};
+use crate::error::{Context, Error, Result};
+use crate::job::{self, Id, OnError};
+use crate::source::bytes::{decompressed, start};
+use crate::source::columns::{Values, column, missing, needed, value_name};
+use crate::source::decode::decoded;
+use crate::source::documents::DocumentSink;
+use crate::source::file::SourceFile;
+use crate::source::format::{
+    AddedValue, DocumentReader, EmptyFile, Listing, ParsePlan, ParsedFormat, Reading, Rewriting, RowFormat,
+    SourceFormat,
+};
+use crate::source::lines::{LineCutter, Lines};
+use crate::source::parser::{FileToParse, Parser, WantedValues};
+use crate::source::rows::RowCutter;
+
+pub(super) const FORMAT: SourceFormat = SourceFormat {
+    title: "JSON lines",
+    listing: Listing::Files,
+    endings: &[
+        ".jsonl",
+        ".ndjson",
+        ".json",
+        ".jsonl.gz",
+        ".ndjson.gz",
+        ".json.gz",
+        ".jsonl.zst",
+        ".ndjson.zst",
+        ".json.zst",
+    ],
+    empty_file: EmptyFile::NoDocuments,
+    reading: Reading::Parser(&JsonLines),
+    rewriting: Rewriting::Rows(&JsonLines),
+};
+
+/// Files whose first rows are read at the same time; each holds up to [`SAMPLE_BYTES`].
+const CONCURRENT_SAMPLES: usize = 4;
+/// Rows of each file from which the kinds of values are taken.
+const SAMPLE_ROWS: usize = 1000;
+/// Bytes after which a sample ends with the current row.
+const SAMPLE_BYTES: usize = 8 * 1024 * 1024;
+
+struct JsonLines;
+
+#[async_trait]
+impl ParsedFormat for JsonLines {
+    /// A name `a.b` is the column of that name, or else field `b` of column `a`.
+    async fn plan(
+        &self,
+        ctx: &SessionContext,
+        source: &job::Source,
+        files: &[Arc<SourceFile>],
+    ) -> Result<ParsePlan> {
+        let samples: Vec<Sample> = stream::iter(files.iter().cloned())
+            .map(|file| sample(ctx, file, source))
+            .buffered(CONCURRENT_SAMPLES)
+            .try_collect()
+            .await?;
+        let mut shape = Shape::default();
+        for sample in &samples {
+            shape.merge(&sample.shape);
+        }
+        let first = files.first().map_or("the input", |file| &file.path);
+        if shape.is_empty() {
+            return Err(Error::input(format!("{first} and all other files of the input have no rows")));
+        }
+        let (mut wanted, mut values) = (Vec::new(), Values::new());
+        for (at, name) in needed(source).into_iter().enumerate() {
+            let path = shape
+                .path(name)
+                .ok_or_else(|| missing(name, &format!("the first rows of {first}"), shape.names()))?;
+            let role = match &source.id {
+                _ if source.text.iter().any(|text| text == name) => Role::Text,
+                Id::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
+                _ => Role::Carried,
+            };
+            let kind = kind_of(&shape, &path, name, role)?;
+            let path = path.into_iter().map(str::to_owned).collect();
+            wanted.push(JsonValue { name: name.to_owned(), path, kind });
+            values.push((name.to_owned(), column(value_name(at))));
+        }
+        let files = samples.into_iter().filter(|sample| sample.has_rows).map(|sample| sample.file).collect();
+        Ok(ParsePlan { wanted: WantedValues::Fields(wanted), values, files })
+    }
+
+    fn reader(&self, parser: &Parser, _: &FileToParse) -> Result<Box<dyn DocumentReader>> {
+        let WantedValues::Fields(wanted) = &parser.wanted else {
+            return Err(Error::bug("a plan to parse JSON lines names no fields"));
+        };
+        Ok(Box::new(JsonReader { lines: Lines::default(), wanted: WantedFields::new(wanted) }))
+    }
+
+    fn may_be_compressed(&self) -> bool {
+        true
+    }
+}
+
+/// Reads lines as documents.
+struct JsonReader {
+    lines: Lines,
+    wanted: WantedFields,
+}
+
+impl DocumentReader for JsonReader {
+    fn read(&mut self, chunk: &mut Bytes, documents: &mut DocumentSink<'_>) -> Result<()> {
+        while !documents.is_full()
+            && let Some(line) = self.lines.next(chunk)
+        {
+            self.line(&line, documents)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, documents: &mut DocumentSink<'_>) -> Result<()> {
+        match self.lines.end() {
+            Some(line) => self.line(&line, documents),
+            None => Ok(()),
+        }
+    }
+}
+
+impl JsonReader {
+    fn line(&self, line: &[u8], documents: &mut DocumentSink<'_>) -> Result<()> {
+        match self.wanted.read(line) {
+            Ok(None) => Ok(()),
+            Ok(Some(values)) => {
+                let values: Vec<Option<&str>> = values.iter().map(Option::as_deref).collect();
+                documents.push(&values, None)
+            }
+            Err(Unusable::Malformed(why)) => documents.reject("malformed", self.lines.line(), &why),
+            Err(Unusable::NotUtf8) => documents.reject_bytes(self.lines.line()),
+        }
+    }
+}
+
+impl RowFormat for JsonLines {
+    fn separators(&self, _: &job::Source) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn cutter(&self, _: &job::Source) -> Box<dyn RowCutter> {
+        Box::new(LineCutter::default())
+    }
+
+    /// A line that is not an object stays as it is.
+    fn append_values(
+        &self,
+        _: &job::Source,
+        row: &[u8],
+        columns: &[(&'static str, AddedValue)],
+        to: &mut Vec<u8>,
+    ) -> Result<(), &'static str> {
+        append::append_fields(row, columns, to)
+    }
+}
+
+/// The kinds of values in the first rows of a file.
+struct Sample {
+    file: Arc<SourceFile>,
+    shape: Shape,
+    has_rows: bool,
+}
+
+async fn sample(ctx: &SessionContext, file: Arc<SourceFile>, source: &job::Source) -> Result<Sample> {
+    let store = ctx.runtime_env().object_store(&file.store)?;
+    let failed = || format!("the start of {} cannot be read", file.path);
+    let chunks = decompressed(store.as_ref(), &file.to_parse()).await?;
+    let mut chunks = decoded(chunks, source.encoding);
+    let mut chunk = start(&mut chunks).await.context(failed)?;
+    let mut rows = SampledRows { shape: Shape::default(), count: 0, path: &file.path, source };
+    let mut lines = Lines::default();
+    let mut read = chunk.len();
+    while rows.count < SAMPLE_ROWS && (read < SAMPLE_BYTES || rows.count == 0) {
+        if let Some(line) = lines.next(&mut chunk) {
+            rows.take(&line, lines.line())?;
+            continue;
+        }
+        chunk = chunks.try_next().await.context(failed)?.unwrap_or_else(Bytes::new);
+        read += chunk.len();
+        if chunk.is_empty() {
+            if let Some(line) = lines.end() {
+                rows.take(&line, lines.line())?;
+            }
+            break;
+        }
+    }
+    let SampledRows { shape, count, .. } = rows;
+    if count == 0 {
+        tracing::warn!(file = file.path, "this file has no rows");
+    }
+    Ok(Sample { file, shape, has_rows: count > 0 })
+}
+
+struct SampledRows<'a> {
+    shape: Shape,
+    count: usize,
+    path: &'a str,
+    source: &'a job::Source,
+}
+
+impl SampledRows<'_> {
+    fn take(&mut self, line: &[u8], number: u64) -> Result<()> {
+        if line.trim_ascii().is_empty() {
+            return Ok(());
+        }
+        self.count += 1;
+        let text = std::str::from_utf8(line).map_err(|_| self.source.encoding.complaint());
+        let why = match text.map(|text| self.shape.add_row(text)) {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) if error.is_data() => "is not a JSON object: each line must be one".to_owned(),
+            Ok(Err(error)) if number == 1 => {
+                format!("is not JSON ({error}); expected one JSON object per line, not one document per file")
+            }
+            Ok(Err(error)) => format!("is not JSON ({error})"),
+            Err(why) => why,
+        };
+        match self.source.on_error {
+            OnError::Error => Err(Error::input(format!("{} line {number} {why}", self.path))),
+            // The reader puts it into the rejects.
+            OnError::Reject => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! The kinds of values in the first lines of JSON files, and what a wanted value must be.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserializer as _;
+use serde::de::{MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::line::ValueKind;
+use crate::error::{Error, Result};
+
+/// Nested objects whose fields can be named.
+const MAX_DEPTH: usize = 32;
+
+/// The kinds of values that occur in one place.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Shape {
+    string: bool,
+    integer: bool,
+    float: bool,
+    boolean: bool,
+    array: bool,
+    /// The fields of the objects.
+    fields: BTreeMap<String, Shape>,
+}
+
+/// What a column is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Text,
+    Id,
+    /// It goes into the table `documents` as text.
+    Carried,
+}
+
+impl Shape {
+    /// Whether there are no fields.
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Adds the kinds of values of a row.
+    ///
+    /// # Errors
+    /// Where it is not a JSON object.
+    pub(super) fn add_row(&mut self, text: &str) -> serde_json::Result<()> {
+        self.add_object(text, MAX_DEPTH)
+    }
+
+    fn add_object(&mut self, text: &str, depth: usize) -> serde_json::Result<()> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        reader.deserialize_map(Fields { shape: self, depth })?;
+        reader.end()
+    }
+
+    fn add_value(&mut self, raw: &str, depth: usize) {
+        match raw.as_bytes().first() {
+            Some(b'n') => {}
+            Some(b't' | b'f') => self.boolean = true,
+            Some(b'"') => self.string = true,
+            Some(b'[') => self.array = true,
+            Some(b'{') => {
+                if let Some(depth) = depth.checked_sub(1) {
+                    // The value is JSON, which the row's reader checked. A field whose name is not text cannot be wanted.
+                    let _ = self.add_object(raw, depth);
+                }
+            }
+            _ if raw.contains(['.', 'e', 'E']) => self.float = true,
+            _ => self.integer = true,
+        }
+    }
+
+    /// Adds the kinds of values of other rows.
+    pub(super) fn merge(&mut self, other: &Shape) {
+        self.string |= other.string;
+        self.integer |= other.integer;
+        self.float |= other.float;
+        self.boolean |= other.boolean;
+        self.array |= other.array;
+        for (name, shape) in &other.fields {
+            self.fields.entry(name.clone()).or_default().merge(shape);
+        }
+    }
+
+    /// The names by which a job can name the values.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for (name, shape) in &self.fields {
+            if shape.fields.is_empty() {
+                names.push(name.clone());
+            }
+            names.extend(shape.names().into_iter().map(|field| format!("{name}.{field}")));
+        }
+        names
+    }
+
+    /// The path to the value called `name`: a column of that name, or a field of a column.
+    pub(super) fn path<'a>(&self, name: &'a str) -> Option<Vec<&'a str>> {
+        if self.fields.contains_key(name) {
+            return Some(vec![name]);
+        }
+        let path: Vec<&str> = name.split('.').collect();
+        self.at(&path).map(|_| path)
+    }
+
+    fn at(&self, path: &[&str]) -> Option<&Shape> {
+        path.iter().try_fold(self, |shape, name| shape.fields.get(*name))
+    }
+
+    fn kinds(&self) -> String {
+        let kinds = [
+            (self.string, "strings"),
+            (self.integer, "integers"),
+            (self.float, "fractions"),
+            (self.boolean, "booleans"),
+            (self.array, "arrays"),
+            (!self.fields.is_empty(), "objects"),
+        ];
+        let seen: Vec<&str> = kinds.into_iter().filter(|(seen, _)| *seen).map(|(_, kind)| kind).collect();
+        seen.join(" and ")
+    }
+}
+
+/// The kind that the value called `name` at `path` must have in every row.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where its values cannot be used in this role.
+pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> Result<ValueKind> {
+    let Some(shape) = shape.at(path) else {
+        return Err(Error::bug(format!("the path of `{name}` was lost")));
+    };
+    let Shape { string, integer, float, boolean, array, fields } = shape;
+    let kinds = || shape.kinds();
+    if *array || !fields.is_empty() {
+        let column = match role {
+            Role::Text => format!("text column `{name}`"),
+            Role::Id => format!("id column `{name}`"),
+            Role::Carried => format!("the column `{name}` of `source.columns`"),
+        };
+        return Err(Error::job(format!(
+            "{column} holds {}: name one of their fields, or another column",
+            kinds()
+        )));
+    }
+    match (role, *string, *integer || *float, *boolean) {
+        (Role::Carried, ..) => Ok(ValueKind::Any),
+        (Role::Text, _, false, false) => Ok(ValueKind::String),
+        (Role::Text, ..) => {
+            Err(Error::job(format!("text column `{name}` holds {}, not only strings", kinds())))
+        }
+        // The sample has only nulls.
+        (Role::Id, false, false, false) => Ok(ValueKind::Any),
+        (Role::Id, true, false, false) => Ok(ValueKind::String),
+        (Role::Id, false, false, true) => Ok(ValueKind::Boolean),
+        (Role::Id, false, true, false) if *float => Ok(ValueKind::Number),
+        (Role::Id, false, true, false) => Ok(ValueKind::Integer),
+        (Role::Id, ..) => {
+            Err(Error::job(format!("id column `{name}` holds {}: ids must be of one type", kinds())))
+        }
+    }
+}
+
+/// Adds the fields of an object to a shape.
+struct Fields<'a> {
+    shape: &'a mut Shape,
+    depth: usize,
+}
+
+impl<'a> Visitor<'a> for Fields<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<(), M::Error> {
+        while let Some((name, raw)) = map.next_entry::<String, &'a RawValue>()? {
+            self.shape.fields.entry(name).or_default().add_value(raw.get(), self.depth);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(rows: &[&str]) -> Shape {
+        let mut shape = Shape::default();
+        rows.iter().for_each(|row| shape.add_row(row).unwrap());
+        shape
+    }
+
+    #[test]
+    fn a_column_with_a_dot_wins_over_a_field() {
+        let both = shape(&[r#"{"a.b": "flat", "a": {"b": "deep"}}"#]);
+        assert_eq!(both.path("a.b"), Some(vec!["a.b"]));
+        let deep = shape(&[r#"{"a": {"b": "deep"}}"#]);
+        assert_eq!(deep.path("a.b"), Some(vec!["a", "b"]));
+        assert_eq!(deep.path("a.c"), None);
+        assert_eq!(both.names(), ["a.b", "a.b"]);
+    }
+
+    #[test]
+    fn kinds_are_those_of_all_rows() {
+        let rows = shape(&[
+            r#"{"n": 1, "m": 1, "x": null, "f": 1}"#,
+            r#"{"n": 18446744073709551617, "m": "one", "f": 1e2}"#,
+        ]);
+        let kind = |name, role| kind_of(&rows, &[name], name, role);
+        assert_eq!(kind("n", Role::Id).unwrap(), ValueKind::Integer);
+        assert_eq!(kind("f", Role::Id).unwrap(), ValueKind::Number);
+        assert_eq!(kind("x", Role::Text).unwrap(), ValueKind::String);
+        assert_eq!(kind("x", Role::Id).unwrap(), ValueKind::Any);
+        assert_eq!(kind("m", Role::Carried).unwrap(), ValueKind::Any);
+        let error = kind("m", Role::Id).unwrap_err();
+        assert!(error.to_string().contains("strings and integers"), "{error}");
+        assert!(kind("n", Role::Text).is_err());
+    }
+
+    #[test]
+    fn depth_is_no_error() {
+        let deep = format!("{{\"x\":{}1{}, \"id\": 2}}", "{\"y\":".repeat(5_000), "}".repeat(5_000));
+        let seen = shape(&[&deep]);
+        assert_eq!(kind_of(&seen, &["id"], "id", Role::Id).unwrap(), ValueKind::Integer);
+    }
+}

@@ -1,0 +1,244 @@
+//! URLs, folders and globs -> the sorted list of files.
+
+pub(super) mod delta_tables;
+mod pattern;
+pub(crate) mod reach;
+mod skipped;
+mod walk;
+
+use std::collections::{BTreeMap, HashSet};
+
+use datafusion::execution::context::SessionContext;
+use futures::TryStreamExt;
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+
+use self::pattern::{InputPattern, Matched, matched};
+use self::skipped::Skipped;
+use self::walk::{Entry, What};
+use super::bytes::LOCAL;
+use super::file::SourceFile;
+use super::format::{Reading, SourceFormat};
+use crate::error::{Context, Error, Result};
+use crate::job;
+
+/// The files that the URLs of a source name.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The files, sorted by path, each once.
+    pub files: Vec<SourceFile>,
+    /// Files whose names are not UTF-8 or hold control characters, so that no output can name them; sorted.
+    pub unnamable: Vec<job::InputFile>,
+    /// Columns of Delta tables whose values are in no file.
+    pub partition_columns: Vec<String>,
+}
+
+/// The files of `source`.
+///
+/// Folders are read to any depth. The log counts and names what is skipped: names that start with `.` or `_`, in folders all
+/// files without one of the format's endings, and on disks what is not a file. A file that a URL names, or whose whole name a
+/// pattern matches, is read whatever its ending.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) when a path is missing, a folder is empty or a glob matches nothing.
+pub(super) async fn files(ctx: &SessionContext, urls: &[String], format: &SourceFormat) -> Result<Found> {
+    let mut found = Vec::with_capacity(urls.len());
+    for url in urls {
+        found.push(under(ctx, url, format).await?);
+    }
+    Ok(merge(found))
+}
+
+/// The files of several URLs, each once.
+fn merge(found: Vec<Found>) -> Found {
+    let mut files = BTreeMap::new();
+    let mut unnamable = BTreeMap::new();
+    let mut partition_columns = Vec::new();
+    for found in found {
+        partition_columns.extend(found.partition_columns);
+        for file in found.files {
+            files.entry((file.store.clone().to_string(), file.meta.location.clone())).or_insert(file);
+        }
+        unnamable.extend(found.unnamable.into_iter().map(|file| (file.path.clone(), file)));
+    }
+    let mut files: Vec<SourceFile> = files.into_values().collect();
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    name_apart(&mut files);
+    Found { files, unnamable: unnamable.into_values().collect(), partition_columns }
+}
+
+/// Makes names unique, since they are parts of ids: where two folders have files of one name, every name is the whole path.
+fn name_apart(files: &mut [SourceFile]) {
+    let distinct: HashSet<&str> = files.iter().map(|f| f.name.as_str()).collect();
+    if distinct.len() < files.len() {
+        for file in files {
+            file.name = file.path.clone();
+        }
+    }
+}
+
+/// The files behind one URL.
+async fn under(ctx: &SessionContext, url: &str, format: &SourceFormat) -> Result<Found> {
+    let pattern = InputPattern::parse(url)?;
+    let store_url = pattern.url.object_store();
+    let store =
+        ctx.runtime_env().object_store(&store_url).context(|| format!("no storage is set up for `{url}`"))?;
+    let prefix = pattern.url.prefix();
+    let local = store_url.as_str() == LOCAL;
+
+    // A bucket is no object.
+    if pattern.glob.is_none() && !pattern.url.is_collection() && !prefix.as_ref().is_empty() {
+        let meta = match local {
+            true => walk::file(prefix).await.context(|| format!("`{url}` cannot be read"))?,
+            false => head(store.as_ref(), prefix, url).await?,
+        };
+        if let Some(meta) = meta {
+            let name = prefix.filename().unwrap_or(url).to_owned();
+            let file = SourceFile { path: url.to_owned(), name, store: store_url, meta };
+            check_name(&file, format)?;
+            return Ok(Found { files: vec![file], ..Found::default() });
+        }
+    }
+
+    let mut listed = match local {
+        true => walk::below(prefix).await?,
+        false => objects(store.as_ref(), prefix, url).await?,
+    };
+    listed.sort_by(|a, b| a.name.cmp(&b.name));
+
+    let mut found = Found::default();
+    let mut skipped = Skipped::default();
+    for Entry { name, what } in listed {
+        let matched = match &pattern.glob {
+            Some(glob) => match matched(glob, &name) {
+                Matched::Whole => true,
+                Matched::Folder => false,
+                Matched::Not => continue,
+            },
+            None => false,
+        };
+        let wanted = matched || has_extension(&name, format);
+        let path = match pattern.base.as_str() {
+            "" => name.clone(),
+            base if base.ends_with('/') => format!("{base}{name}"),
+            base => format!("{base}/{name}"),
+        };
+        match what {
+            What::Hidden { folder: true } => skipped.hidden.add(format!("{path}/")),
+            What::LoopingLink => skipped.looping.add(path),
+            What::DanglingLink if wanted => skipped.dangling.add(path),
+            What::Special if wanted => skipped.special.add(path),
+            What::Hidden { folder: false } if wanted => skipped.hidden.add(path),
+            What::Hidden { .. } => {}
+            _ if !wanted => skipped.other_endings += 1,
+            What::File(meta) => {
+                let file = SourceFile { path, name, store: store_url.clone(), meta };
+                check_name(&file, format)?;
+                found.files.push(file);
+            }
+            What::Unnamable { bytes, modified } => {
+                skipped.unnamable.add(path.clone());
+                found.unnamable.push(job::InputFile { path, bytes, modified, e_tag: None });
+            }
+            What::DanglingLink | What::Special => {}
+        }
+    }
+    skipped.warn(url, format);
+    if found.files.is_empty() {
+        return Err(nothing_at(url, &pattern, format, &skipped));
+    }
+    Ok(found)
+}
+
+/// The objects below `prefix`, with those that have a hidden name.
+async fn objects(store: &dyn ObjectStore, prefix: &Path, url: &str) -> Result<Vec<Entry>> {
+    let listed: Vec<ObjectMeta> =
+        store.list(Some(prefix)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;
+    let entry = |meta: ObjectMeta| {
+        let name = below(prefix, &meta.location)?.to_owned();
+        let what = match name.split('/').any(|part| part.starts_with(['.', '_'])) {
+            true => What::Hidden { folder: false },
+            false => What::File(meta),
+        };
+        Some(Entry { name, what })
+    };
+    Ok(listed.into_iter().filter_map(entry).collect())
+}
+
+/// Refuses names that end in `#` and digits, which the engine's reader of local files takes for its own unfinished writes.
+fn check_name(file: &SourceFile, format: &SourceFormat) -> Result<()> {
+    let ending = file.name.rsplit('/').next().and_then(|name| name.split_once('#')).map(|(_, ending)| ending);
+    let digits = ending.is_some_and(|end| !end.is_empty() && end.bytes().all(|byte| byte.is_ascii_digit()));
+    if matches!(format.reading, Reading::ParquetScan) && file.is_local() && digits {
+        return Err(Error::input(format!(
+            "{} cannot be read as Parquet, because its name ends in `#` and digits: rename it",
+            file.path
+        )));
+    }
+    Ok(())
+}
+
+/// The file at `location`; `None` if there is a folder or nothing.
+async fn head(store: &dyn ObjectStore, location: &Path, url: &str) -> Result<Option<ObjectMeta>> {
+    match store.head(location).await {
+        Ok(meta) => Ok(Some(meta)),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(e) => Err(e).context(|| format!("`{url}` cannot be read")),
+    }
+}
+
+fn nothing_at(url: &str, pattern: &InputPattern, format: &SourceFormat, skipped: &Skipped) -> Error {
+    let extensions = format.endings.join(", ");
+    let ignored = skipped.other_endings;
+    if pattern.glob.is_some() {
+        return Error::input(format!("no file matches `{url}`: correct the pattern in [source] url"));
+    }
+    if ignored > 0 {
+        return Error::input(format!(
+            "no file under `{url}` ends in {extensions}, but {ignored} have other endings: set [source] format to \
+             their format, or name them one by one or by a pattern such as `{}/*`",
+            url.trim_end_matches('/')
+        ));
+    }
+    if skipped.not_readable() > 0 {
+        return Error::input(format!(
+            "there is no file under `{url}` that can be read, and {} were skipped, as the log says: name or rename \
+             them",
+            skipped.not_readable()
+        ));
+    }
+    let there = pattern.url.scheme() != "file"
+        || pattern.url.get_url().to_file_path().is_ok_and(|path| path.exists());
+    if there {
+        Error::input(format!("there is no file under `{url}`: put the input there, or correct [source] url"))
+    } else {
+        Error::input(format!(
+            "there is no `{url}`: correct [source] url (relative paths start at the working directory)"
+        ))
+    }
+}
+
+/// The part of `location` below `prefix`; `None` if it is not a descendant.
+fn below<'a>(prefix: &Path, location: &'a Path) -> Option<&'a str> {
+    let rest = location.as_ref().strip_prefix(prefix.as_ref())?;
+    let rest = if prefix.as_ref().is_empty() { rest } else { rest.strip_prefix('/')? };
+    (!rest.is_empty()).then_some(rest)
+}
+
+fn has_extension(name: &str, format: &SourceFormat) -> bool {
+    let all = format.endings;
+    let lower = name.to_ascii_lowercase();
+    all.is_empty() || all.iter().any(|end| lower.ends_with(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sibling_that_only_starts_alike_is_not_below() {
+        assert_eq!(below(&Path::from("a/b"), &Path::from("a/b/c.csv")), Some("c.csv"));
+        assert_eq!(below(&Path::from("a/b"), &Path::from("a/bc.csv")), None);
+        assert_eq!(below(&Path::from(""), &Path::from("c.csv")), Some("c.csv"));
+    }
+}

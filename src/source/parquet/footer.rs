@@ -1,0 +1,268 @@
+//! Parquet footers, with checks.
+//!
+//! The Parquet library panics on some damaged footers. Known cases are checked before the library reads them, and other panics
+//! are caught; either way the error names the file.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, TimeUnit};
+use bytes::Bytes;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::{
+    CachedParquetFileReaderFactory, CachedParquetMetaData, Int96Coercer, ParquetFileReaderFactory,
+};
+use datafusion::error::Result as DfResult;
+use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadataCache};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::future::{BoxFuture, FutureExt};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::arrow::{ARROW_SCHEMA_META_KEY, parquet_to_arrow_schema};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataReader,
+};
+
+use super::arrow_schema;
+use crate::error::guard::guarded;
+use crate::error::{Context, Error, Result};
+
+/// The unit in which the engine reads times of 96 bits, which are days and nanoseconds of a day. Nanoseconds of 64 bits end in the
+/// year 2262, and such times occur up to the year 9999. The programs that write them have microseconds.
+pub(super) const INT96_UNIT: &str = "us";
+
+/// Bytes at the end of a file that are read first; most footers are shorter.
+const GUESS: u64 = 64 * 1024;
+/// Bytes of the mark at a file's start, and at its end.
+const MARK: u64 = 4;
+/// Bytes of the length of the footer and the mark after it.
+const TAIL: u64 = 8;
+
+/// The footer of the file that `meta` lists, named `path`; from the cache where it was read before. It may have an Arrow
+/// schema that only other programs know: see [`without_foreign_schema`].
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input), with the error of the storage, or the fault of the file.
+pub(super) async fn read(
+    store: &dyn ObjectStore,
+    meta: &ObjectMeta,
+    path: &str,
+    cache: &FileMetadataCache,
+) -> Result<Arc<ParquetMetaData>> {
+    if let Some(known) = cache.get(&meta.location)
+        && known.is_valid_for(meta)
+        && known.meta.e_tag == meta.e_tag
+        && let Some(known) = known.file_metadata.as_any().downcast_ref::<CachedParquetMetaData>()
+    {
+        return Ok(Arc::clone(known.parquet_metadata()));
+    }
+    let decoded = Arc::new(decode(store, meta, path).await?);
+    let entry = Arc::new(CachedParquetMetaData::new(Arc::clone(&decoded)));
+    cache.put(&meta.location, CachedFileMetadataEntry::new(meta.clone(), entry));
+    Ok(decoded)
+}
+
+async fn decode(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str) -> Result<ParquetMetaData> {
+    let bytes = bytes(store, meta, path).await?;
+    let decoded = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes))
+        .and_then(|decoded| decoded.map_err(|e| Error::input("it cannot be decoded").because(e)))
+        .context(|| damaged(path, meta))?;
+    let limit = meta.size - TAIL - bytes.len() as u64;
+    check_places(&decoded, limit).context(|| damaged(path, meta))?;
+    Ok(decoded)
+}
+
+/// A footer without an Arrow schema that the library cannot decode, so that it has the types of Parquet.
+pub(super) fn without_foreign_schema(metadata: Arc<ParquetMetaData>) -> Arc<ParquetMetaData> {
+    let about = metadata.file_metadata();
+    let is_foreign = |pair: &KeyValue| {
+        pair.key == ARROW_SCHEMA_META_KEY && pair.value.as_deref().is_some_and(arrow_schema::is_foreign)
+    };
+    let Some(pairs) = about.key_value_metadata().filter(|pairs| pairs.iter().any(is_foreign)) else {
+        return metadata;
+    };
+    let about = FileMetaData::new(
+        about.version(),
+        about.num_rows(),
+        about.created_by().map(str::to_owned),
+        Some(pairs.iter().filter(|pair| !is_foreign(pair)).cloned().collect()),
+        about.schema_descr_ptr(),
+        about.column_orders().cloned(),
+    );
+    Arc::new(ParquetMetaData::new(about, metadata.row_groups().to_vec()))
+}
+
+/// The columns of a file, as Arrow has them. Times of 96 bits are in microseconds, as [`INT96_UNIT`] says, and in `zone`.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) where the schema in the file is damaged.
+pub(super) fn schema(
+    metadata: &ParquetMetaData,
+    meta: &ObjectMeta,
+    path: &str,
+    zone: Option<Arc<str>>,
+) -> Result<Schema> {
+    let about = metadata.file_metadata();
+    let columns = about.schema_descr();
+    let schema = guarded(|| parquet_to_arrow_schema(columns, about.key_value_metadata()))
+        .and_then(|schema| schema.map_err(|e| Error::input("its schema cannot be decoded").because(e)))
+        .context(|| damaged(path, meta))?;
+    let coerced = Int96Coercer::new(columns, &schema, &TimeUnit::Microsecond).with_timezone(zone).coerce();
+    Ok(coerced.unwrap_or(schema))
+}
+
+fn damaged(path: &str, meta: &ObjectMeta) -> String {
+    format!("{path} ({} bytes) has no readable Parquet footer: is it whole, and is it Parquet?", meta.size)
+}
+
+/// The footer's bytes, without the eight that follow them.
+async fn bytes(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str) -> Result<Bytes> {
+    let wrong = |why: String| Err(Error::input(why)).context(|| damaged(path, meta));
+    let size = meta.size;
+    if size < MARK + TAIL {
+        return wrong("it is shorter than the shortest Parquet file".to_owned());
+    }
+    let start = size.saturating_sub(GUESS);
+    let end = get(store, meta, path, start..size).await?;
+    if start == 0 && !end.starts_with(b"PAR1") && !end.starts_with(b"PARE") {
+        return wrong("it does not start with the letters PAR1".to_owned());
+    }
+    let (rest, tail) = end.split_at(end.len() - TAIL as usize);
+    let (length, mark) = tail.split_at(4);
+    match mark {
+        b"PAR1" => {}
+        b"PARE" => return wrong("it is encrypted".to_owned()),
+        _ => return wrong("it does not end with the letters PAR1".to_owned()),
+    }
+    let length = length.iter().rev().fold(0, |length, byte| length << 8 | u64::from(*byte));
+    if length > size - MARK - TAIL {
+        return wrong(format!("its footer says that it has {length} bytes"));
+    }
+    let from = size - TAIL - length;
+    if from >= start {
+        return Ok(end.slice(rest.len() - length as usize..rest.len()));
+    }
+    get(store, meta, path, from..size - TAIL).await
+}
+
+async fn get(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str, range: Range<u64>) -> Result<Bytes> {
+    let asked = range.end - range.start;
+    let bytes = store
+        .get_range(&meta.location, range)
+        .await
+        .context(|| format!("the footer of {path} cannot be read"))?;
+    if bytes.len() as u64 != asked {
+        return Err(Error::input(format!(
+            "the footer of {path} cannot be read: {} bytes came instead of {asked}",
+            bytes.len()
+        )));
+    }
+    Ok(bytes)
+}
+
+/// Checks that every column of every row group lies in the file before its footer, and that rows and bytes can be counted.
+fn check_places(metadata: &ParquetMetaData, limit: u64) -> Result<()> {
+    let (mut rows, mut bytes) = (0_i64, 0_i64);
+    for (i, group) in metadata.row_groups().iter().enumerate() {
+        if !group.columns().iter().all(|column| inside(column, limit)) {
+            return Err(Error::input(format!("its row group {i} lies outside of it")));
+        }
+        let group_bytes =
+            group.columns().iter().try_fold(bytes, |sum, column| sum.checked_add(column.uncompressed_size()));
+        let sums = rows.checked_add(group.num_rows()).zip(group_bytes);
+        let Some(sums) = sums.filter(|_| group.num_rows() >= 0) else {
+            return Err(Error::input(format!(
+                "its row group {i} says that it has {} rows",
+                group.num_rows()
+            )));
+        };
+        (rows, bytes) = sums;
+    }
+    Ok(())
+}
+
+/// Whether all parts of a column are before byte `limit`. A file that lost its front has them beyond it.
+fn inside(column: &ColumnChunkMetaData, limit: u64) -> bool {
+    let fits = |start: i64, length: i64| {
+        let (Ok(start), Ok(length)) = (u64::try_from(start), u64::try_from(length)) else { return false };
+        start >= MARK && start.checked_add(length).is_some_and(|end| end <= limit)
+    };
+    let index = |start: Option<i64>, length: Option<i32>| match start.zip(length) {
+        Some((start, length)) => fits(start, i64::from(length)),
+        None => true,
+    };
+    // `byte_range` of the library panics on a negative start.
+    let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+    fits(start, column.compressed_size())
+        && column.num_values() >= 0
+        && column.uncompressed_size() >= 0
+        && index(column.column_index_offset(), column.column_index_length())
+        && index(column.offset_index_offset(), column.offset_index_length())
+}
+
+/// A factory of readers that get their footers from [`read`].
+#[derive(Debug)]
+pub(super) struct Readers {
+    store: Arc<dyn ObjectStore>,
+    cache: Arc<FileMetadataCache>,
+    inner: CachedParquetFileReaderFactory,
+}
+
+impl Readers {
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>) -> Self {
+        let inner = CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&cache));
+        Self { store, cache, inner }
+    }
+}
+
+impl ParquetFileReaderFactory for Readers {
+    fn create_reader(
+        &self,
+        partition: usize,
+        file: PartitionedFile,
+        footer_guess: Option<usize>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> DfResult<Box<dyn AsyncFileReader + Send>> {
+        Ok(Box::new(Reader {
+            store: Arc::clone(&self.store),
+            cache: Arc::clone(&self.cache),
+            meta: file.object_meta.clone(),
+            inner: self.inner.create_reader(partition, file, footer_guess, metrics)?,
+        }))
+    }
+}
+
+struct Reader {
+    store: Arc<dyn ObjectStore>,
+    cache: Arc<FileMetadataCache>,
+    meta: ObjectMeta,
+    inner: Box<dyn AsyncFileReader + Send>,
+}
+
+impl AsyncFileReader for Reader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
+        self.inner.get_bytes(range)
+    }
+
+    fn get_byte_ranges(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
+        self.inner.get_byte_ranges(ranges)
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
+        async move {
+            read(self.store.as_ref(), &self.meta, self.meta.location.as_ref(), self.cache.as_ref())
+                .await
+                .map(without_foreign_schema)
+                .map_err(|error| ParquetError::External(Box::new(error)))
+        }
+        .boxed()
+    }
+}

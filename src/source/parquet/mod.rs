@@ -1,0 +1,136 @@
+//! Parquet files: their footers, then a scan of their row groups by the engine.
+//!
+//! The engine reads the files as they were listed ([`Pins`](super::pin::Pins)), with footers that were checked (`footer`).
+//! `number_rows` is the node above the scan that adds the position of each row.
+
+mod arrow_schema;
+mod file;
+mod footer;
+mod number_rows;
+mod numbering;
+mod scan;
+mod types;
+
+use std::sync::Arc;
+
+use datafusion::datasource::listing::FileRange;
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use self::scan::{FileTable, Scan};
+use self::types::{TypedFile, carried_column, id_type, table_schema};
+use crate::error::{Error, Result};
+use crate::job;
+use crate::schema::SourceTypes;
+use crate::source::columns::{Values, column, needed, value_name};
+use crate::source::file::SourceFile;
+use crate::source::selection::Selection;
+use crate::source::split::{Split, batch_rows};
+
+pub(crate) use self::arrow_schema::decoded as decoded_arrow_schema;
+pub(crate) use self::file::ParquetFile;
+#[cfg(feature = "cluster")]
+pub(crate) use self::number_rows::NumberRows;
+#[cfg(test)]
+pub(crate) use self::numbering::CHUNK_COLUMN;
+#[cfg(feature = "cluster")]
+pub(crate) use self::numbering::{Chunk, file_scan};
+#[cfg(feature = "cluster")]
+pub(crate) use self::scan::pinned_scan;
+
+/// Footers that are read at the same time.
+const CONCURRENT_FOOTERS: usize = 32;
+/// Rows that a batch holds at most.
+const BATCH_ROWS: usize = 8192;
+
+/// A table over the `wanted` rows of `files` (`None` for all), the job's columns in it, and the types of the tables of a run.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) for a file that is not Parquet or lacks a column that others have;
+/// [`Kind::Job`](crate::error::Kind::Job) for a column that no file has, a text column of another type, an id that has no text
+/// form, and a carried column that not every engine can read.
+pub(super) async fn table(
+    ctx: &SessionContext,
+    source: &job::Source,
+    files: &[Arc<SourceFile>],
+    wanted: Option<Selection>,
+) -> Result<(FileTable, Values, SourceTypes)> {
+    let open = async |file: Arc<SourceFile>| -> Result<TypedFile> {
+        let parquet = ParquetFile::open(ctx, &file).await?;
+        Ok(TypedFile { schema: parquet.schema(None)?, parquet })
+    };
+    let files: Vec<TypedFile> =
+        stream::iter(files.iter().cloned()).map(open).buffered(CONCURRENT_FOOTERS).try_collect().await?;
+    let names = needed(source);
+    let id = id_type(source, &files)?;
+    let schema = table_schema(source, &names, &files, id)?;
+    let carried = source.columns.iter().map(|name| carried_column(name, &files));
+    let types = SourceTypes { id, columns: carried.collect::<Result<_>>()? };
+
+    let mut scans: Vec<Scan> = Vec::new();
+    for TypedFile { parquet, .. } in &files {
+        let splits = splits(parquet, &names)?;
+        let rows = batch_rows(row_bytes(&splits), BATCH_ROWS);
+        let scan = scan_of(&mut scans, &parquet.file.store);
+        scan.batch_rows = scan.batch_rows.min(rows);
+        scan.splits.extend(splits);
+    }
+    let value = |(at, name): (usize, &&str)| (name.to_string(), column(value_name(at)));
+    let values = names.iter().enumerate().map(value).collect();
+    Ok((FileTable::new(schema, scans, wanted), values, types))
+}
+
+fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan {
+    let at = scans.iter().position(|scan| &scan.store == store).unwrap_or_else(|| {
+        scans.push(Scan { store: store.clone(), batch_rows: BATCH_ROWS, splits: Vec::new() });
+        scans.len() - 1
+    });
+    &mut scans[at]
+}
+
+/// The row groups of a file. The engine reads those whose first page starts in a byte range.
+fn splits(parquet: &ParquetFile, names: &[&str]) -> Result<Vec<Split>> {
+    let groups = parquet.metadata.row_groups();
+    let path = parquet.path();
+    let mut found: Vec<(i64, Split)> = Vec::with_capacity(groups.len());
+    let mut first_row = 0;
+    for group in groups {
+        let rows = u64::try_from(group.num_rows())
+            .map_err(|_| Error::input(format!("{path} has a row group of {} rows", group.num_rows())))?;
+        let Some(first) = group.columns().first() else { continue };
+        let weight = group
+            .columns()
+            .iter()
+            .filter(|c| c.column_path().parts().first().is_some_and(|root| names.contains(&root.as_str())))
+            .map(|c| u64::try_from(c.uncompressed_size()).unwrap_or(0))
+            .sum();
+        if rows > 0 {
+            let start = first.dictionary_page_offset().unwrap_or_else(|| first.data_page_offset());
+            let whole = Split::whole(&parquet.file);
+            found.push((start, Split { first_row, rows: Some(rows), weight, ..whole }));
+        }
+        first_row += rows;
+    }
+    let file_rows = Some(first_row);
+    if found.is_sorted_by(|a, b| a.0 < b.0) {
+        let starts: Vec<i64> = found.iter().map(|(start, _)| *start).collect();
+        let size = i64::try_from(parquet.file.meta.size).unwrap_or(i64::MAX);
+        return Ok(found
+            .into_iter()
+            .enumerate()
+            .map(|(i, (start, split))| {
+                let end = starts.get(i + 1).copied().unwrap_or(size);
+                Split { range: Some(FileRange { start, end }), file_rows, ..split }
+            })
+            .collect());
+    }
+    // Row groups that are not laid out in their order cannot be distinguished by ranges; the file stays whole.
+    let weight = found.iter().map(|(_, split)| split.weight).sum();
+    Ok(vec![Split { rows: file_rows, file_rows, weight, ..Split::whole(&parquet.file) }])
+}
+
+/// Bytes of a row in the row group whose rows are longest.
+fn row_bytes(splits: &[Split]) -> u64 {
+    splits.iter().filter_map(|split| split.weight.checked_div(split.rows?)).max().unwrap_or(0)
+}

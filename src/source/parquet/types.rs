@@ -1,0 +1,186 @@
+//! The types of columns: those in the files, those in which they are read, and those of the tables of a run.
+
+use std::sync::Arc;
+
+use arrow::compute::can_cast_types;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+
+use super::file::ParquetFile;
+use crate::error::{Error, Result};
+use crate::job;
+use crate::schema::{IdType, SourceColumn};
+use crate::source::columns::missing;
+
+/// A Parquet file with the Arrow types of its columns.
+pub(super) struct TypedFile {
+    pub parquet: ParquetFile,
+    pub schema: Schema,
+}
+
+impl TypedFile {
+    fn path(&self) -> &str {
+        self.parquet.path()
+    }
+}
+
+/// The needed columns with the types in which they are read: text as views, which have no 2 GiB limit in a batch.
+pub(super) fn table_schema(
+    source: &job::Source,
+    names: &[&str],
+    files: &[TypedFile],
+    id: IdType,
+) -> Result<SchemaRef> {
+    let mut fields = Vec::with_capacity(names.len());
+    for name in names {
+        for file in files {
+            if file.schema.fields().iter().filter(|field| field.name() == name).count() > 1 {
+                return Err(Error::job(format!("{} has more than one column `{name}`", file.path())));
+            }
+        }
+        let of = |file: &TypedFile| type_of(file, name);
+        let Some((first, data_type)) = files.iter().find_map(|file| Some((file, of(file)?))) else {
+            let place = files.first().map_or("the input", |file| file.path());
+            let there = files.iter().take(1).flat_map(|f| f.schema.fields().iter().map(|f| f.name().clone()));
+            return Err(missing(name, place, there));
+        };
+        let is_text = source.text.iter().any(|text| text == name);
+        let is_id = ids(source).iter().any(|id| id == name);
+        let mut read_as = read_as(&data_type);
+        for file in files {
+            let Some(data_type) = of(file) else {
+                return Err(Error::input(format!(
+                    "{} has no column `{name}`, but {} has it: all files must have it",
+                    file.path(),
+                    first.path()
+                )));
+            };
+            if is_text && !is_string(&data_type) {
+                return Err(Error::job(format!(
+                    "text column `{name}` of {} is of type {data_type}, not text",
+                    file.path()
+                )));
+            }
+            // Arrow has no months for an interval of Parquet.
+            let is_whole = !matches!(data_type, DataType::Interval(_));
+            if is_id && !(is_whole && can_cast_types(&data_type, &DataType::Utf8View)) {
+                return Err(Error::job(format!(
+                    "id column `{name}` of {} is of type {data_type}, which cannot be written as text",
+                    file.path()
+                )));
+            }
+            if read_as != self::read_as(&data_type) {
+                read_as = DataType::Utf8View;
+            }
+        }
+        if is_id && id == IdType::Int64 {
+            read_as = DataType::Int64;
+        }
+        fields.push(Field::new(*name, read_as, true));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn type_of(file: &TypedFile, name: &str) -> Option<DataType> {
+    file.schema.field_with_name(name).ok().map(|field| field.data_type().clone())
+}
+
+fn ids(source: &job::Source) -> &[String] {
+    match &source.id {
+        job::Id::Columns(names) => names,
+        job::Id::RowNumber | job::Id::Path => &[],
+    }
+}
+
+/// The type of the job's ids: numbers, where the id is one column of integers that 64 bits with a sign hold. The first file
+/// says so, and the others must agree: ids of two kinds have no order in common.
+pub(super) fn id_type(source: &job::Source, files: &[TypedFile]) -> Result<IdType> {
+    use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
+    let [name] = ids(source) else { return Ok(IdType::Utf8) };
+    let kind = |data_type: &DataType| match data_type {
+        Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => IdType::Int64,
+        _ => IdType::Utf8,
+    };
+    let mut found = files.iter().filter_map(|file| Some((file, type_of(file, name)?)));
+    // A missing column is reported where the columns are checked.
+    let Some((first, of_first)) = found.next() else { return Ok(IdType::Utf8) };
+    match found.find(|(_, data_type)| kind(data_type) != kind(&of_first)) {
+        None => Ok(kind(&of_first)),
+        Some((other, of_other)) => Err(Error::input(format!(
+            "id column `{name}` is of type {of_first} in {}, and of type {of_other} in {}: write it with one type in \
+             all files, either text or signed integers of at most 64 bits",
+            first.path(),
+            other.path()
+        ))),
+    }
+}
+
+/// The column `name` as `documents` carries it.
+pub(super) fn carried_column(name: &str, files: &[TypedFile]) -> Result<SourceColumn> {
+    let mut carried: Option<(&TypedFile, DataType)> = None;
+    for file in files {
+        let Some(data_type) = type_of(file, name) else { continue };
+        let Some(written) = written_as(&data_type) else {
+            return Err(Error::job(format!(
+                "column `{name}` of {} is of type {data_type}, which `source.columns` cannot carry: expected strings, numbers, \
+                 booleans, dates or timestamps",
+                file.path()
+            )));
+        };
+        match &carried {
+            None => carried = Some((file, written)),
+            Some((_, of_first)) if *of_first == written => {}
+            Some((first, of_first)) => {
+                return Err(Error::input(format!(
+                    "column `{name}` of `source.columns` is of type {of_first} in {}, and of type {data_type} in {}: write it \
+                     with one type in all files",
+                    first.path(),
+                    file.path()
+                )));
+            }
+        }
+    }
+    match carried {
+        Some((_, data_type)) => Ok(SourceColumn { name: name.to_owned(), data_type }),
+        None => Err(Error::bug(format!("column `{name}` was found and is not there"))),
+    }
+}
+
+/// The type in which a column is carried: its own, or the next that every engine reads; none for other types.
+fn written_as(data_type: &DataType) -> Option<DataType> {
+    use DataType as T;
+    Some(match data_type {
+        text if is_string(text) => T::Utf8,
+        T::Boolean
+        | T::Int8
+        | T::Int16
+        | T::Int32
+        | T::Int64
+        | T::Float32
+        | T::Float64
+        | T::Date32
+        | T::Decimal128(_, _)
+        | T::Timestamp(TimeUnit::Millisecond | TimeUnit::Microsecond | TimeUnit::Nanosecond, _) => {
+            data_type.clone()
+        }
+        T::UInt8 => T::Int16,
+        T::UInt16 => T::Int32,
+        T::UInt32 => T::Int64,
+        T::UInt64 => T::Decimal128(20, 0),
+        T::Float16 => T::Float32,
+        T::Date64 => T::Date32,
+        T::Timestamp(TimeUnit::Second, zone) => T::Timestamp(TimeUnit::Millisecond, zone.clone()),
+        _ => return None,
+    })
+}
+
+fn read_as(data_type: &DataType) -> DataType {
+    if is_string(data_type) { DataType::Utf8View } else { data_type.clone() }
+}
+
+fn is_string(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_string(values),
+        _ => false,
+    }
+}
