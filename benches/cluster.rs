@@ -99,8 +99,8 @@ fn main() {
     let [Some(local), Some(cluster)] = best else { panic!("nothing was run") };
     assert_eq!(local.1.counts, cluster.1.counts, "the rows of a cluster are those of one process");
     println!("\n## {} documents, seconds\n", arguments.documents);
-    println!("| step | two threads | two executors of one core | times |\n|---|---:|---:|---:|");
-    for (here, there) in local.1.steps.iter().zip(&cluster.1.steps) {
+    println!("| stage | two threads | two executors of one core | times |\n|---|---:|---:|---:|");
+    for (here, there) in local.1.stages.iter().zip(&cluster.1.stages) {
         let times = there.seconds / here.seconds;
         println!("| {} | {:.3} | {:.3} | {times:.2} |", here.name, here.seconds, there.seconds);
     }

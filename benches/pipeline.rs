@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use resemblance::lab::corpus::{self, Corpus, Settings};
-use resemblance::output::manifest::{Run, StepTime};
+use resemblance::output::manifest::{Run, StageTime};
 use resemblance::pipeline::OnExisting;
 
 /// Runs the whole job over generated corpora and prints what each stage took.
@@ -178,10 +178,10 @@ fn high_water_mark(status: &Path) -> Option<u64> {
 /// A row for each stage and size, and for all stages together.
 fn by_stage(measured: &[&Measured]) -> String {
     let all = |m: &Measured| {
-        let seconds = m.manifest.steps.iter().map(|step| step.seconds).sum();
-        StepTime { name: "all stages".into(), seconds, rows: m.documents, road: None }
+        let seconds = m.manifest.stages.iter().map(|stage| stage.seconds).sum();
+        StageTime { name: "all stages".into(), seconds, rows: m.documents, road: None }
     };
-    let stages = |m: &&Measured| m.manifest.steps.iter().cloned().chain([all(m)]).collect::<Vec<_>>();
+    let stages = |m: &&Measured| m.manifest.stages.iter().cloned().chain([all(m)]).collect::<Vec<_>>();
     let stages: Vec<_> = measured.iter().map(stages).collect();
     let mut table = String::from(
         "| stage | documents | rows written | seconds | µs per document | times the size before |\n|---|---:|---:|---:|---:|---:|\n",
@@ -190,7 +190,7 @@ fn by_stage(measured: &[&Measured]) -> String {
     for stage in 0..stages.iter().map(Vec::len).min().unwrap_or(0) {
         let mut before = None;
         for (m, stages) in measured.iter().zip(&stages) {
-            let StepTime { name, seconds, rows, road: _ } = &stages[stage];
+            let StageTime { name, seconds, rows, road: _ } = &stages[stage];
             let each = 1e6 * seconds / m.documents as f64;
             let times = before.map_or_else(String::new, |before: f64| format!("{:.2}", each / before));
             let documents = m.documents;

@@ -1,4 +1,4 @@
-//! A job on an engine of one's own: here one that runs plans as [`Local`] does, and tells how long each step's plan took.
+//! A job on an engine of one's own: here one that runs plans as [`Local`] does, and tells how long each stage's plan took.
 //!
 //! ```sh
 //! cargo run --example own_engine -- jobs/quickstart.toml
@@ -32,14 +32,14 @@ impl Engine for Timed {
 
     async fn run(
         &self,
-        step: &str,
+        stage: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
         control: &RunControl,
     ) -> Result<Vec<File>> {
         let (partitions, began) = (plan.output_partitioning().partition_count(), Instant::now());
-        let files = self.0.run(step, plan, config, control).await?;
-        println!("{step}: {partitions} partitions, {} files, {:.3?}", files.len(), began.elapsed());
+        let files = self.0.run(stage, plan, config, control).await?;
+        println!("{stage}: {partitions} partitions, {} files, {:.3?}", files.len(), began.elapsed());
         Ok(files)
     }
 }

@@ -78,8 +78,8 @@ fn random_cases_on_every_road() {
             let (one_process, partitions) = (random.below(2) == 0, 1 + random.below(9));
             let outcome = run_on(job, Roads { task_bytes, one_process, partitions });
             if outcome.is_ok() {
-                for step in manifest(output).steps {
-                    *taken.entry(step.road).or_insert(0) += 1;
+                for stage in manifest(output).stages {
+                    *taken.entry(stage.road).or_insert(0) += 1;
                 }
             }
             outcome

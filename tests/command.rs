@@ -36,7 +36,7 @@ fn run_prints_a_summary_and_json_the_whole_record() {
         .stdout(
             predicate::str::contains("60 documents compared").and(predicate::str::contains("most similar")),
         )
-        .stderr(predicate::str::contains("step=\"pairs\""));
+        .stderr(predicate::str::contains("stage=\"pairs\""));
 
     let again = resemblance().arg("run").arg(&job).arg("--json").assert().success();
     let record: serde_json::Value = serde_json::from_slice(&again.get_output().stdout).unwrap();

@@ -241,8 +241,8 @@ impl Scene {
         assert_eq!(pool.reserved(), 0, "memory is not given back");
     }
 
-    fn steps(&self, name: &str) -> Vec<String> {
-        manifest(&self.output(name)).steps.into_iter().map(|step| step.name).collect()
+    fn stages(&self, name: &str) -> Vec<String> {
+        manifest(&self.output(name)).stages.into_iter().map(|stage| stage.name).collect()
     }
 
     /// The rounds that an output has.
@@ -261,9 +261,9 @@ impl Scene {
 /// Room for any union-find.
 const ALL: usize = usize::MAX / 2;
 
-/// The steps of rounds among `steps`.
-fn stars(steps: &[String]) -> Vec<&str> {
-    steps.iter().map(String::as_str).filter(|step| step.contains("_star_")).collect()
+/// The stages of rounds among `stages`.
+fn stars(stages: &[String]) -> Vec<&str> {
+    stages.iter().map(String::as_str).filter(|stage| stage.contains("_star_")).collect()
 }
 
 /// Components that do not fit in memory are the same, whether the first edge is one too many or a later one; so is every
@@ -273,35 +273,39 @@ fn components_beyond_memory_are_the_same_and_are_taken_up_between_rounds() {
     let scene = Scene::new();
     scene.run("held", ALL, usize::MAX);
     let expected = tables(&scene.output("held"));
-    assert_eq!(stars(&scene.steps("held")), [""; 0]);
+    assert_eq!(stars(&scene.stages("held")), [""; 0]);
 
     scene.run("beyond", 0, usize::MAX);
     assert_eq!(tables(&scene.output("beyond")), expected);
     assert!(!scene.output("beyond").join("_work").exists());
-    let steps = scene.steps("beyond");
-    let rounds = stars(&steps).len() / 2;
-    assert!(rounds >= 4, "too few rounds for what follows: {steps:?}");
+    let stages = scene.stages("beyond");
+    let rounds = stars(&stages).len() / 2;
+    assert!(rounds >= 4, "too few rounds for what follows: {stages:?}");
     let all: Vec<_> =
         (1..=rounds).flat_map(|n| [format!("large_star_{n}"), format!("small_star_{n}")]).collect();
-    assert_eq!(stars(&steps), all);
-    assert_eq!(steps.last().unwrap(), "clusters");
+    assert_eq!(stars(&stages), all);
+    assert_eq!(stages.last().unwrap(), "clusters");
 
-    // Each of these steps is one plan.
-    let plan_of = |step: &str| steps.iter().position(|name| name == step).unwrap();
+    // Each of these stages is one plan.
+    let plan_of = |stage: &str| stages.iter().position(|name| name == stage).unwrap();
     let last = format!("small_star_{rounds}");
-    for (step, there, taken_up) in [
+    for (stage, there, taken_up) in [
         ("large_star_1", &[][..], "large_star_1"),
         ("small_star_1", &["large_star_1"], "large_star_1"),
         ("large_star_3", &["small_star_2"], "small_star_2"),
         ("small_star_3", &["large_star_3", "small_star_2"], "small_star_2"),
         ("components", &[&last], &last),
     ] {
-        let name = format!("stopped before {step}");
-        scene.run(&name, 0, plan_of(step));
-        assert_eq!(scene.rounds_there(&name), there.iter().map(|step| step.to_string()).collect(), "{name}");
+        let name = format!("stopped before {stage}");
+        scene.run(&name, 0, plan_of(stage));
+        assert_eq!(
+            scene.rounds_there(&name),
+            there.iter().map(|stage| stage.to_string()).collect(),
+            "{name}"
+        );
         scene.run(&name, 0, usize::MAX);
         assert_eq!(tables(&scene.output(&name)), expected, "{name}");
-        assert_eq!(stars(&scene.steps(&name))[0], taken_up, "{name}");
+        assert_eq!(stars(&scene.stages(&name))[0], taken_up, "{name}");
         assert!(!scene.output(&name).join("_work").exists(), "{name}");
     }
 }
@@ -314,7 +318,7 @@ fn rounds_that_are_damaged_or_not_needed_any_more_do_no_harm() {
     scene.run("held", ALL, usize::MAX);
     let expected = tables(&scene.output("held"));
     scene.run("beyond", 0, usize::MAX);
-    let plan = scene.steps("beyond").iter().position(|step| step == "small_star_2").unwrap();
+    let plan = scene.stages("beyond").iter().position(|stage| stage == "small_star_2").unwrap();
     for (name, room, damaged, first) in [
         ("one", 0, &["large_star_2"][..], Some("small_star_1")),
         ("all", 0, &["large_star_2", "small_star_1"], Some("large_star_1")),
@@ -334,6 +338,6 @@ fn rounds_that_are_damaged_or_not_needed_any_more_do_no_harm() {
         }
         scene.run(name, room, usize::MAX);
         assert_eq!(tables(&scene.output(name)), expected, "{name}");
-        assert_eq!(stars(&scene.steps(name)).first().copied(), first, "{name}");
+        assert_eq!(stars(&scene.stages(name)).first().copied(), first, "{name}");
     }
 }

@@ -61,55 +61,55 @@ impl Scene {
     }
 }
 
-/// The step manifests of an unfinished output, and the files that they name.
-fn steps(output: &Path) -> Vec<(PathBuf, Vec<PathBuf>)> {
+/// The stage manifests of an unfinished output, and the files that they name.
+fn stages(output: &Path) -> Vec<(PathBuf, Vec<PathBuf>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(output.join("_work")).unwrap().flatten() {
         if entry.path().extension().is_some_and(|extension| extension == "json") {
-            let step: resemblance::output::manifest::FinishedStep =
+            let stage: resemblance::output::manifest::FinishedStage =
                 serde_json::from_slice(&std::fs::read(entry.path()).unwrap()).unwrap();
-            found.push((entry.path(), step.files.iter().map(|file| output.join(&file.path)).collect()));
+            found.push((entry.path(), stage.files.iter().map(|file| output.join(&file.path)).collect()));
         }
     }
     found.sort();
     found
 }
 
-/// A run that ended before its last step and lost a file since: the step is done again, for every file and damage.
+/// A run that ended before its last stage and lost a file since: the stage is done again, for every file and damage.
 #[test]
-fn a_damaged_step_is_done_again() {
+fn a_damaged_stage_is_done_again() {
     let scene = Scene::new();
-    // Once to the last step, to see what there is to damage.
+    // Once to the last stage, to see what there is to damage.
     let probe = scene.output("probe");
     let plans = (0..).find(|at| {
         !run_until(&job(&scene.input, &scene.output(&format!("n{at}")), &[]), OnExisting::Fail, *at).1
     });
     let last = plans.unwrap() - 1;
     run_until(&job(&scene.input, &probe, &[]), OnExisting::Fail, last).0.unwrap_err();
-    let there = steps(&probe);
+    let there = stages(&probe);
     assert!(there.len() >= 6, "{there:?}");
     let whole = run(&job(&scene.input, &probe, &[])).unwrap();
-    for (step, (_, files)) in there.iter().enumerate() {
+    for (stage, (_, files)) in there.iter().enumerate() {
         for file in 0..files.len() {
-            let how = DAMAGES[(step + file) % DAMAGES.len()];
-            let output = scene.output(&format!("out {step} {file}"));
+            let how = DAMAGES[(stage + file) % DAMAGES.len()];
+            let output = scene.output(&format!("out {stage} {file}"));
             let job = job(&scene.input, &output, &[]);
             run_until(&job, OnExisting::Fail, last).0.unwrap_err();
             // Which partitions get rows, but with them how many files there are, is not the same in every run.
-            let written = &steps(&output)[step].1;
+            let written = &stages(&output)[stage].1;
             damage(&written[file % written.len()], how);
             let outcome = run(&job).unwrap();
-            assert_eq!(outcome.steps_reused, whole.steps_reused - 1, "{how:?} {file} of step {step}");
-            assert_eq!(tables(&output), scene.expected, "{how:?} {file} of step {step}");
+            assert_eq!(outcome.stages_reused, whole.stages_reused - 1, "{how:?} {file} of stage {stage}");
+            assert_eq!(tables(&output), scene.expected, "{how:?} {file} of stage {stage}");
         }
-        // The step's manifest itself, cut as by a power cut.
-        let output = scene.output(&format!("manifest {step}"));
+        // The stage's manifest itself, cut as by a power cut.
+        let output = scene.output(&format!("manifest {stage}"));
         let job = job(&scene.input, &output, &[]);
         run_until(&job, OnExisting::Fail, last).0.unwrap_err();
-        damage(&steps(&output)[step].0, if step % 2 == 0 { Damage::Empty } else { Damage::Cut });
+        damage(&stages(&output)[stage].0, if stage % 2 == 0 { Damage::Empty } else { Damage::Cut });
         let outcome = run(&job).unwrap();
-        assert_eq!(outcome.steps_reused, whole.steps_reused - 1, "manifest of step {step}");
-        assert_eq!(tables(&output), scene.expected, "manifest of step {step}");
+        assert_eq!(outcome.stages_reused, whole.stages_reused - 1, "manifest of stage {stage}");
+        assert_eq!(tables(&output), scene.expected, "manifest of stage {stage}");
     }
 }
 

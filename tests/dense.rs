@@ -96,7 +96,7 @@ struct Output {
     /// The cluster of each document that is in one.
     clusters: BTreeMap<String, String>,
     counts: Counts,
-    steps: Vec<String>,
+    stages: Vec<String>,
     warnings: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ impl Output {
             pairs: pairs(output),
             clusters: strings(&clusters, "id").into_iter().zip(strings(&clusters, "cluster_id")).collect(),
             counts: manifest.counts,
-            steps: manifest.steps.into_iter().map(|step| step.name).collect(),
+            stages: manifest.stages.into_iter().map(|stage| stage.name).collect(),
             warnings: manifest.warnings,
         }
     }
@@ -118,7 +118,7 @@ impl Output {
     }
 
     fn is_dense(&self) -> bool {
-        self.steps.iter().any(|step| step == "dense_candidates")
+        self.stages.iter().any(|stage| stage == "dense_candidates")
     }
 }
 
@@ -141,7 +141,7 @@ fn what_is_left_out_is_counted_and_lies_between_documents_that_have_pairs() {
     for (number, method) in METHODS.into_iter().enumerate() {
         let all = scene.run(&format!("all {number}"), &[method, &["output.max_expand=0"]].concat());
         let some = scene.run(&format!("some {number}"), &[method, &["output.max_expand=20"]].concat());
-        assert!(!all.is_dense() && some.is_dense(), "{method:?}: {:?}", some.steps);
+        assert!(!all.is_dense() && some.is_dense(), "{method:?}: {:?}", some.stages);
         if number == 0 {
             assert_eq!(all.pairs, exact, "without a limit all pairs are written");
         }
@@ -251,7 +251,7 @@ fn nothing_changes_where_no_group_is_dense() {
         let all = scene.run(&format!("all {number}"), &[method, &["output.max_expand=0"]].concat());
         let some = scene.run(&format!("some {number}"), &[method, &["output.max_expand=1000"]].concat());
         assert_eq!((&some.pairs, &some.clusters), (&all.pairs, &all.clusters));
-        assert_eq!(some.steps, all.steps, "no step more");
+        assert_eq!(some.stages, all.stages, "no stage more");
         assert!(some.counts.dense_documents.is_none(), "{:?}", some.counts);
     }
 }
@@ -277,17 +277,17 @@ fn a_run_that_ends_between_rounds_is_taken_up_again() {
     let sets = ["candidates.method=prefix", "output.max_expand=20", "engine.threads=1"];
     let whole = scene.run("whole", &sets);
     let expected = tables(&scene.folder.path().join("whole"));
-    let at = |step: &str| whole.steps.iter().position(|name| name == step).unwrap();
+    let at = |stage: &str| whole.stages.iter().position(|name| name == stage).unwrap();
     let rounds = at("prefixes")..at("scores");
-    assert!(rounds.len() >= 5, "{:?}", whole.steps);
+    assert!(rounds.len() >= 5, "{:?}", whole.stages);
     for plan in rounds {
-        let name = format!("ended before {}", whole.steps[plan]);
+        let name = format!("ended before {}", whole.stages[plan]);
         let job = scene.job(&name, &sets);
         let engine = || Box::new(Local::new(session::session(&job.engine).unwrap()));
         let (ended, failed) = run_until_on(engine(), &job, OnExisting::Fail, plan);
         assert!(failed && ended.unwrap_err().to_string().contains(STOPPED), "{name}");
         let (outcome, _) = run_until_on(engine(), &job, OnExisting::Fail, usize::MAX);
-        assert_eq!(outcome.unwrap().steps_reused, plan, "{name}");
+        assert_eq!(outcome.unwrap().stages_reused, plan, "{name}");
         let output = scene.folder.path().join(&name);
         assert_eq!(tables(&output), expected, "{name}");
         assert!(!output.join("_work").exists(), "{name}");
@@ -318,10 +318,10 @@ fn too_many_pairs_are_foretold() {
         assert!(!output.join("manifest.json").exists());
         // The same job under another limit takes up what was done, and that is all that comes before.
         let done = run(&scene.job(&name, sets)).unwrap();
-        let steps: Vec<&str> = done.manifest.steps.iter().map(|step| step.name.as_str()).collect();
-        let without_sample = steps.iter().filter(|step| **step != "sample").copied().collect::<Vec<_>>();
-        let begun = without_sample.iter().position(|step| *step == not_begun).unwrap();
-        assert_eq!(done.steps_reused, begun, "{sets:?}: {steps:?}");
+        let stages: Vec<&str> = done.manifest.stages.iter().map(|stage| stage.name.as_str()).collect();
+        let without_sample = stages.iter().filter(|stage| **stage != "sample").copied().collect::<Vec<_>>();
+        let begun = without_sample.iter().position(|stage| *stage == not_begun).unwrap();
+        assert_eq!(done.stages_reused, begun, "{sets:?}: {stages:?}");
     }
 }
 
@@ -349,8 +349,8 @@ fn a_run_that_ends_for_too_many_pairs_says_so_in_its_record() {
     assert!(said.contains("output.max_pairs allows 100"), "{said}");
     let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["exit_code"], 4, "{record}");
-    let steps = record["stages"].as_array().unwrap();
-    assert!(steps.iter().all(|step| step["name"] != "scores"), "{record}");
+    let stages = record["stages"].as_array().unwrap();
+    assert!(stages.iter().all(|stage| stage["name"] != "scores"), "{record}");
 }
 
 #[test]

@@ -34,8 +34,8 @@ fn job_over(format: &Format, input: &Path, output: &Path, sets: &[&str]) -> Job 
     job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()
 }
 
-fn steps(output: &Path) -> Vec<String> {
-    manifest(output).steps.into_iter().map(|step| step.name).collect()
+fn stages(output: &Path) -> Vec<String> {
+    manifest(output).stages.into_iter().map(|stage| stage.name).collect()
 }
 
 fn columns(output: &Path) -> Vec<String> {
@@ -70,17 +70,17 @@ fn whatever_is_kept_the_rows_are_the_same() {
             let kept = columns(&output);
             assert_eq!(kept.contains(&"shingles".into()), keep == "shingles", "{kept:?}");
             assert_eq!(kept.contains(&"signature".into()), keep != "none", "{kept:?}");
-            let steps = steps(&output);
+            let stages = stages(&output);
             let again = keep != "shingles";
-            assert_eq!(steps.contains(&"positions".into()), again, "{steps:?}");
-            assert_eq!(steps.contains(&"hot_sketches".into()), again && hot == 3, "{steps:?}");
+            assert_eq!(stages.contains(&"positions".into()), again, "{stages:?}");
+            assert_eq!(stages.contains(&"hot_sketches".into()), again && hot == 3, "{stages:?}");
             assert!(manifest(&output).counts.pairs > 10);
         }
         assert_eq!(answers.len(), 1, "{} ({i})", format.name);
     }
 }
 
-/// Jobs that need all shingle sets keep them between the steps, and not in the result.
+/// Jobs that need all shingle sets keep them between the stages, and not in the result.
 #[test]
 fn a_job_that_needs_all_shingles_drops_them_at_the_end() {
     let folder = tempdir().unwrap();
@@ -91,7 +91,7 @@ fn a_job_that_needs_all_shingles_drops_them_at_the_end() {
         for keep in ["shingles", "signatures", "none"] {
             let output = folder.path().join(format!("{set}{keep}"));
             run(&job(&input, &output, &[set, &format!("output.keep={keep}")])).unwrap();
-            assert!(!steps(&output).contains(&"positions".into()), "{set}: {:?}", steps(&output));
+            assert!(!stages(&output).contains(&"positions".into()), "{set}: {:?}", stages(&output));
             assert_eq!(columns(&output).contains(&"shingles".into()), keep == "shingles");
             assert!(!output.join("_work").exists());
             answers.push(pairs(&output));
@@ -184,18 +184,18 @@ async fn a_document_that_is_not_there_any_more_is_an_error() {
 
 // ---- a source that changes between the passes -----------------------------------------------------------------------
 
-/// Does something when a step is done.
+/// Does something when a stage is done.
 struct After<F> {
-    step: &'static str,
+    stage: &'static str,
     then: F,
 }
 
 #[async_trait]
 impl<F: Fn() + Send + Sync> Hook for After<F> {
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
-        let step = call.step.to_owned();
+        let stage = call.stage.to_owned();
         let files = call.run_on(engine).await?;
-        if step == self.step {
+        if stage == self.stage {
             (self.then)();
         }
         Ok(files)
@@ -225,7 +225,7 @@ fn a_source_that_changed_between_the_readings_is_an_error() {
             let then = || files.iter().for_each(|file| change(file));
             let job = job_over(&format, &input, &output, &["lsh.hot_bucket=256"]);
             let engine = Box::new(Local::new(session));
-            let engine = Around { engine, hook: After { step: "positions", then } };
+            let engine = Around { engine, hook: After { stage: "positions", then } };
             pipeline::run(&job, &engine, &RunControl::detached(), OnExisting::Fail).await
         });
         let error = ended.map(|outcome| outcome.manifest.counts).expect_err(format.name);

@@ -30,25 +30,25 @@ fn job_file(folder: &Path) -> std::path::PathBuf {
     job
 }
 
-/// Starts a run and kills it as soon as it says that `step` is done: whether it was killed, and did not end before.
-fn killed_after(job: &Path, output: &Path, step: &str, more: &[&str]) -> bool {
+/// Starts a run and kills it as soon as it says that `stage` is done: whether it was killed, and did not end before.
+fn killed_after(job: &Path, output: &Path, stage: &str, more: &[&str]) -> bool {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
     let set = format!("output.url={}", output.display());
     command.arg("run").arg(job).args(["--set", &set, "--log-format", "json"]).args(more);
-    killed_at(&mut command, |line| line["fields"]["step"] == step && line["fields"]["message"] == "done")
+    killed_at(&mut command, |line| line["fields"]["stage"] == stage && line["fields"]["message"] == "done")
 }
 
-/// A kill after each step, of a first run and of one that replaces a result: the next run goes on from that step, its rows
+/// A kill after each stage, of a first run and of one that replaces a result: the next run goes on from that stage, its rows
 /// are right, and nothing stays behind. Until then the result that is replaced is whole.
 #[test]
-fn killed_after_each_step_and_run_again_the_result_is_the_same() {
+fn killed_after_each_stage_and_run_again_the_result_is_the_same() {
     let folder = tempdir().unwrap();
     let job = job_file(folder.path());
     let undisturbed = folder.path().join("undisturbed");
     assert!(spawn(&job, &undisturbed).wait().unwrap().success());
     let expected = tables(&undisturbed);
-    let steps: Vec<String> = manifest(&undisturbed).steps.into_iter().map(|step| step.name).collect();
-    assert!(steps.len() >= 8, "{steps:?}");
+    let stages: Vec<String> = manifest(&undisturbed).stages.into_iter().map(|stage| stage.name).collect();
+    assert!(stages.len() >= 8, "{stages:?}");
     let check = |output: &Path, what: &str| {
         assert_eq!(tables(output), expected, "{what}");
         let kept: usize = manifest(output).tables.values().map(|t| t.files.len()).sum();
@@ -62,33 +62,33 @@ fn killed_after_each_step_and_run_again_the_result_is_the_same() {
     let replaced = folder.path().join("replaced");
     assert!(spawn(&job, &replaced).wait().unwrap().success());
     let mut killed = 0;
-    for (number, step) in steps.iter().enumerate() {
-        let output = folder.path().join(format!("killed after {step}"));
-        let was_killed = killed_after(&job, &output, step, &[]);
-        // After the last step there is little left to do, and the run may be faster than the kill.
-        assert!(was_killed || number + 1 == steps.len(), "the run ended before it was killed after {step}");
+    for (number, stage) in stages.iter().enumerate() {
+        let output = folder.path().join(format!("killed after {stage}"));
+        let was_killed = killed_after(&job, &output, stage, &[]);
+        // After the last stage there is little left to do, and the run may be faster than the kill.
+        assert!(was_killed || number + 1 == stages.len(), "the run ended before it was killed after {stage}");
         killed += usize::from(was_killed);
         if was_killed && !output.join("manifest.json").exists() {
             let record = again(&job, &output, &[]);
-            assert!(record["steps_reused"].as_u64().unwrap() as usize > number, "{record}");
+            assert!(record["stages_reused"].as_u64().unwrap() as usize > number, "{record}");
         }
-        check(&output, step);
+        check(&output, stage);
 
         let before = manifest(&replaced);
-        if killed_after(&job, &replaced, step, &["--overwrite"]) && manifest(&replaced) == before {
-            assert_eq!(tables(&replaced), expected, "the old result after a kill after {step}");
+        if killed_after(&job, &replaced, stage, &["--overwrite"]) && manifest(&replaced) == before {
+            assert_eq!(tables(&replaced), expected, "the old result after a kill after {stage}");
             let record = again(&job, &replaced, &["--overwrite"]);
-            assert!(record["steps_reused"].as_u64().unwrap() as usize > number, "{record}");
+            assert!(record["stages_reused"].as_u64().unwrap() as usize > number, "{record}");
             assert!(before.paths().is_disjoint(&manifest(&replaced).paths()));
         }
-        check(&replaced, &format!("--overwrite, {step}"));
+        check(&replaced, &format!("--overwrite, {stage}"));
     }
-    assert!(killed + 1 >= steps.len(), "only {killed} of {} runs were killed", steps.len());
+    assert!(killed + 1 >= stages.len(), "only {killed} of {} runs were killed", stages.len());
 }
 
 /// The same of a run against known documents.
 #[test]
-fn a_run_against_known_documents_is_taken_up_after_each_step() {
+fn a_run_against_known_documents_is_taken_up_after_each_stage() {
     let folder = tempdir().unwrap();
     let documents = corpus(12, 2_000, 40);
     for (day, part) in [&documents[..1_500], &documents[1_500..]].into_iter().enumerate() {
@@ -102,20 +102,20 @@ fn a_run_against_known_documents_is_taken_up_after_each_step() {
     let undisturbed = folder.path().join("undisturbed");
     assert!(spawn(&job, &undisturbed).wait().unwrap().success());
     let (expected, before) = (tables(&undisturbed), tables(&known));
-    let steps: Vec<String> = manifest(&undisturbed).steps.into_iter().map(|step| step.name).collect();
+    let stages: Vec<String> = manifest(&undisturbed).stages.into_iter().map(|stage| stage.name).collect();
     assert!(
-        steps.len() >= 11 && manifest(&undisturbed).counts.compared_reference_documents.unwrap() > 100,
-        "{steps:?}"
+        stages.len() >= 11 && manifest(&undisturbed).counts.compared_reference_documents.unwrap() > 100,
+        "{stages:?}"
     );
     let mut killed = 0;
-    for step in &steps {
-        let output = folder.path().join(format!("killed after {step}"));
-        killed += usize::from(killed_after(&job, &output, step, &[]));
+    for stage in &stages {
+        let output = folder.path().join(format!("killed after {stage}"));
+        killed += usize::from(killed_after(&job, &output, stage, &[]));
         again(&job, &output, &[]);
-        assert_eq!(tables(&output), expected, "{step}");
-        assert!(!output.join("_work").exists(), "{step}");
+        assert_eq!(tables(&output), expected, "{stage}");
+        assert!(!output.join("_work").exists(), "{stage}");
     }
-    assert!(killed + 2 >= steps.len(), "only {killed} of {} runs were killed", steps.len());
+    assert!(killed + 2 >= stages.len(), "only {killed} of {} runs were killed", stages.len());
     assert_eq!(tables(&known), before);
 }
 
@@ -135,7 +135,7 @@ fn an_interrupted_run_says_so_and_goes_on() {
     let job = job_file(folder.path());
     let output = folder.path().join("out");
     let child = spawn(&job, &output);
-    // The first step has begun when its folder is there.
+    // The first stage has begun when its folder is there.
     let began = Instant::now();
     while !output.exists() && began.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(5));

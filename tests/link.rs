@@ -233,7 +233,7 @@ fn the_known_side_is_told_apart_and_refused_where_it_cannot_be_used() {
 }
 
 #[test]
-fn a_linking_run_that_stopped_at_any_step_is_taken_up() {
+fn a_linking_run_that_stopped_at_any_stage_is_taken_up() {
     let two = Two::new(40);
     let sets: &[&str] = &["candidates.method=prefix"];
     let tables = |name: &str| -> Vec<_> {
@@ -251,7 +251,7 @@ fn a_linking_run_that_stopped_at_any_step_is_taken_up() {
             break;
         }
         let outcome = run(&two.job(&name, sets)).unwrap();
-        assert!(at == 0 || outcome.steps_reused > 0, "stopped at plan {at}");
+        assert!(at == 0 || outcome.stages_reused > 0, "stopped at plan {at}");
         assert_eq!(tables(&name), whole, "stopped at plan {at}");
         stops += 1;
     }

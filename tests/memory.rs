@@ -1,4 +1,4 @@
-//! A step whose tasks run out of memory is planned again, with more partitions or with one sort that has all the memory, and ends
+//! A stage whose tasks run out of memory is planned again, with more partitions or with one sort that has all the memory, and ends
 //! in an error if that does not help.
 
 use std::path::Path;
@@ -36,31 +36,31 @@ fn more_partitions_hold_what_one_cannot() {
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert_rows(&output, &expected, "more partitions");
 
-    let again = |line: &&str| line.contains("a task ran out of memory, so the step is planned again");
+    let again = |line: &&str| line.contains("a task ran out of memory, so the stage is planned again");
     let warning = said.lines().find(again).unwrap_or_else(|| panic!("{said}"));
-    for part in ["step=pairs before=1 partitions=4", "Resources exhausted"] {
+    for part in ["stage=pairs before=1 partitions=4", "Resources exhausted"] {
         assert!(warning.contains(part), "{part}: {warning}");
     }
     let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
     assert_eq!(record["recoveries"], said.lines().filter(again).count(), "{record:#}");
 }
 
-/// Runs out of memory in a step: for some times, when all that the plan writes is written, or always, at
+/// Runs out of memory in a stage: for some times, when all that the plan writes is written, or always, at
 /// once.
 struct Scarce {
-    step: &'static str,
+    stage: &'static str,
     times: usize,
-    /// The partitions of each step at first, where not those of the engine.
+    /// The partitions of each stage at first, where not those of the engine.
     partitions: Option<usize>,
-    /// The plans of that step.
+    /// The plans of that stage.
     plans: Mutex<Vec<String>>,
     /// The files of the plans that failed.
     lost: Mutex<Vec<File>>,
 }
 
 impl Scarce {
-    fn of(step: &'static str, times: usize) -> Self {
-        Self { step, times, partitions: None, plans: Mutex::default(), lost: Mutex::default() }
+    fn of(stage: &'static str, times: usize) -> Self {
+        Self { stage, times, partitions: None, plans: Mutex::default(), lost: Mutex::default() }
     }
 }
 
@@ -71,7 +71,7 @@ impl Hook for Scarce {
     }
 
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
-        if call.step != self.step {
+        if call.stage != self.stage {
             return call.run_on(engine).await;
         }
         let text = displayable(call.plan.as_ref()).indent(false).to_string();
@@ -91,9 +91,9 @@ impl Hook for Scarce {
     }
 }
 
-/// Runs a job into `output` on an engine that runs out of memory in `step` for the first `times` plans.
-fn scarce(folder: &Path, output: &Path, step: &'static str, times: usize) -> (Result<Outcome>, Scarce) {
-    scarce_with(folder, output, &[], Scarce::of(step, times))
+/// Runs a job into `output` on an engine that runs out of memory in `stage` for the first `times` plans.
+fn scarce(folder: &Path, output: &Path, stage: &'static str, times: usize) -> (Result<Outcome>, Scarce) {
+    scarce_with(folder, output, &[], Scarce::of(stage, times))
 }
 
 /// The same with settings.
@@ -165,7 +165,7 @@ fn with_the_most_partitions_a_plan_holds_no_side_and_then_runs_one_task_at_a_tim
 }
 
 #[test]
-fn a_step_for_which_no_number_of_partitions_is_enough_ends_with_what_to_do() {
+fn a_stage_for_which_no_number_of_partitions_is_enough_ends_with_what_to_do() {
     let folder = tempdir().unwrap();
     let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "clusters", usize::MAX);
     let error = ended.unwrap_err();
@@ -179,7 +179,7 @@ fn a_step_for_which_no_number_of_partitions_is_enough_ends_with_what_to_do() {
 }
 
 #[test]
-fn a_step_that_divides_nothing_is_tried_again_one_task_at_a_time() {
+fn a_stage_that_divides_nothing_is_tried_again_one_task_at_a_time() {
     let folder = tempdir().unwrap();
     let (ended, engine) = scarce(folder.path(), &folder.path().join("out"), "sketches", usize::MAX);
     assert_eq!(ended.unwrap_err().kind(), Kind::Memory);

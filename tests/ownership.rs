@@ -241,8 +241,8 @@ fn an_overwrite_that_ends_anywhere_leaves_the_old_result_and_is_taken_up() {
         assert_eq!(tables(&output), old, "after plan {at} failed");
         assert_eq!(std::fs::read_dir(output.join("_work/claims")).map_or(0, Iterator::count), 0);
         let outcome = run_until(&over, OnExisting::Overwrite, usize::MAX).0.unwrap();
-        // A step of each plan before, and those that need no engine.
-        assert!(outcome.steps_reused >= at, "{} at plan {at}", outcome.steps_reused);
+        // A stage of each plan before, and those that need no engine.
+        assert!(outcome.stages_reused >= at, "{} at plan {at}", outcome.stages_reused);
         assert_eq!(tables(&output), new, "taken up at plan {at}");
         let named = manifest(&output).paths().len();
         assert_eq!(files(&output).len(), named + 1, "leftovers after plan {at}");
@@ -259,7 +259,7 @@ fn an_unfinished_run_of_another_job_stands_in_nobodys_way() {
     documents.push(documents[0].clone());
     write_parquet(&input, &documents, 20);
     let output = folder.path().join("out");
-    // Two documents of one id end the run after its first step, and its own advice has another fingerprint.
+    // Two documents of one id end the run after its first stage, and its own advice has another fingerprint.
     let error = run(&job(&input, &output, &[])).unwrap_err();
     assert!(error.to_string().contains("source.duplicate_ids = \"reject\""), "{error}");
     let outcome = run(&job(&input, &output, &["source.duplicate_ids=reject"])).unwrap();
@@ -275,7 +275,7 @@ fn copies_of_files_of_ours_outlive_every_command() {
     write_parquet(&input, &corpus(8, 60, 30), 20);
     let output = folder.path().join("out");
     let job = job(&input, &output, &[]);
-    // A run that failed, so that records and manifests of steps are there to be copied.
+    // A run that failed, so that records and manifests of stages are there to be copied.
     assert!(run_until(&job, OnExisting::Fail, 5).1);
     let mut copies = BTreeMap::new();
     for (path, bytes) in files(&output) {

@@ -157,14 +157,14 @@ fn the_job_that_finds_leaked_questions_finds_them() {
     assert_eq!(strings(&rejects, "id"), ["q4"]);
 }
 
-/// Remembers how many rows the batches of each step have.
+/// Remembers how many rows the batches of each stage have.
 #[derive(Default)]
 struct BatchRows(Mutex<BTreeMap<String, usize>>);
 
 #[async_trait]
 impl Hook for BatchRows {
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> resemblance::error::Result<Vec<File>> {
-        self.0.lock().unwrap().insert(call.step.to_owned(), call.config.batch_size());
+        self.0.lock().unwrap().insert(call.stage.to_owned(), call.config.batch_size());
         call.run_on(engine).await
     }
 }
@@ -199,11 +199,11 @@ fn long_texts_come_in_batches_of_few() {
         for (id, passage) in strings(&found, "id_a").iter().zip(strings(&found, "passage_a")) {
             assert_eq!(passage, texts[id].split(' ').take(51).collect::<Vec<_>>().join(" "), "{id}");
         }
-        let of_step = hook.0.into_inner().unwrap();
+        let of_stage = hook.0.into_inner().unwrap();
         let longest = documents.iter().map(|(_, text)| text.len() as u64).max().unwrap();
-        assert!(of_step["pairs"] as u64 * 2 * longest <= most, "{of_step:?}");
-        assert_eq!(of_step["members"], 1_024);
-        rows.insert(memory, of_step["pairs"]);
+        assert!(of_stage["pairs"] as u64 * 2 * longest <= most, "{of_stage:?}");
+        assert_eq!(of_stage["members"], 1_024);
+        rows.insert(memory, of_stage["pairs"]);
     }
     assert!(rows["64MiB"] < 20 && rows["8GiB"] == 1_024, "{rows:?}");
 }

@@ -1,4 +1,4 @@
-//! The plans of all steps. Properties hold for each: nothing is joined, sorted or aggregated as a whole. Those that show a shape
+//! The plans of all stages. Properties hold for each: nothing is joined, sorted or aggregated as a whole. Those that show a shape
 //! of their own are approved as text under `tests/plans/`; for a cluster, `tests/plans/cluster/` has the query stages into which
 //! a scheduler cuts them.
 //!
@@ -37,7 +37,7 @@ struct Recording {
     plans: Mutex<BTreeMap<String, Planned>>,
 }
 
-/// The plan of a step.
+/// The plan of a stage.
 struct Planned {
     text: String,
     /// The nodes that break a rule for all plans.
@@ -50,7 +50,7 @@ type Show = fn(Arc<dyn ExecutionPlan>, &SessionConfig) -> String;
 #[async_trait]
 impl Hook for Recording {
     fn partitions(&self, engine: &dyn Engine, bytes: u64) -> usize {
-        // A step that shuffles nothing has a partition for each thread, or for each task of a cluster.
+        // A stage that shuffles nothing has a partition for each thread, or for each task of a cluster.
         if bytes > 0 { 4 } else { engine.partitions(0) }
     }
 
@@ -60,16 +60,16 @@ impl Hook for Recording {
 
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
         let mut unbounded = Vec::new();
-        find_unbounded(&call.plan, call.step, &mut unbounded);
+        find_unbounded(&call.plan, call.stage, &mut unbounded);
         let text = (self.show)(Arc::clone(&call.plan), call.config);
-        self.plans.lock().unwrap().insert(call.step.to_owned(), Planned { text, unbounded });
+        self.plans.lock().unwrap().insert(call.stage.to_owned(), Planned { text, unbounded });
         call.run_on(engine).await
     }
 }
 
 /// Finds the nodes for which a task would need a whole table: joins that hold a side, sorts and aggregates of all rows at once.
 /// Rows are exchanged by the hash of a key.
-fn find_unbounded(node: &Arc<dyn ExecutionPlan>, step: &str, found: &mut Vec<String>) {
+fn find_unbounded(node: &Arc<dyn ExecutionPlan>, stage: &str, found: &mut Vec<String>) {
     let is_bounded = if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         *join.partition_mode() == PartitionMode::Partitioned
     } else if let Some(sort) = node.downcast_ref::<SortExec>() {
@@ -80,21 +80,21 @@ fn find_unbounded(node: &Arc<dyn ExecutionPlan>, step: &str, found: &mut Vec<Str
         // What is read or numbered may go to idle threads first.
         matches!(exchange.partitioning(), Partitioning::Hash(..))
             || exchange.input().children().is_empty()
-            || step == ORDERED
+            || stage == ORDERED
     } else {
         match node.name() {
             "CrossJoinExec" | "NestedLoopJoinExec" | "WindowAggExec" => false,
-            "SortPreservingMergeExec" => step == ORDERED,
+            "SortPreservingMergeExec" => stage == ORDERED,
             _ => true,
         }
     };
     if !is_bounded {
         found.push(displayable(node.as_ref()).one_line().to_string());
     }
-    node.children().into_iter().for_each(|child| find_unbounded(child, step, found));
+    node.children().into_iter().for_each(|child| find_unbounded(child, stage, found));
 }
 
-/// The only step that brings all rows into one order: it numbers the shingles.
+/// The only stage that brings all rows into one order: it numbers the shingles.
 const ORDERED: &str = "dictionary";
 
 fn whole(plan: Arc<dyn ExecutionPlan>, _config: &SessionConfig) -> String {
@@ -140,33 +140,33 @@ async fn cluster(job: &Job) -> Box<dyn Engine> {
     Box::new(Cluster::connect(&job.engine, &cluster, &RunControl::detached()).await.unwrap())
 }
 
-/// Plans the steps of a job in this process and for a cluster. `approved` names those whose text is approved: of a step here, or
+/// Plans the stages of a job in this process and for a cluster. `approved` names those whose text is approved: of a stage here, or
 /// with `cluster/` before it, of the query stages of a cluster.
 fn plans(name: &str, sets: &[&str], approved: &[&str]) {
     let sets = [&["engine.threads=2", "engine.memory=1GiB"], sets].concat();
     let here = planned(&sets, local, whole);
     let sets = [&sets[..], &["engine.mode=cluster", "engine.scheduler=df://127.0.0.1:1"]].concat();
     let cluster = planned(&sets, cluster, query_stages);
-    for (step, plan) in here.iter().chain(&cluster) {
-        assert!(plan.unbounded.is_empty(), "{step}: {:#?}\n{}", plan.unbounded, plan.text);
+    for (stage, plan) in here.iter().chain(&cluster) {
+        assert!(plan.unbounded.is_empty(), "{stage}: {:#?}\n{}", plan.unbounded, plan.text);
     }
     for path in approved {
-        let (plans, folder, step) = match path.strip_prefix("cluster/") {
-            Some(step) => (&cluster, format!("cluster/{name}"), step),
+        let (plans, folder, stage) = match path.strip_prefix("cluster/") {
+            Some(stage) => (&cluster, format!("cluster/{name}"), stage),
             None => (&here, name.to_owned(), *path),
         };
-        let file = repository("tests/plans").join(folder).join(format!("{step}.txt"));
-        let found = normalized(&plans[step].text);
+        let file = repository("tests/plans").join(folder).join(format!("{stage}.txt"));
+        let found = normalized(&plans[stage].text);
         if std::env::var_os("RESEMBLANCE_APPROVE_PLANS").is_some() {
             std::fs::create_dir_all(file.parent().unwrap()).unwrap();
             std::fs::write(&file, &found).unwrap();
         }
         let approved = std::fs::read_to_string(&file).unwrap_or_default();
-        assert_eq!(found, approved, "the plan of {step} differs from {}", file.display());
+        assert_eq!(found, approved, "the plan of {stage} differs from {}", file.display());
     }
 }
 
-/// The plans of a job, by step.
+/// The plans of a job, by stage.
 fn planned(
     sets: &[&str],
     engine: impl AsyncFn(&Job) -> Box<dyn Engine>,
@@ -196,7 +196,7 @@ fn planned(
 fn of_lsh() {
     let sets = ["lsh.hot_bucket=3", "source.duplicate_ids=reject"];
     let on_a_cluster = ["sketches", "candidates", "scores", "pairs", "represented", "clusters"];
-    let on_a_cluster = on_a_cluster.map(|step| format!("cluster/{step}"));
+    let on_a_cluster = on_a_cluster.map(|stage| format!("cluster/{stage}"));
     let approved = ["duplicates", "scores"].into_iter().chain(on_a_cluster.iter().map(String::as_str));
     plans("lsh", &sets, &approved.collect::<Vec<_>>());
 }

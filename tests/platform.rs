@@ -157,7 +157,7 @@ fn the_record_is_a_file_of_a_failed_run() {
     assert_eq!(run.status.code(), Some(2));
     assert_eq!((&said["name"], &said["kind"]), (&"job".into(), &"job".into()));
 
-    // Ids that come twice are found after the first step.
+    // Ids that come twice are found after the first stage.
     let lines = std::fs::read_to_string(scene.path("in.jsonl")).unwrap();
     std::fs::write(scene.path("in.jsonl"), format!("{lines}\n{lines}")).unwrap();
     let (_, said) = record(&[]);
@@ -194,7 +194,7 @@ fn an_interrupted_run_leaves_its_record_and_metrics() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    // The first step has begun when its folder is there.
+    // The first stage has begun when its folder is there.
     wait_until(|| scene.path("out").exists());
     let killed =
         std::process::Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
@@ -245,10 +245,10 @@ fn metrics_are_a_file_that_says_what_the_run_did() {
         written[&format!("resemblance_run_info{{name=\"job\",run_id=\"r1\",version=\"{version}\"}}")],
         1.0
     );
-    for step in &manifest.steps {
-        let label = format!("{{name=\"job\",stage=\"{}\"}}", step.name);
-        assert_eq!(written[&format!("resemblance_stage_rows{label}")], step.rows as f64);
-        assert_eq!(written[&format!("resemblance_stage_seconds{label}")], step.seconds);
+    for stage in &manifest.stages {
+        let label = format!("{{name=\"job\",stage=\"{}\"}}", stage.name);
+        assert_eq!(written[&format!("resemblance_stage_rows{label}")], stage.rows as f64);
+        assert_eq!(written[&format!("resemblance_stage_seconds{label}")], stage.seconds);
     }
     scene.nothing_half_written();
     // A collector is another user: the file is as readable as any new one.

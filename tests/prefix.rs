@@ -112,7 +112,7 @@ fn a_run_over_hot_buckets_is_taken_up_again() {
     let job = job(&source, &output, &["lsh.hot_bucket=20", "score.threshold=0.8"]);
     run(&job).unwrap();
     let expected = tables(&output);
-    // As it is when a run ends before its last step.
+    // As it is when a run ends before its last stage.
     std::fs::remove_file(output.join("manifest.json")).unwrap();
     run(&job).unwrap();
     assert_eq!(tables(&output), expected);

@@ -113,8 +113,8 @@ fn other_settings_give_the_rows_of_a_run_over_the_texts() {
         assert!(reused.counts.pairs > 10, "{sets:?}: {:?}", reused.counts);
         assert_eq!(reused.counts, whole.counts, "{sets:?}");
         assert_eq!(reused.source, whole.source);
-        let cut = |step: &resemblance::output::manifest::StepTime| step.name == "duplicates";
-        assert!(whole.steps.iter().any(cut) && !reused.steps.iter().any(cut));
+        let cut = |stage: &resemblance::output::manifest::StageTime| stage.name == "duplicates";
+        assert!(whole.stages.iter().any(cut) && !reused.stages.iter().any(cut));
     }
 }
 

@@ -58,9 +58,14 @@ impl Scene {
     }
 }
 
-/// The rows that a step wrote.
-fn written(output: &Path, step: &str) -> u64 {
-    manifest(output).steps.iter().find(|taken| taken.name == step).unwrap_or_else(|| panic!("no {step}")).rows
+/// The rows that a stage wrote.
+fn written(output: &Path, stage: &str) -> u64 {
+    manifest(output)
+        .stages
+        .iter()
+        .find(|taken| taken.name == stage)
+        .unwrap_or_else(|| panic!("no {stage}"))
+        .rows
 }
 
 #[test]
@@ -112,7 +117,7 @@ fn signatures_drop_candidates_before_shingles_travel() {
         // Where no signatures are stored, all candidates go to the scores.
         let without = [&sets[..], &["output.keep=none"]].concat();
         let at_once = scene.run(&format!("{how}-at-once"), ROOMY, &without);
-        assert!(manifest(&at_once).steps.iter().all(|step| step.name != "agreeing"), "{how}");
+        assert!(manifest(&at_once).stages.iter().all(|stage| stage.name != "agreeing"), "{how}");
         let expected = pairs(&at_once);
         assert!(expected.len() > 100, "{how}: {} pairs", expected.len());
         for (name, roads) in [("held", ROOMY), ("segments", NARROW), ("blocks", SPREAD)] {
@@ -129,7 +134,7 @@ fn signatures_drop_candidates_before_shingles_travel() {
         let rare = ["minhash.permutations=100", "lsh.bands=2", "lsh.rows=50", "engine.threads=2", by];
         let few = scene.run(&format!("{how}-few"), ROOMY, &rare);
         assert!(written(&few, "candidates") < 300, "{how}");
-        assert!(manifest(&few).steps.iter().all(|step| step.name != "agreeing"), "{how}");
+        assert!(manifest(&few).stages.iter().all(|stage| stage.name != "agreeing"), "{how}");
     }
 }
 
@@ -143,8 +148,9 @@ fn a_run_says_which_road_it_takes() {
     let said = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
     assert!(said.contains("the road of sketches to candidates") && said.contains("road=Held"), "{said}");
     let record: serde_json::Value = serde_json::from_slice(&std::fs::read(record).unwrap()).unwrap();
-    let steps = record["manifest"]["stages"].as_array().unwrap();
-    let roads: Vec<_> = steps.iter().filter_map(|step| Some((&step["name"], step.get("road")?))).collect();
+    let stages = record["manifest"]["stages"].as_array().unwrap();
+    let roads: Vec<_> =
+        stages.iter().filter_map(|stage| Some((&stage["name"], stage.get("road")?))).collect();
     assert_eq!(roads.len(), 1, "{roads:?}");
     assert_eq!((roads[0].0.as_str(), roads[0].1.as_str()), (Some("scores"), Some("held")));
 }
@@ -169,7 +175,7 @@ fn counted(documents: &[(String, String)]) -> BTreeMap<(String, String), f64> {
 }
 
 /// A random corpus by a random method in little memory: the rows are those of a count, and the program holds no more than half
-/// as much again as its budget, or what it needs by itself. The roads that steps took.
+/// as much again as its budget, or what it needs by itself. The roads that stages took.
 fn trial(seed: u64) -> Vec<String> {
     const LEAST: u64 = 320 << 20;
     let mut random = Random(seed);
@@ -208,7 +214,7 @@ fn trial(seed: u64) -> Vec<String> {
     assert_eq!((found.len(), different), (expected.len(), 0), "{what}");
     let most = (memory << 20) * 3 / 2;
     assert!(peak <= most.max(LEAST), "{} MiB under {memory} MiB: {what}", peak >> 20);
-    manifest(&output).steps.into_iter().filter_map(|step| step.road).collect()
+    manifest(&output).stages.into_iter().filter_map(|stage| stage.road).collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Each round of `soak_random_faults` runs a job of some seconds while executors, the scheduler and drivers are killed, stopped and started
-//! again, each from a random step on, and holds its rows against those of one process. An executor is struck only in the
+//! again, each from a random stage on, and holds its rows against those of one process. An executor is struck only in the
 //! midst of a task, a scheduler only while a task runs, and a driver only while it does: a fault that finds nothing to
 //! strike until the run ends is not counted. It prints a line for each round and the faults that happened in all; the same
 //! seed gives the same faults.
@@ -40,20 +40,20 @@ enum Fault {
     KillDriver,
 }
 
-/// A fault, the number of steps after which it is due, and milliseconds until what it struck is there again.
+/// A fault, the number of stages after which it is due, and milliseconds until what it struck is there again.
 type Planned = (usize, Fault, usize);
 
-/// One to four faults of a run of so many steps.
-fn faults(random: &mut Random, steps: usize) -> Vec<Planned> {
+/// One to four faults of a run of so many stages.
+fn faults(random: &mut Random, stages: usize) -> Vec<Planned> {
     let fault = |random: &mut Random| {
-        let (step, place) = (random.below(steps), random.below(2));
+        let (stage, place) = (random.below(stages), random.below(2));
         match random.below(9) {
-            0..=2 => (step, Fault::KillExecutor(place), random.below(5_000)),
-            3 => (step, Fault::DrainExecutor(place), random.below(8_000)),
-            4 | 5 => (step, Fault::StopExecutor(place), random.below(15_000)),
-            6 => (step, Fault::KillScheduler, random.below(5_000)),
-            7 => (step, Fault::StopScheduler, random.below(5_000)),
-            _ => (step, Fault::KillDriver, 0),
+            0..=2 => (stage, Fault::KillExecutor(place), random.below(5_000)),
+            3 => (stage, Fault::DrainExecutor(place), random.below(8_000)),
+            4 | 5 => (stage, Fault::StopExecutor(place), random.below(15_000)),
+            6 => (stage, Fault::KillScheduler, random.below(5_000)),
+            7 => (stage, Fault::StopScheduler, random.below(5_000)),
+            _ => (stage, Fault::KillDriver, 0),
         }
     };
     (0..1 + random.below(4)).map(|_| fault(random)).collect()
@@ -65,10 +65,10 @@ fn soak_random_faults() {
     let mut scene = Scene::new(Cluster::start(), 6_000, &["lsh.hot_bucket=16"]);
     let driver = scene.run("undisturbed", &[]);
     scene.survives(driver, "undisturbed");
-    let steps = manifest(&scene.output("undisturbed")).steps.len();
+    let stages = manifest(&scene.output("undisturbed")).stages.len();
     let mut all = Happened::default();
     for round in seeds(20) {
-        let faults = faults(&mut Random(round), steps);
+        let faults = faults(&mut Random(round), stages);
         eprintln!("round {round}: {faults:?}");
         let began = Instant::now();
         let happened = disturbed(&mut scene, &format!("round{round}"), &faults);
@@ -162,9 +162,9 @@ fn disturbed(scene: &mut Scene, name: &str, faults: &[Planned]) -> Happened {
         assert!(began.elapsed() < ROUND, "{name} does not end");
         mends.retain(|(due, fault, id)| Instant::now() < *due || !mend(scene, *fault, *id));
         let said = driver.0.said();
-        let steps = said.matches("done step=").count() + said.matches("an earlier run step=").count();
-        left.retain(|(step, fault, away)| {
-            let struck = steps >= *step && strike(scene, &mut driver, *fault);
+        let stages = said.matches("done stage=").count() + said.matches("an earlier run stage=").count();
+        left.retain(|(stage, fault, away)| {
+            let struck = stages >= *stage && strike(scene, &mut driver, *fault);
             if struck {
                 happened.note(*fault);
                 let due = Instant::now() + Duration::from_millis(*away as u64);
@@ -322,7 +322,7 @@ fn soak_sorts_of_a_dictionary_meet() {
         let assert = command.assert().success();
         let log = String::from_utf8_lossy(&assert.get_output().stderr).into_owned();
         assert_rows(&output, &expected, "one sort");
-        planned_again += usize::from(log.contains("the step is planned again step=dictionary"));
+        planned_again += usize::from(log.contains("the stage is planned again stage=dictionary"));
     }
     eprintln!("the sorts met in {planned_again} runs");
     assert!(planned_again > 0, "the sorts never met");

@@ -49,7 +49,7 @@ fn frame(context: &SessionContext, names: &[&str], rows: &[Vec<u64>], partitions
     context.read_table(Arc::new(MemTable::try_new(Arc::clone(&schema), batches.collect()).unwrap())).unwrap()
 }
 
-/// (doc, buckets) as the step before the candidates writes it.
+/// (doc, buckets) as the stage before the candidates writes it.
 fn keys(context: &SessionContext, buckets: &[Vec<u64>]) -> DataFrame {
     let docs = UInt64Array::from_iter_values((0..buckets.len() as u64).map(|d| d * 7 + 3));
     let lists = ListArray::from_iter_primitive::<UInt64Type, _, _>(

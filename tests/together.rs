@@ -87,8 +87,8 @@ impl Scene {
 fn commands_that_meet_at_one_output_wait_for_each_other() {
     let scene = Scene::new(60);
     for (one, two) in MEETINGS {
-        for step in ["sketches", "scores", "clusters"] {
-            let what = format!("{two:?} before {step} of {one:?}");
+        for stage in ["sketches", "scores", "clusters"] {
+            let what = format!("{two:?} before {stage} of {one:?}");
             let output = scene.folder.path().join(&what);
             let job = Job::load(&scene.job, &[format!("output.url={}", output.display())]).unwrap();
             if one == What::Overwrite {
@@ -104,7 +104,7 @@ fn commands_that_meet_at_one_output_wait_for_each_other() {
                 assert!(other.lock().unwrap().replace(process).is_none(), "{what}: they met twice");
             };
             let existing = if one == What::Overwrite { OnExisting::Overwrite } else { OnExisting::Fail };
-            run_around(&job, existing, Before { step, action }).0.unwrap();
+            run_around(&job, existing, Before { stage, action }).0.unwrap();
             let mut other = other.into_inner().unwrap().expect("the commands met");
             assert!(other.wait(DEADLINE).success(), "{what}: {}", other.said());
             scene.check(&output, &what);
@@ -210,12 +210,12 @@ fn a_run_whose_files_went_with_its_output_says_that_it_lost_the_output() {
     let folder = tempdir().unwrap();
     let input = folder.path().join("in.parquet");
     write_parquet(&input, &corpus(19, 200, 30), 50);
-    for step in ["candidates", "scores", "pairs", "clusters"] {
-        let output = folder.path().join(step);
+    for stage in ["candidates", "scores", "pairs", "clusters"] {
+        let output = folder.path().join(stage);
         let action = || files(&output).into_keys().for_each(|path| std::fs::remove_file(path).unwrap());
-        let taken_over = Before { step, action };
+        let taken_over = Before { stage, action };
         let error = run_around(&job(&input, &output, &[]), OnExisting::Fail, taken_over).0.unwrap_err();
-        assert!(error.to_string().contains("another process took over"), "{step}: {}", error.one_line());
+        assert!(error.to_string().contains("another process took over"), "{stage}: {}", error.one_line());
         assert!(!output.join("manifest.json").exists());
     }
 }

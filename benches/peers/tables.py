@@ -87,7 +87,7 @@ def details(outcomes: list[Outcome]):
 
 
 def signatures(outcomes: list[Outcome], counts: dict):
-    """From Parquet to signatures: Daft's `minhash` against the same in SQL, and against the step of a whole job."""
+    """From Parquet to signatures: Daft's `minhash` against the same in SQL, and against the stage of a whole job."""
     of = {outcome.name: outcome for outcome in outcomes if outcome.input == "all" and outcome.runs}
     if OURS not in of or "daft-minhash" not in of:
         return
@@ -99,7 +99,7 @@ def signatures(outcomes: list[Outcome], counts: dict):
     if SQL in of:
         rows.append(("resemblance: process of the query in SQL", of[SQL].wall()))
     what = (
-        "resemblance: step `sketches` of a job (also bands, counts and the shingle sets, all written as Parquet)"
+        "resemblance: stage `sketches` of a job (also bands, counts and the shingle sets, all written as Parquet)"
     )
     rows += [(what, ours.phase("sketches")), ("resemblance: process of the whole job", ours.wall())]
     megabytes, reference = counts["all"]["bytes"] / 1e6, rows[0][1]
@@ -132,7 +132,7 @@ def goals(outcomes: list[Outcome], counts: dict, reuters: bool):
         goal("peak MiB, at most", "300", report.mebibytes(ours.peak()), ours.peak() <= 300 * 2**20)
     if counts["all"]["bytes"] >= 150e6 and "daft-minhash" in of:
         query = of["daft-minhash"].phase("read, normalise, signatures")
-        ways = [("step `sketches`", ours.phase("sketches"))]
+        ways = [("stage `sketches`", ours.phase("sketches"))]
         if SQL in of:
             ways.append(("process of the query in SQL", of[SQL].wall()))
         for way, seconds in ways:

@@ -62,7 +62,7 @@ class AlarmError(ResemblanceError):
 
 
 class Interrupted(ResemblanceError):
-    """Another process stopped the command. The same job continues from the last finished step when it is run again.
+    """Another process stopped the command. The same job continues from the last finished stage when it is run again.
 
     Ctrl-C in Python is a `KeyboardInterrupt`, whose `__cause__` is this error.
     """

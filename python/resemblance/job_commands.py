@@ -23,7 +23,7 @@ def run(
 ) -> Run:
     """Runs a job: documents in, tables of pairs, clusters and rejects out.
 
-    A run that was stopped goes on from its last finished step when the same job is run again. The same job over the
+    A run that was stopped goes on from its last finished stage when the same job is run again. The same job over the
     same inputs does nothing the second time.
 
     Args:
@@ -31,7 +31,7 @@ def run(
             folder.
         overwrite: whether a result of another job that the output holds is replaced, once the new one is whole.
         run_id: what the run is called in logs and records; a new UUID unless given. It changes no row.
-        progress: whether each finished step is reported on `sys.stderr`. Warnings always are.
+        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
         settings: keys that are set over the job, with two underscores for the dot: `score__threshold=0.9`.
 
     Raises:
@@ -58,8 +58,8 @@ class Checked:
     expected_recall_at_threshold: float
     #: For each similarity the probability that such a pair becomes a candidate.
     curve: dict[float, float]
-    #: The steps of the run, each with what it does.
-    steps: list[str]
+    #: The stages of the run, each with what it does.
+    stages: list[str]
 
 
 def check(job: Job, **settings: Any) -> Checked:
@@ -80,7 +80,7 @@ def check(job: Job, **settings: Any) -> Checked:
         curve_threshold=checked["curve_threshold"],
         expected_recall_at_threshold=checked["expected_recall_at_threshold"],
         curve={point["similarity"]: point["candidate"] for point in checked["curve"]},
-        steps=checked["steps"],
+        stages=checked["stages"],
     )
 
 

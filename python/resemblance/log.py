@@ -63,8 +63,8 @@ class Log:
 
 def _sentence(level: str, fields: dict[str, Any]) -> str:
     """A log line for people."""
-    message, step = fields.pop("message", ""), fields.pop("step", None)
-    text = f"{step}: {message}" if step is not None else str(message)
+    message, stage = fields.pop("message", ""), fields.pop("stage", None)
+    text = f"{stage}: {message}" if stage is not None else str(message)
     if fields:
         text += f" ({', '.join(f'{key}={value}' for key, value in fields.items())})"
     return {"WARN": "warning: ", "ERROR": "error: "}.get(level, "") + text

@@ -29,7 +29,7 @@ def find(
         unit: what shingles are made of.
         encoding: how the files are encoded, such as `latin-1`; UTF-8 unless given.
         all: whether every two files are compared, which is exact and quadratic.
-        progress: whether each finished step is reported on `sys.stderr`. Warnings always are.
+        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
     """
     if not paths:
         raise TypeError("find needs at least one file or folder")

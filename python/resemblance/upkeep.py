@@ -135,7 +135,7 @@ def merge(
         outputs: the outputs of runs that went on from each other with `against`, in the order in which they were made.
         to: the folder or URL of the new output.
         overwrite: whether a result that is there is replaced, once the new one is whole.
-        progress: whether each finished step is reported on `sys.stderr`. Warnings always are.
+        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
     Raises:
         JobError: an output is missing that another one was made against, or they were made by other settings.
@@ -206,7 +206,7 @@ def generate(
         files: how many files are written into the folder.
         truth: a Parquet file for the planted pairs: id_a, id_b, kind, jaccard, size.
         overwrite: whether what the command wrote there before is replaced.
-        progress: whether each finished step is reported on `sys.stderr`. Warnings always are.
+        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
     """
     given: dict[str, Any] = {
         "documents": documents,

@@ -1,4 +1,4 @@
-"""Ctrl-C. The corpus is one on which the command works for seconds after its first step, in any build."""
+"""Ctrl-C. The corpus is one on which the command works for seconds after its first stage, in any build."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def long_job(corpus: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 class Screen:
-    """Stands in for `sys.stderr`, and acts when the command says that its first step is done."""
+    """Stands in for `sys.stderr`, and acts when the command says that its first stage is done."""
 
     def __init__(self, act: Callable[[], None]) -> None:
         self._act = act

@@ -69,15 +69,15 @@ def test_relative_paths_start_at_the_current_folder(tmp_path: Path, monkeypatch:
     assert run.pairs.to_arrow().num_rows == run.counts["pairs"] == 7
 
 
-def test_progress_is_written_as_the_steps_begin_and_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_written_as_the_stages_begin_and_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`capsys` puts an object without a file descriptor in the place of `sys.stderr`, as notebooks do."""
     run = resemblance.run(job(tmp_path / "out"))
     written = capsys.readouterr().err.splitlines()
-    steps = [step["name"] for step in run.manifest["stages"]]
+    stages = [stage["name"] for stage in run.manifest["stages"]]
     for said in ("begins", "done"):
         lines = [line for line in written if line.partition(": ")[2].startswith(said)]
-        assert [line.partition(":")[0] for line in lines] == steps
-    assert written[0].startswith("sketches: begins (number=1, steps=")
+        assert [line.partition(":")[0] for line in lines] == stages
+    assert written[0].startswith("sketches: begins (number=1, stages=")
     assert any(line.startswith("sketches: done (rows=16, seconds=") for line in written)
     resemblance.find(DOCUMENTS / "garden.txt", progress=False)
     assert capsys.readouterr().err == ""
@@ -94,7 +94,7 @@ def test_check_gives_the_job_with_its_defaults() -> None:
     for similarity, probability in checked.curve.items():
         assert probability == pytest.approx(1 - (1 - similarity**5) ** 20)
     assert checked.expected_recall_at_threshold == pytest.approx(checked.curve[0.5])
-    assert any(step.startswith("pairs: ") for step in checked.steps)
+    assert any(stage.startswith("pairs: ") for stage in checked.stages)
 
 
 def test_compare_and_sweep_give_what_they_measured(tmp_path: Path) -> None:

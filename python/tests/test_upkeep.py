@@ -52,7 +52,7 @@ def test_clean_removes_what_the_program_wrote_and_counts_the_rest(tmp_path: Path
             pass
         else:
             break
-        # The run met its limit, and its finished steps are there for the next one.
+        # The run met its limit, and its finished stages are there for the next one.
         (out / "pairs").mkdir(exist_ok=True)
         (out / "pairs" / "notes.txt").write_text("somebody else's")
         counted = resemblance.clean(out, dry_run=True)

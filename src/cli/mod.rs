@@ -23,7 +23,7 @@ use support::{log, panics, print};
 struct Arguments {
     #[command(subcommand)]
     command: Command,
-    /// Log more: -v says what each step does, -vv shows the plans
+    /// Log more: -v says what each stage does, -vv shows the plans
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
     /// Log only errors, and show no progress

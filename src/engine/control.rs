@@ -22,27 +22,27 @@ impl RunControl {
 
 /// Receives the progress of a run. Called often: an implementation must not block.
 pub trait Progress: Send + Sync {
-    /// A step begins: its place among `steps`, from 1.
-    fn step_begins(&self, name: &str, number: usize, steps: usize);
+    /// A stage begins: its place among `stages`, from 1.
+    fn stage_begins(&self, name: &str, number: usize, stages: usize);
 
-    /// The running step has read `rows_in` rows and written `rows_out` so far.
-    fn step_advances(&self, rows_in: u64, rows_out: u64);
+    /// The running stage has read `rows_in` rows and written `rows_out` so far.
+    fn stage_advances(&self, rows_in: u64, rows_out: u64);
 
-    /// Tasks and query stages of the running step on a cluster: those that are done, and those that have begun.
+    /// Tasks and query stages of the running stage on a cluster: those that are done, and those that have begun.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}
 
-    /// A part of the running step, or all of it, runs again: the cluster lost it, or it ran out of memory.
+    /// A part of the running stage, or all of it, runs again: the cluster lost it, or it ran out of memory.
     fn recovering(&self, _why: &str) {}
 
-    /// A step ended, or an earlier run had finished it (`reused`).
-    fn step_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool);
+    /// A stage ended, or an earlier run had finished it (`reused`).
+    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool);
 }
 
 /// Ignores progress.
 pub struct Silent;
 
 impl Progress for Silent {
-    fn step_begins(&self, _name: &str, _number: usize, _steps: usize) {}
-    fn step_advances(&self, _rows_in: u64, _rows_out: u64) {}
-    fn step_ends(&self, _name: &str, _rows: u64, _seconds: f64, _reused: bool) {}
+    fn stage_begins(&self, _name: &str, _number: usize, _stages: usize) {}
+    fn stage_advances(&self, _rows_in: u64, _rows_out: u64) {}
+    fn stage_ends(&self, _name: &str, _rows: u64, _seconds: f64, _reused: bool) {}
 }

@@ -1,4 +1,4 @@
-//! The interface between steps and engines.
+//! The interface between stages and engines.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub trait Engine: Send + Sync {
     /// The session that plans what this engine runs.
     fn session(&self) -> &SessionContext;
 
-    /// Finds the resources for the next step, which its plan must fit.
+    /// Finds the resources for the next stage, which its plan must fit.
     ///
     /// # Errors
     /// When there are none within the time limit.
@@ -40,9 +40,9 @@ pub trait Engine: Send + Sync {
         self.session().copied_config()
     }
 
-    /// Whether independent steps may run at the same time. Where all tasks share one memory, they would only slow each other
+    /// Whether independent stages may run at the same time. Where all tasks share one memory, they would only slow each other
     /// down.
-    fn runs_steps_together(&self) -> bool {
+    fn runs_stages_together(&self) -> bool {
         false
     }
 
@@ -77,7 +77,7 @@ pub trait Engine: Send + Sync {
     /// Bytes of rows that one partition may have.
     fn bucket_bytes(&self) -> u64;
 
-    /// Runs `plan`, which was made with `config` and ends in a writer node, for the step `step`. Returns a row for each file
+    /// Runs `plan`, which was made with `config` and ends in a writer node, for the stage `stage`. Returns a row for each file
     /// that it wrote.
     ///
     /// A plan that fails or is stopped may leave files behind; no row names them.
@@ -87,7 +87,7 @@ pub trait Engine: Send + Sync {
     /// [`crate::error::Kind::Interrupted`] when the run was stopped.
     async fn run(
         &self,
-        step: &str,
+        stage: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
         control: &RunControl,

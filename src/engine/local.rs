@@ -63,7 +63,7 @@ impl Engine for Local {
 
     async fn run(
         &self,
-        _step: &str,
+        _stage: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
         control: &RunControl,
@@ -105,7 +105,7 @@ impl Local {
                 },
                 _ = poll.tick() => {
                     let (rows_in, rows_out) = rows_so_far(&plan);
-                    control.progress.step_advances(rows_in, rows_out);
+                    control.progress.stage_advances(rows_in, rows_out);
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! Sessions, stores, and the engines that run plans: this process, or a cluster.
 //!
-//! A session plans each step; the plan ends in the writer node of [`crate::output::write`]. An [`Engine`] runs it and
+//! A session plans each stage; the plan ends in the writer node of [`crate::output::write`]. An [`Engine`] runs it and
 //! returns a row for each file that the plan wrote.
 //!
 //! - `session`: the session builder, the same wherever plans are made or run.
-//! - `interface`: the interface between steps and engines; `control`: progress and interruption.
+//! - `interface`: the interface between stages and engines; `control`: progress and interruption.
 //! - `local`: the engine of this process, with its `exchange` and its `batch_queue`.
 //! - `cluster`: the engine of many machines.
 //! - `spills`: folders for spills; `stores`: object stores.

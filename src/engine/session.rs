@@ -123,7 +123,7 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
 /// the bytes of its rows and needs three times as many: for the rows, for the sorted rows, and for the keys it compares.
 const MERGE_PART: usize = 3;
 
-/// `config` for planning a step again that sorts all rows and ran out of memory. Its plan had a sort for each partition and
+/// `config` for planning a stage again that sorts all rows and ran out of memory. Its plan had a sort for each partition and
 /// merged them all at once, so more partitions would not help. The new plan has one sort, which may reserve `task_bytes`.
 pub(crate) fn sort_alone(mut config: SessionConfig, task_bytes: usize) -> SessionConfig {
     let options = config.options_mut();

@@ -29,7 +29,7 @@ pub enum Kind {
     Input,
     /// The engine lost its cluster, or cannot have what it needs of this machine: mend that, or run again. Exit code 4.
     Engine,
-    /// A task ran out of memory: give it more. A step that fails so is first planned again with smaller parts. Word and exit
+    /// A task ran out of memory: give it more. A stage that fails so is first planned again with smaller parts. Word and exit
     /// code are those of [`Kind::Engine`].
     Memory,
     /// This program is wrong: report it. Exit code 5.
@@ -110,7 +110,7 @@ impl Error {
     pub fn interrupted() -> Self {
         Self::new(
             Kind::Interrupted,
-            "stopped; run the same command again to continue from the last finished step",
+            "stopped; run the same command again to continue from the last finished stage",
         )
     }
 
@@ -243,7 +243,7 @@ impl From<DataFusionError> for Error {
         let kind = if panicked(&error) { Kind::Bug } else { kind_of(&error) };
         let message = match kind {
             Kind::Engine | Kind::Memory => {
-                "the memory budget is too small for this step: raise [engine] memory, or lower [engine] threads"
+                "the memory budget is too small for this stage: raise [engine] memory, or lower [engine] threads"
             }
             Kind::Job => "the query cannot be planned",
             Kind::Bug | Kind::Alarm => "the engine failed in a way that this program did not foresee",

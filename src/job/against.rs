@@ -76,7 +76,9 @@ impl From<AgainstKeys> for Against {
 impl From<Against> for AgainstKeys {
     fn from(Against { reference, pairs }: Against) -> Self {
         match reference {
-            Reference::Outputs { urls, same_id } => AgainstKeys { outputs: urls, source: None, pairs, same_id },
+            Reference::Outputs { urls, same_id } => {
+                AgainstKeys { outputs: urls, source: None, pairs, same_id }
+            }
             Reference::Source(source) => {
                 AgainstKeys { outputs: Vec::new(), source: Some(source), pairs, same_id: SameId::default() }
             }

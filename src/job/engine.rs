@@ -28,11 +28,11 @@ impl Engine {
 pub struct Cluster {
     /// The scheduler's `host:port`.
     pub scheduler: String,
-    /// Seconds without progress after which a step is cancelled and submitted again.
+    /// Seconds without progress after which a stage is cancelled and submitted again.
     pub stall_seconds: u64,
-    /// Seconds that one attempt of a step may take; 0 for any number.
+    /// Seconds that one attempt of a stage may take; 0 for any number.
     pub deadline_seconds: u64,
-    /// Attempts of a step, at least 1.
+    /// Attempts of a stage, at least 1.
     pub attempts: u32,
     /// Seconds to wait for a scheduler and its first executor, at the start and after a loss.
     pub wait_seconds: u64,

@@ -406,11 +406,11 @@ pub struct Engine {
     pub mode: Mode,
     /// The cluster's scheduler, as `df://host:50050`. Required for mode `cluster`.
     pub scheduler: Option<String>,
-    /// Cluster: seconds in which no task of a step ends or advances before the step is cancelled and submitted again.
+    /// Cluster: seconds in which no task of a stage ends or advances before the stage is cancelled and submitted again.
     pub stall_seconds: u64,
-    /// Cluster: seconds that one attempt of a step may take; 0 is any number.
+    /// Cluster: seconds that one attempt of a stage may take; 0 is any number.
     pub deadline_seconds: u64,
-    /// Cluster: attempts of a step before the run gives up.
+    /// Cluster: attempts of a stage before the run gives up.
     pub attempts: u32,
     /// Cluster: seconds to wait for a scheduler and its first executor, at the start and after a loss.
     pub wait_seconds: u64,

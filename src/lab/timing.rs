@@ -21,25 +21,25 @@ use crate::schema::SourceTypes;
 
 /// The stages that read one document at a time.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum Phase {
     Shingles,
     Signatures,
     Bands,
 }
 
-/// The frame of a stage over the frame of the stage before it. For [`Step::Signatures`] that must be in memory: it is read for
+/// The frame of a stage over the frame of the stage before it. For [`Phase::Signatures`] that must be in memory: it is read for
 /// the number of entries of the job's dictionary.
-pub(super) async fn stage(step: Step, before: DataFrame, job: &Job) -> Result<DataFrame> {
-    match step {
-        Step::Shingles => frames::shingles::shingles(before, &job.shingle),
-        Step::Signatures => {
+pub(super) async fn stage(phase: Phase, before: DataFrame, job: &Job) -> Result<DataFrame> {
+    match phase {
+        Phase::Shingles => frames::shingles::shingles(before, &job.shingle),
+        Phase::Signatures => {
             let dictionary = match job.shingle.hash {
                 ShingleHash::Dictionary => Some(entries(before.clone()).await?),
                 ShingleHash::Xxh3 | ShingleHash::Crc32 | ShingleHash::Sha256Mod31 => None,
             };
             frames::signatures::signatures(before, job, dictionary)
         }
-        Step::Bands => frames::bands::bands(before, &job.lsh),
+        Phase::Bands => frames::bands::bands(before, &job.lsh),
     }
 }
 
@@ -72,11 +72,11 @@ impl<'a> Bench<'a> {
             return Err(stopped());
         }
         self.done += 1;
-        self.control.progress.step_begins(name, self.done, self.total);
+        self.control.progress.stage_begins(name, self.done, self.total);
         let began = Instant::now();
         let (made, rows) = work.await?;
         let seconds = began.elapsed().as_secs_f64();
-        self.control.progress.step_ends(name, rows, seconds, false);
+        self.control.progress.stage_ends(name, rows, seconds, false);
         Ok((made, seconds))
     }
 }
@@ -136,7 +136,7 @@ async fn by_buckets(
     compared: &Compared,
     job: &Job,
 ) -> Result<DataFrame> {
-    let keys = stage(Step::Bands, sketches.clone(), job).await?.select(vec![col("doc"), col("buckets")])?;
+    let keys = stage(Phase::Bands, sketches.clone(), job).await?.select(vec![col("doc"), col("buckets")])?;
     let (copies, hot) = (no_copies(session)?, job.lsh.hot_bucket);
     let found = stage::candidates::candidates(keys, copies, hot, compared.known())?;
     let (found, _) = in_memory(session, found).await?;

@@ -1,4 +1,4 @@
-//! Manifests: the files that a step or a run wrote. Readers read the files of a manifest, never a listing.
+//! Manifests: the files that a stage or a run wrote. Readers read the files of a manifest, never a listing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -79,24 +79,24 @@ impl File {
     }
 }
 
-/// A step that is done.
+/// A stage that is done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct FinishedStep {
+pub struct FinishedStage {
     /// Its name.
     #[serde(rename = "stage")]
-    pub step: String,
+    pub stage: String,
     /// The run that it belongs to: see [`crate::job::fingerprint`].
     pub fingerprint: String,
     /// Wall-clock seconds that it took.
     pub seconds: f64,
-    /// See [`StepTime::road`].
+    /// See [`StageTime::road`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub road: Option<String>,
     /// The files that it wrote.
     pub files: Vec<File>,
 }
 
-impl FinishedStep {
+impl FinishedStage {
     /// Rows of one of its tables.
     pub fn rows(&self, table: &str) -> u64 {
         self.files.iter().filter(|f| f.table == table).map(|f| f.rows).sum()
@@ -138,9 +138,9 @@ pub struct Run {
     pub counts: Counts,
     /// Rejected documents by reason.
     pub rejects: BTreeMap<String, u64>,
-    /// The steps in order.
+    /// The stages in order.
     #[serde(rename = "stages")]
-    pub steps: Vec<StepTime>,
+    pub stages: Vec<StageTime>,
     /// The public tables.
     pub tables: BTreeMap<String, Table>,
     /// Sentences for the reader.
@@ -262,14 +262,14 @@ pub struct Input {
     pub bytes: u64,
 }
 
-/// The time and rows of a step.
+/// The time and rows of a stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct StepTime {
+pub struct StageTime {
     /// Its name.
     pub name: String,
     /// Wall-clock seconds.
     pub seconds: f64,
-    /// Rows that it wrote to public tables, or to tables between steps if it has no public one.
+    /// Rows that it wrote to public tables, or to tables between stages if it has no public one.
     pub rows: u64,
     /// If it compares documents, how sketches were joined to pairs: `held`, `segments`, `homes`, `blocks`, or `all` if every pair
     /// was compared.

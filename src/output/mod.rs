@@ -7,8 +7,8 @@
 //!        TABLE/_delta_log/*.json  the log of a Delta table, if the job asks for one
 //!        _work/claims/            the claims of processes that write here
 //!        _work/attempts/          the record of each attempt: put before its first file
-//!        _work/STEP.KEY.json      a finished step: its files, rows and checksums
-//!        _work/TABLE/part-*       tables that only later steps read
+//!        _work/STAGE.KEY.json      a finished stage: its files, rows and checksums
+//!        _work/TABLE/part-*       tables that only later stages read
 //! ```
 
 pub(crate) mod attempt;

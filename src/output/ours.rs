@@ -2,7 +2,7 @@
 //!
 //! A file is ours where something that we wrote says so:
 //!
-//! - A manifest, a step's manifest or the record of an attempt **names** it: by its path, or by the attempt that its own name
+//! - A manifest, a stage's manifest or the record of an attempt **names** it: by its path, or by the attempt that its own name
 //!   bears, together with the folder that it was written to (see [`Attempt::part`]).
 //! - It holds our **mark** inside: the keys of a `manifest.json`, the first bytes of a record or a claim ([`is_marked`]), the
 //!   program in a commit of a Delta log, the name in the footer of a generated Parquet file ([`generated_as`]), or the line in
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use super::attempt::Record;
 use super::delta::Held;
-use super::manifest::{FinishedStep, Run};
+use super::manifest::{FinishedStage, Run};
 use super::names::{Attempt, whole_name};
 use super::paths::WORK;
 use super::{Layout, attempt, claim, delta, local};
@@ -88,8 +88,8 @@ fn beginning(inside: &str) -> Option<String> {
     if name == "apply" || name.strip_prefix("parts/").is_some_and(is_part) {
         return Some("{\n  \"fingerprint\": \"".to_owned());
     }
-    let (step, key) = name.rsplit_once('.').filter(|(step, _)| !step.contains('/'))?;
-    Some(format!("{{\n  \"stage\": \"{step}\",\n  \"fingerprint\": \"{}", key.get(..16)?))
+    let (stage, key) = name.rsplit_once('.').filter(|(stage, _)| !stage.contains('/'))?;
+    Some(format!("{{\n  \"stage\": \"{stage}\",\n  \"fingerprint\": \"{}", key.get(..16)?))
 }
 
 /// Whether a record of `apply` is called so: by the number of a part.
@@ -168,7 +168,7 @@ pub(super) enum Order {
 /// What manifests, records and claims of an output say.
 #[derive(Debug, Default)]
 pub(super) struct Ours {
-    /// Whether there is a result, so that what its steps wrote is needed no more.
+    /// Whether there is a result, so that what its stages wrote is needed no more.
     finished: bool,
     /// Files that a manifest in force names.
     in_force: BTreeSet<String>,
@@ -237,8 +237,8 @@ impl Ours {
                 self.named.extend(record.replaces);
             }
             self.attempts.insert(attempt);
-        } else if let Ok(step) = serde_json::from_slice::<FinishedStep>(&bytes) {
-            let files = step.files.into_iter().map(|file| file.path);
+        } else if let Ok(stage) = serde_json::from_slice::<FinishedStage>(&bytes) {
+            let files = stage.files.into_iter().map(|file| file.path);
             match self.finished {
                 true => self.named.extend(files),
                 false => self.in_force.extend(files),
@@ -362,10 +362,10 @@ mod tests {
     fn a_record_is_ours_by_its_place_and_its_first_bytes() {
         let attempt = Attempt::random();
         let key = "0123456789abcdef-over-nothing";
-        let step = "{\n  \"stage\": \"keys\",\n  \"fingerprint\": \"0123456789abcdef0123456789abcdef\"";
+        let stage = "{\n  \"stage\": \"keys\",\n  \"fingerprint\": \"0123456789abcdef0123456789abcdef\"";
         for (inside, bytes) in [
             (format!("_work/attempts/{attempt}.json"), format!("{{\n  \"attempt\": \"{attempt}\"")),
-            (format!("_work/keys.{key}.json"), step.to_owned()),
+            (format!("_work/keys.{key}.json"), stage.to_owned()),
             ("_work/parts/000012.json".to_owned(), "{\n  \"fingerprint\": \"0a\"".to_owned()),
             ("pairs/_delta_log/.resemblance-aB3dE6.tmp".to_owned(), "{\"commitInfo\"".to_owned()),
         ] {
@@ -377,7 +377,7 @@ mod tests {
                 b""
             ));
         }
-        assert!(!is_marked("_work/scores.0123456789abcdef.json", step.as_bytes()));
+        assert!(!is_marked("_work/scores.0123456789abcdef.json", stage.as_bytes()));
         assert!(!is_marked(
             &format!("_work/attempts/{}.json", Attempt::random()),
             b"{\n  \"attempt\": \"0\""

@@ -131,9 +131,9 @@ impl Layout {
         }
     }
 
-    /// The manifest of a step, inside the output. `key` distinguishes the steps of different runs.
-    pub(crate) fn step(step: &str, key: &str) -> String {
-        format!("{WORK}/{step}.{key}.json")
+    /// The manifest of a stage, inside the output. `key` distinguishes the stages of different runs.
+    pub(crate) fn stage(stage: &str, key: &str) -> String {
+        format!("{WORK}/{stage}.{key}.json")
     }
 
     /// The URL of a file of the output.

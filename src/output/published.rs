@@ -1,4 +1,4 @@
-//! The published state of an output: the manifest of its run and those of its steps.
+//! The published state of an output: the manifest of its run and those of its stages.
 
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -73,27 +73,27 @@ impl Layout {
         ))
     }
 
-    /// The names of the steps whose manifests have `key`, sorted.
+    /// The names of the stages whose manifests have `key`, sorted.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub(crate) async fn steps(&self, key: &str) -> Result<Vec<String>> {
+    pub(crate) async fn stages(&self, key: &str) -> Result<Vec<String>> {
         let listed = self.store().list_with_delimiter(Some(&self.path(WORK))).await;
         let listed = listed.context(|| format!("cannot list {}/{WORK}", self.shown()))?;
         let ending = format!(".{key}.json");
         let names = listed.objects.iter().filter_map(|object| object.location.filename());
-        let mut steps: Vec<String> =
+        let mut stages: Vec<String> =
             names.filter_map(|name| name.strip_suffix(&ending)).map(str::to_owned).collect();
-        steps.sort_unstable();
-        Ok(steps)
+        stages.sort_unstable();
+        Ok(stages)
     }
 
-    /// Removes a step: its manifest first, so that no run reuses a half-removed step, then its `files`.
+    /// Removes a stage: its manifest first, so that no run reuses a half-removed stage, then its `files`.
     ///
     /// # Errors
     /// When the store refuses.
-    pub(crate) async fn remove_step(&self, step: &str, key: &str, files: &[File]) -> Result<()> {
-        self.discard(&Self::step(step, key)).await?;
+    pub(crate) async fn remove_stage(&self, stage: &str, key: &str, files: &[File]) -> Result<()> {
+        self.discard(&Self::stage(stage, key)).await?;
         self.remove(files.iter().map(|file| self.path(&file.path)).collect()).await
     }
 }

@@ -59,7 +59,7 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
 }
 
-/// The rows of a public table from [`frame`] or SQL with the unsigned numbers that steps and queries compute on, which the files
+/// The rows of a public table from [`frame`] or SQL with the unsigned numbers that stages and queries compute on, which the files
 /// hold as signed numbers of the same bits. Ids and carried columns stay as they are.
 ///
 /// # Errors
@@ -140,7 +140,7 @@ impl ManifestTable {
         let now = self.layout.manifest().await.ok()??;
         let (paths, shown) = (now.paths(), self.layout.shown());
         let file = self.files.iter().find(|file| !paths.contains(file.path.as_str()))?;
-        // Tables between the steps of a run are in no manifest.
+        // Tables between the stages of a run are in no manifest.
         (!file.path.starts_with(WORK)).then(|| {
             Error::input(format!(
                 "another run replaced the result in {shown} while it was read, and removed {}: run the command again",

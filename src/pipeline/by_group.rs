@@ -19,8 +19,8 @@ pub(super) fn named(job: &Job) -> Vec<Expr> {
 }
 
 /// Those of the run's own documents.
-pub(super) fn own(steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-    Ok(steps.table(Table::Documents)?.select(named(job))?)
+pub(super) fn own(run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+    Ok(run.table(Table::Documents)?.select(named(job))?)
 }
 
 /// What decides which document of a cluster represents it.
@@ -58,12 +58,12 @@ pub(super) fn copies(job: &Job) -> Vec<Expr> {
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) fn own_copies(steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-    let keys = steps.table(WorkTable::KEYS)?.select(["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
+pub(super) fn own_copies(run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+    let keys = run.table(WorkTable::KEYS)?.select(["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
     match job.candidates.compare {
         Compare::All => Ok(keys),
         Compare::Within | Compare::Across => {
-            frames::with_columns(keys, frames::by_group::keys(own(steps, job)?)?)
+            frames::with_columns(keys, frames::by_group::keys(own(run, job)?)?)
         }
     }
 }
@@ -72,13 +72,13 @@ pub(super) fn own_copies(steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> 
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) fn keys(steps: &RunTables<'_>, job: &Job) -> Result<Option<DataFrame>> {
+pub(super) fn keys(run: &RunTables<'_>, job: &Job) -> Result<Option<DataFrame>> {
     if job.candidates.compare == Compare::All {
         return Ok(None);
     }
-    let keys = frames::by_group::keys(own(steps, job)?)?;
+    let keys = frames::by_group::keys(own(run, job)?)?;
     Ok(Some(match &job.against {
-        Some(_) => keys.union(frames::by_group::keys(steps.table(WorkTable::REFERENCE)?)?)?,
+        Some(_) => keys.union(frames::by_group::keys(run.table(WorkTable::REFERENCE)?)?)?,
         None => keys,
     }))
 }
@@ -87,8 +87,8 @@ pub(super) fn keys(steps: &RunTables<'_>, job: &Job) -> Result<Option<DataFrame>
 ///
 /// # Errors
 /// When a table cannot be read.
-pub(super) fn compared(steps: &RunTables<'_>, job: &Job, pairs: DataFrame) -> Result<DataFrame> {
-    match keys(steps, job)? {
+pub(super) fn compared(run: &RunTables<'_>, job: &Job, pairs: DataFrame) -> Result<DataFrame> {
+    match keys(run, job)? {
         Some(keys) => frames::by_group::compared(pairs, keys, job.candidates.compare),
         None => Ok(pairs),
     }

@@ -55,7 +55,7 @@ use walk::walk;
 ///
 /// # Errors
 /// By kind: the job does not fit its input, input or storage fail, the engine cannot go on, or `control` stopped it.
-/// The output then is what it was, and what the finished steps wrote is used by the next run.
+/// The output then is what it was, and what the finished stages wrote is used by the next run.
 pub async fn run(
     job: &Job,
     engine: &dyn Engine,

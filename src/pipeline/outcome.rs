@@ -13,8 +13,8 @@ pub struct Outcome {
     pub manifest: Manifest,
     /// Whether the output was finished before this run, which then did nothing.
     pub already_finished: bool,
-    /// Steps that an earlier run had finished.
-    pub steps_reused: usize,
+    /// Stages that an earlier run had finished.
+    pub stages_reused: usize,
 }
 
 /// What to do about an output that holds something else.
@@ -47,7 +47,7 @@ pub(super) async fn finished(output: &Layout, fingerprint: &str) -> Result<Optio
     match checked.await? {
         None => Ok(None),
         Some((manifest, damage)) if damage.is_empty() => {
-            Ok(Some(Outcome { manifest, already_finished: true, steps_reused: 0 }))
+            Ok(Some(Outcome { manifest, already_finished: true, stages_reused: 0 }))
         }
         Some((_, damage)) => Err(check::damaged(output, &damage)),
     }

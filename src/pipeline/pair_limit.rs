@@ -60,7 +60,7 @@ pub(super) fn with_new(new: u64, known: u64) -> u64 {
     every_two_of(new).saturating_add(new.saturating_mul(known))
 }
 
-/// Compares every two documents of a sample of about `sample`, as a step.
+/// Compares every two documents of a sample of about `sample`, as a stage.
 ///
 /// Keys are hashes, so those that a number divides are drawn at random, and the same ones in every run. Of a pair, both
 /// documents are in the sample of one in `n` documents with a chance of one in `n * n`.

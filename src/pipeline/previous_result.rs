@@ -43,8 +43,8 @@ impl PreviousResult {
         self.manifest.as_ref().map(|manifest| manifest.attempts.clone()).unwrap_or_default()
     }
 
-    /// The key of this run's steps: its fingerprint, and with `--overwrite` also the result that it replaces, so that it resumes from
-    /// its own steps and never from those of that result.
+    /// The key of this run's stages: its fingerprint, and with `--overwrite` also the result that it replaces, so that it resumes from
+    /// its own stages and never from those of that result.
     pub(super) fn key(&self, fingerprint: &str, existing: OnExisting) -> String {
         let fingerprint = fingerprint.get(..16).unwrap_or(fingerprint);
         match (existing, &self.there) {

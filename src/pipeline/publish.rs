@@ -39,20 +39,20 @@ pub(super) struct MadeOf<'a> {
 
 /// Counts, checks the tables against their contracts, and writes `manifest.json`: the one put that publishes.
 pub(super) async fn publish(
-    steps: StageContext<'_>,
+    cx: StageContext<'_>,
     job: &Job,
     of: MadeOf<'_>,
     replaced: PreviousResult,
 ) -> Result<Outcome> {
     let MadeOf { inputs, origin, known, merged } = of;
-    let (output, claim) = (steps.runner.output, steps.runner.claim);
+    let (output, claim) = (cx.runner.output, cx.runner.claim);
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());
     for &table in &tables {
-        let contract = schema::contract(table).over(&steps.types, job.columns());
-        checks.push(spawn(check(contract, steps.stored(table)?, steps.rows(table))));
+        let contract = schema::contract(table).over(&cx.types, job.columns());
+        checks.push(spawn(check(contract, cx.stored(table)?, cx.rows(table))));
     }
-    let (members, scores) = (steps.table(WorkTable::MEMBERS)?, steps.table(WorkTable::SCORES)?);
+    let (members, scores) = (cx.table(WorkTable::MEMBERS)?, cx.table(WorkTable::SCORES)?);
     let left_out = frames::pairs::left_out(members, scores, Rules::of(job))?;
     let left_out = match job.candidates.compare {
         // There are no stars.
@@ -62,48 +62,48 @@ pub(super) async fn publish(
     let (left_out, _, repeated, clusters, rejects) = futures::try_join!(
         spawn(one_number(left_out)),
         futures::future::try_join_all(checks),
-        spawn(one_number(repeated_sets(&steps, job)?)),
-        spawn(rows_of(steps.table(schema::Table::Clusters)?.filter(col("representative"))?)),
-        spawn(reasons(steps.table(schema::Table::Rejects)?)),
+        spawn(one_number(repeated_sets(&cx, job)?)),
+        spawn(rows_of(cx.table(schema::Table::Clusters)?.filter(col("representative"))?)),
+        spawn(reasons(cx.table(schema::Table::Rejects)?)),
     )?;
-    let written = |table| tables.contains(&table).then(|| steps.rows(table));
+    let written = |table| tables.contains(&table).then(|| cx.rows(table));
     let mut counts = Counts {
-        documents: steps.rows(schema::Table::Documents),
-        rejects: steps.rows(schema::Table::Rejects),
-        pairs: steps.rows(schema::Table::Pairs),
+        documents: cx.rows(schema::Table::Documents),
+        rejects: cx.rows(schema::Table::Rejects),
+        pairs: cx.rows(schema::Table::Pairs),
         clusters,
-        clustered_documents: steps.rows(schema::Table::Clusters),
+        clustered_documents: cx.rows(schema::Table::Clusters),
         group_pairs: written(schema::Table::GroupPairs),
         reference_rejects: written(schema::Table::ReferenceRejects),
         dictionary: written(schema::Table::Dictionary),
         cluster_id_changes: written(schema::Table::ClusterIdChanges),
-        scores: steps.rows(WorkTable::SCORES),
-        shingle_sets: steps.rows(schema::Table::Documents) - repeated,
+        scores: cx.rows(WorkTable::SCORES),
+        shingle_sets: cx.rows(schema::Table::Documents) - repeated,
         pairs_left_out: left_out,
         ..Counts::default()
     };
     if job.candidates.method != Method::All && merged.is_none() {
         // Those of hot and of dense documents come in tables that hold all.
         let tables = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
-        counts.candidates = tables.into_iter().map(|table| steps.rows(table)).max();
+        counts.candidates = tables.into_iter().map(|table| cx.rows(table)).max();
     }
-    if job.candidates.method == Method::Lsh && steps.rows(WorkTable::HOT) > 0 {
-        counts.hot_documents = Some(steps.rows(WorkTable::HOT));
+    if job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
+        counts.hot_documents = Some(cx.rows(WorkTable::HOT));
     }
     if job.clusters.method == ClusterMethod::Representative {
-        counts.chained_documents = Some(chained(&steps).await?);
+        counts.chained_documents = Some(chained(&cx).await?);
     }
     if let Some(known) = known {
         let count = known.outputs().map(|outputs| outputs.chain.count(schema::Table::Documents));
-        let count = count.unwrap_or_else(|| steps.rows(WorkTable::REFERENCE_KEYS));
+        let count = count.unwrap_or_else(|| cx.rows(WorkTable::REFERENCE_KEYS));
         counts.reference_documents = Some(count);
-        counts.compared_reference_documents = Some(steps.rows(WorkTable::REFERENCE));
+        counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
     }
     let mut warnings = Vec::new();
     if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
-        let replaced = same_ids::replaced(&steps, job, outputs.names(steps.session())?).await?;
+        let replaced = same_ids::replaced(&cx, job, outputs.names(cx.session())?).await?;
         counts.replaced_documents = Some(replaced);
-        warnings.extend(same_ids::not_replaced(&steps, job, outputs.names(steps.session())?).await?);
+        warnings.extend(same_ids::not_replaced(&cx, job, outputs.names(cx.session())?).await?);
     }
     if left_out > 0 {
         warnings.push(format!(
@@ -111,7 +111,7 @@ pub(super) async fn publish(
              output.expand and output.max_expand set the size from which this is done"
         ));
     }
-    if let Some(dense) = stage::dense_candidates::summary(&steps).await? {
+    if let Some(dense) = stage::dense_candidates::summary(&cx).await? {
         let (documents, left_out) = (dense.documents, dense.left_out.pairs);
         counts.dense_documents = Some(documents);
         counts.dense_pairs_left_out = Some(left_out);
@@ -133,22 +133,20 @@ pub(super) async fn publish(
         format_version: u64::from(FORMAT_VERSION),
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         name: job.name.clone(),
-        fingerprint: steps.runner.fingerprint.to_owned(),
+        fingerprint: cx.runner.fingerprint.to_owned(),
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
         inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
-        source: steps.types.clone(),
+        source: cx.types.clone(),
         origin: origin.cloned(),
         origins: merged.iter().flat_map(|earlier| earlier.origins()).collect(),
         known: known.map(ReferenceDocuments::record).unwrap_or_default(),
         merged: merged.iter().flat_map(|earlier| earlier.fingerprints()).collect(),
         counts,
         rejects,
-        steps: steps.runner.times().collect(),
+        stages: cx.runner.times().collect(),
         tables: tables
             .iter()
-            .map(|&table| {
-                (table.name().to_owned(), Table { rows: steps.rows(table), files: steps.files(table) })
-            })
+            .map(|&table| (table.name().to_owned(), Table { rows: cx.rows(table), files: cx.files(table) }))
             .collect(),
         warnings,
         boot: output.folder().and_then(|_| boot()),
@@ -157,26 +155,26 @@ pub(super) async fn publish(
     let record = serde_json::to_value(&manifest)
         .map_err(|e| Error::bug("the manifest cannot be written").because(e))?;
     schema::check_manifest(&record)?;
-    let steps_reused = steps.runner.reused();
+    let stages_reused = cx.runner.reused();
     // Nothing is published that is not there whole, and nothing by a run that lost its output meanwhile.
     let damage = check::sizes(output, &manifest.files().collect::<Vec<_>>()).await?;
     if let Some(first) = damage.first() {
         let output = output.shown();
         return Err(Error::input(format!(
             "what this run wrote to {output} was changed before it was published: {first}; run it again to repeat the \
-             damaged steps"
+             damaged stages"
         )));
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        let other = overtaken(output, steps.runner.fingerprint).await?;
+        let other = overtaken(output, cx.runner.fingerprint).await?;
         publish_logs(output, job).await?;
         return Ok(other);
     }
     // The result is there. Its logs follow before anything is removed that they still name.
     publish_logs(output, job).await?;
     tidy(output, claim.attempt()).await;
-    Ok(Outcome { manifest, already_finished: false, steps_reused })
+    Ok(Outcome { manifest, already_finished: false, stages_reused })
 }
 
 /// Lets the Delta logs of an output follow its manifest.
@@ -270,22 +268,22 @@ async fn reasons(rejects: DataFrame) -> Result<BTreeMap<String, u64>> {
 
 /// How many of the run's own documents have the shingles of another one: one row (repeated: UInt64), but for the first of each set;
 /// null where there is none.
-fn repeated_sets(steps: &StageContext<'_>, job: &Job) -> Result<DataFrame> {
+fn repeated_sets(cx: &StageContext<'_>, job: &Job) -> Result<DataFrame> {
     let sizes = match job.candidates.compare {
         Compare::All => {
-            let groups = steps.table(WorkTable::COPIES)?;
+            let groups = cx.table(WorkTable::COPIES)?;
             groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
         }
         // Copies of each other are those of one group.
-        Compare::Within | Compare::Across => frames::copies::sizes_of_sets(steps.table(WorkTable::KEYS)?)?,
+        Compare::Within | Compare::Across => frames::copies::sizes_of_sets(cx.table(WorkTable::KEYS)?)?,
     };
     let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
     Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
 }
 
 /// How many documents represent themselves alone because the method of the job takes chains of pairs apart.
-async fn chained(steps: &StageContext<'_>) -> Result<u64> {
-    let clusters = steps.table(schema::Table::Clusters)?.filter(col("representative"))?;
-    let components = steps.table(WorkTable::REPRESENTED)?.filter(col("rank").eq(lit(1_u64)))?;
+async fn chained(cx: &StageContext<'_>) -> Result<u64> {
+    let clusters = cx.table(schema::Table::Clusters)?.filter(col("representative"))?;
+    let components = cx.table(WorkTable::REPRESENTED)?.filter(col("rank").eq(lit(1_u64)))?;
     Ok(rows_of(clusters).await? - rows_of(components).await?)
 }

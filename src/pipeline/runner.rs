@@ -17,7 +17,7 @@ use crate::engine::{Engine, Local, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
 use crate::operator::score;
 use crate::output::claim::Claim;
-use crate::output::manifest::{File, FinishedStep, StepTime};
+use crate::output::manifest::{File, FinishedStage, StageTime};
 use crate::output::write::{Target, Write};
 use crate::output::{Layout, check};
 use crate::plan::OperatorExec;
@@ -35,7 +35,7 @@ pub(crate) struct Runner<'a> {
     key: String,
     reached: Mutex<Reached>,
     /// Stages of an earlier attempt, each checked once.
-    earlier: Mutex<BTreeMap<String, FinishedStep>>,
+    earlier: Mutex<BTreeMap<String, FinishedStage>>,
 }
 
 /// The work of a stage.
@@ -71,7 +71,7 @@ struct Reached {
     /// Stages that an earlier run had finished.
     reused: usize,
     /// The stages that are done, by their place among those that have begun.
-    done: BTreeMap<usize, FinishedStep>,
+    done: BTreeMap<usize, FinishedStage>,
 }
 
 impl<'a> Runner<'a> {
@@ -102,10 +102,10 @@ impl<'a> Runner<'a> {
     }
 
     /// The time and the rows of every stage so far.
-    pub(super) fn times(&self) -> impl Iterator<Item = StepTime> {
+    pub(super) fn times(&self) -> impl Iterator<Item = StageTime> {
         let reached = self.reached();
-        let times = reached.done.values().map(|finished| StepTime {
-            name: finished.step.clone(),
+        let times = reached.done.values().map(|finished| StageTime {
+            name: finished.stage.clone(),
             seconds: finished.seconds,
             rows: rows_of(finished),
             road: finished.road.clone(),
@@ -115,7 +115,7 @@ impl<'a> Runner<'a> {
 
     /// Whether this run has finished the stage.
     pub(super) fn is_taken(&self, name: &str) -> bool {
-        self.reached().done.values().any(|done| done.step == name)
+        self.reached().done.values().any(|done| done.stage == name)
     }
 
     /// Whether an earlier attempt finished the stage, so that nothing has to be prepared for it.
@@ -124,12 +124,12 @@ impl<'a> Runner<'a> {
     }
 
     /// The stage as an earlier attempt finished it; `None` if it has to run, also because its files are damaged.
-    async fn find(&self, name: &str) -> Result<Option<FinishedStep>> {
+    async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
         if let Some(finished) = self.earlier().get(name) {
             return Ok(Some(finished.clone()));
         }
-        let inside = Layout::step(name, &self.key);
-        let damage = match self.output.read::<FinishedStep>(&inside).await {
+        let inside = Layout::stage(name, &self.key);
+        let damage = match self.output.read::<FinishedStage>(&inside).await {
             Ok(None) => return Ok(None),
             // The names of stage manifests hold half of the fingerprint: this is another run's.
             Ok(Some(finished)) if finished.fingerprint != self.fingerprint => {
@@ -158,21 +158,21 @@ impl<'a> Runner<'a> {
 
     /// The names of the stages whose manifests earlier runs left.
     pub(super) async fn finished_earlier(&self) -> Result<Vec<String>> {
-        self.output.steps(&self.key).await
+        self.output.stages(&self.key).await
     }
 
     /// Removes what a stage wrote, which no later one reads. What stays is removed with the rest at the end of the run.
     pub(super) async fn remove(&self, name: &str) {
         self.earlier().remove(name);
         let written =
-            self.reached().done.values().find(|finished| finished.step == name).map(|s| s.files.clone());
+            self.reached().done.values().find(|finished| finished.stage == name).map(|s| s.files.clone());
         let Some(files) = written else { return };
-        if let Err(error) = self.output.remove_step(name, &self.key, &files).await {
-            tracing::debug!(%error, step = name, "what an earlier step wrote could not be removed");
+        if let Err(error) = self.output.remove_stage(name, &self.key, &files).await {
+            tracing::debug!(%error, stage = name, "what an earlier stage wrote could not be removed");
         }
     }
 
-    fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, FinishedStep>> {
+    fn earlier(&self) -> MutexGuard<'_, BTreeMap<String, FinishedStage>> {
         self.earlier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -202,9 +202,9 @@ impl<'a> Runner<'a> {
             reached.begun += 1;
             (reached.begun, reached.total)
         };
-        progress.step_begins(name, number, total);
+        progress.stage_begins(name, number, total);
         if let Some(finished) = self.find(name).await? {
-            progress.step_ends(name, rows_of(&finished), finished.seconds, true);
+            progress.stage_ends(name, rows_of(&finished), finished.seconds, true);
             let mut reached = self.reached();
             reached.reused += 1;
             reached.done.insert(number, finished);
@@ -214,15 +214,15 @@ impl<'a> Runner<'a> {
         engine.prepare(self.control).await?;
         let Written { files, road } = self.write(engine, &work, frames).await?;
         let seconds = began.elapsed().as_secs_f64();
-        let finished = FinishedStep {
-            step: name.to_owned(),
+        let finished = FinishedStage {
+            stage: name.to_owned(),
             fingerprint: self.fingerprint.to_owned(),
             seconds,
             road,
             files,
         };
         let finished = self.publish(finished).await?;
-        progress.step_ends(name, rows_of(&finished), seconds, false);
+        progress.stage_ends(name, rows_of(&finished), seconds, false);
         self.reached().done.insert(number, finished);
         Ok(())
     }
@@ -267,8 +267,8 @@ impl<'a> Runner<'a> {
             made = frames(attempt.partitions)?;
             let (why, partitions) = (error.one_line(), attempt.partitions);
             let tasks = session::tasks_at_once(&attempt.config);
-            let message = "a task ran out of memory, so the step is planned again";
-            tracing::warn!(step = %stage, before, partitions, tasks, why, "{message}");
+            let message = "a task ran out of memory, so the stage is planned again";
+            tracing::warn!(stage = %stage, before, partitions, tasks, why, "{message}");
             self.control.progress.recovering(&why);
         }
         Ok(Written { files, road: road.map(str::to_owned) })
@@ -340,18 +340,18 @@ impl<'a> Runner<'a> {
         };
         let plan = OperatorExec::plan(write, vec![plan])?;
         let shown = datafusion::physical_plan::displayable(plan.as_ref());
-        tracing::debug!(step = %work.name, partitions, plan = %shown.indent(false), "planned");
+        tracing::debug!(stage = %work.name, partitions, plan = %shown.indent(false), "planned");
         Ok(plan)
     }
 
     /// Writes the stage's manifest; where another run of the same job was faster, its stage is the one that counts.
-    async fn publish(&self, finished: FinishedStep) -> Result<FinishedStep> {
-        if self.output.create(&Layout::step(&finished.step, &self.key), &finished).await? {
+    async fn publish(&self, finished: FinishedStage) -> Result<FinishedStage> {
+        if self.output.create(&Layout::stage(&finished.stage, &self.key), &finished).await? {
             return Ok(finished);
         }
-        match self.find(&finished.step).await? {
+        match self.find(&finished.stage).await? {
             Some(other) => Ok(other),
-            None => Err(self.removed(&finished.step)),
+            None => Err(self.removed(&finished.stage)),
         }
     }
 
@@ -411,7 +411,7 @@ fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
 }
 
 /// The rows that are reported of a stage: those of its public tables, or of all tables if none is public.
-fn rows_of(finished: &FinishedStep) -> u64 {
+fn rows_of(finished: &FinishedStage) -> u64 {
     let public = |file: &&File| Table::named(&file.table).is_some();
     match finished.files.iter().any(|file| public(&file)) {
         true => finished.files.iter().filter(public).map(|f| f.rows).sum(),

@@ -1,7 +1,7 @@
-//! The sketches that candidates are compared by: stored by a step, or cut from the texts a second time.
+//! The sketches that candidates are compared by: stored by a stage, or cut from the texts a second time.
 //!
 //! Of many documents, a candidate names few. So shingles, which are nearly all of a sketch's bytes, are not written between
-//! the steps: the positions of those documents are, and their texts alone are read again. Where every document's shingles
+//! the stages: the positions of those documents are, and their texts alone are read again. Where every document's shingles
 //! are needed, more than once at that, or the user wants to have them, they are stored.
 
 use datafusion::logical_expr::Expr;

@@ -14,7 +14,7 @@ pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
     let stages = Stages::of(cx.job);
     cx.runner.expect(stages.all().count());
     run(cx, stages.search).await?;
-    if !cx.engine().runs_steps_together() {
+    if !cx.engine().runs_stages_together() {
         run(cx, stages.pairs).await?;
         return run(cx, stages.clusters).await;
     }

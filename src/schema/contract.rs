@@ -186,7 +186,7 @@ impl Type {
         }
     }
 
-    /// Whether steps and queries compute on the unsigned numbers of these bits. Columns from the source stay as they are.
+    /// Whether stages and queries compute on the unsigned numbers of these bits. Columns from the source stay as they are.
     pub(crate) fn has_unsigned_bits(&self) -> bool {
         matches!(self, Type::Int32 | Type::Int64 | Type::ListInt32 | Type::ListInt64)
     }

@@ -32,12 +32,12 @@ struct Rewrites {
 #[async_trait]
 impl Hook for Rewrites {
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> OurResult<Vec<File>> {
-        if call.step != "rewrite" {
+        if call.stage != "rewrite" {
             return call.run_on(engine).await;
         }
         let run = || {
             self.plans.fetch_add(1, Ordering::Relaxed);
-            engine.run(call.step, call.plan.clone(), call.config, call.control)
+            engine.run(call.stage, call.plan.clone(), call.config, call.control)
         };
         match &self.what {
             What::Twice => {
@@ -176,13 +176,13 @@ fn only_what_attempts_of_ours_left_is_taken_out_of_removed() {
     let path = |name: &str| applied.path(name).display().to_string();
     let (died, _) = apply_with(&path("out"), &path("to"), What::Dies(applied.path("to")), 1 << 30);
     assert!(died.is_err());
-    // The step that wrote the table did not end either.
-    let of_step = |path: &PathBuf| path.to_str().unwrap().contains("_work/removed.");
+    // The stage that wrote the table did not end either.
+    let of_stage = |path: &PathBuf| path.to_str().unwrap().contains("_work/removed.");
     let there: Vec<PathBuf> = files(&applied.path("to/_work"))
         .into_keys()
         .map(|inside| applied.path("to/_work").join(inside))
         .collect();
-    std::fs::remove_file(there.iter().find(|path| of_step(path)).unwrap()).unwrap();
+    std::fs::remove_file(there.iter().find(|path| of_stage(path)).unwrap()).unwrap();
     let left: Vec<String> = files(&applied.path("to/removed")).into_keys().collect();
     let other = files(&applied.path("once/removed")).into_keys().next().unwrap();
     let mine = [format!("backup/{}", left[0]), other.clone(), format!("{}.bak", left[0])];

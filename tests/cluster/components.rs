@@ -24,7 +24,7 @@ fn components_beyond_the_drivers_memory_are_those_of_one_process() {
         pipeline::run(&job, &engine, &control, OnExisting::Fail).await.unwrap();
         assert!(pool.granted_and_refused().1 > 0);
     });
-    let rounds = manifest(&output).steps.iter().filter(|step| step.name.contains("_star_")).count();
-    assert!(rounds >= 4, "{rounds} steps of rounds");
+    let rounds = manifest(&output).stages.iter().filter(|stage| stage.name.contains("_star_")).count();
+    assert!(rounds >= 4, "{rounds} stages of rounds");
     assert_rows(&output, &rows(&alone), "components in rounds");
 }

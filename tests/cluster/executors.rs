@@ -8,14 +8,14 @@ use crate::support::process::wait_for;
 use crate::support::rows::{assert_rows, rows_alone};
 use crate::support::*;
 
-/// The partitions that the plan of a step had first, as the driver's log says.
-fn partitions(said: &str, step: &str) -> Option<usize> {
-    let line = said.lines().find(|line| line.contains(&format!("planned step={step} partitions=")))?;
+/// The partitions that the plan of a stage had first, as the driver's log says.
+fn partitions(said: &str, stage: &str) -> Option<usize> {
+    let line = said.lines().find(|line| line.contains(&format!("planned stage={stage} partitions=")))?;
     line.split_once("partitions=")?.1.split_whitespace().next()?.parse().ok()
 }
 
 #[test]
-fn an_executor_that_joins_a_run_is_planned_with_from_the_next_step_on() {
+fn an_executor_that_joins_a_run_is_planned_with_from_the_next_stage_on() {
     let mut cluster = Cluster::with(Setup {
         executors: vec![ExecutorHost::default()],
         // The first one stands still while the second one starts.
@@ -35,13 +35,13 @@ fn an_executor_that_joins_a_run_is_planned_with_from_the_next_step_on() {
     assert_rows(&output, &expected, "one more executor");
 
     // Executors of one core, whose tasks have memory enough.
-    let planned = |step| partitions(&ended.said, step);
+    let planned = |stage| partitions(&ended.said, stage);
     assert_eq!(planned("sketches"), Some(1), "{}", ended.said);
-    for step in ["copies", "candidates", "scores", "members", "pairs", "clusters"] {
-        assert_eq!(planned(step), Some(2), "{step}: {}", ended.said);
+    for stage in ["copies", "candidates", "scores", "members", "pairs", "clusters"] {
+        assert_eq!(planned(stage), Some(2), "{stage}: {}", ended.said);
     }
-    let steps = ["copies", "candidates", "scores", "members", "pairs", "clusters"];
-    let tasks: usize = steps.iter().map(|step| cluster.tasks(second, step).len()).sum();
+    let stages = ["copies", "candidates", "scores", "members", "pairs", "clusters"];
+    let tasks: usize = stages.iter().map(|stage| cluster.tasks(second, stage).len()).sum();
     assert!(tasks > 0, "the second executor had no tasks");
 }
 

@@ -1,4 +1,4 @@
-//! Executors, the scheduler and the driver, killed or stopped in every step: afterwards the rows are right, nothing else
+//! Executors, the scheduler and the driver, killed or stopped in every stage: afterwards the rows are right, nothing else
 //! lies in the output, and the cluster runs the next job.
 
 use std::collections::BTreeSet;
@@ -14,11 +14,11 @@ use crate::support::*;
 /// Seconds that a run with faults may take.
 const DEADLINE: u64 = 300;
 
-/// Settings with which a job takes every step but those that make a dictionary.
+/// Settings with which a job takes every stage but those that make a dictionary.
 const ALL: [&str; 2] = ["source.duplicate_ids=reject", "lsh.hot_bucket=16"];
 
-/// The steps of that job.
-const STEPS: [&str; 16] = [
+/// The stages of that job.
+const STAGES: [&str; 16] = [
     "duplicates",
     "sketches",
     "copies",
@@ -56,8 +56,8 @@ impl Scene {
         Self { cluster, job, expected, sets }
     }
 
-    /// A job on two executors that takes every step that there is.
-    fn of_all_steps() -> Self {
+    /// A job on two executors that takes every stage that there is.
+    fn of_all_stages() -> Self {
         Self::new(Cluster::start(), 2_500, &ALL[1..])
     }
 
@@ -85,9 +85,9 @@ impl Scene {
     }
 }
 
-/// Waits for a step, whose end the fault must come before.
-fn await_step(scene: &Scene, step: &str, driver: &mut Driver) {
-    assert!(scene.cluster.await_step(step, driver), "the run ended before {step}");
+/// Waits for a stage, whose end the fault must come before.
+fn await_stage(scene: &Scene, stage: &str, driver: &mut Driver) {
+    assert!(scene.cluster.await_stage(stage, driver), "the run ended before {stage}");
 }
 
 /// Times that the run says it lost something and did it again.
@@ -101,42 +101,42 @@ fn tasks_done_again(scene: &Scene) -> usize {
 }
 
 #[test]
-fn an_executor_dies_in_steps_and_is_replaced() {
-    let mut scene = Scene::of_all_steps();
+fn an_executor_dies_in_stages_and_is_replaced() {
+    let mut scene = Scene::of_all_stages();
     replaced(&mut scene, &["candidates", "scores"]);
     scene.runs_the_next_job();
 }
 
-/// All steps are the soak's: each costs the run seconds until the executor is missed.
+/// All stages are the soak's: each costs the run seconds until the executor is missed.
 #[test]
 #[ignore = "takes minutes"]
-fn soak_an_executor_dies_in_every_step() {
-    let mut scene = Scene::of_all_steps();
+fn soak_an_executor_dies_in_every_stage() {
+    let mut scene = Scene::of_all_stages();
     // The driver finds the components itself, in no time. Clusters are made at the time of pairs, and may be done by then.
     let on_executors: Vec<_> =
-        STEPS.into_iter().filter(|step| !["components", "clusters"].contains(step)).collect();
+        STAGES.into_iter().filter(|stage| !["components", "clusters"].contains(stage)).collect();
     replaced(&mut scene, &on_executors);
 }
 
-/// An executor dies in each of these steps, and another one comes.
+/// An executor dies in each of these stages, and another one comes.
 fn replaced(scene: &mut Scene, of: &[&str]) {
     let mut driver = scene.run("replaced", &[]);
-    for step in of {
-        let place = scene.cluster.kill_in_a_task(step, &mut driver);
+    for stage in of {
+        let place = scene.cluster.kill_in_a_task(stage, &mut driver);
         scene.cluster.spawn_executor(place);
     }
     let record = scene.survives(driver, "replaced");
     assert!(recoveries(&record) >= of.len() as u64, "{record:#}");
-    let steps: Vec<_> = manifest(&scene.output("replaced")).steps.into_iter().map(|s| s.name).collect();
-    assert_eq!(steps, STEPS);
+    let stages: Vec<_> = manifest(&scene.output("replaced")).stages.into_iter().map(|s| s.name).collect();
+    assert_eq!(stages, STAGES);
 }
 
 #[test]
 fn an_executor_dies_while_a_dictionary_is_made() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &["shingle.hash=dictionary"]);
     let mut driver = scene.run("dictionary", &[]);
-    for step in ["cuts", "dictionary"] {
-        let place = scene.cluster.kill_in_a_task(step, &mut driver);
+    for stage in ["cuts", "dictionary"] {
+        let place = scene.cluster.kill_in_a_task(stage, &mut driver);
         scene.cluster.spawn_executor(place);
     }
     let record = scene.survives(driver, "dictionary");
@@ -145,7 +145,7 @@ fn an_executor_dies_while_a_dictionary_is_made() {
 
 #[test]
 fn an_executor_dies_in_clusters_which_run_together_with_pairs() {
-    let mut scene = Scene::of_all_steps();
+    let mut scene = Scene::of_all_stages();
     let mut driver = scene.run("clusters", &[]);
     let place = scene.cluster.kill_in_a_task("clusters", &mut driver);
     scene.cluster.spawn_executor(place);
@@ -155,17 +155,17 @@ fn an_executor_dies_in_clusters_which_run_together_with_pairs() {
 
 #[test]
 fn one_executor_does_the_work_of_a_dead_one() {
-    let mut scene = Scene::of_all_steps();
+    let mut scene = Scene::of_all_stages();
     let mut driver = scene.run("one", &[]);
     scene.cluster.kill_in_a_task("scores", &mut driver);
     let record = scene.survives(driver, "one");
     assert!(recoveries(&record) > 0, "{record:#}");
 }
 
-/// The step with the most query stages. What was read twice, when rows came twice, depended on how many of them were done.
+/// The stage with the most query stages. What was read twice, when rows came twice, depended on how many of them were done.
 #[test]
 fn an_executor_that_dies_between_two_stages_doubles_no_rows() {
-    let mut scene = Scene::of_all_steps();
+    let mut scene = Scene::of_all_stages();
     for stages in [2, 3] {
         let name = format!("between{stages}");
         let before = tasks_done_again(&scene);
@@ -184,7 +184,7 @@ fn an_executor_that_dies_between_two_stages_doubles_no_rows() {
 
 #[test]
 fn both_executors_die_and_one_comes_back() {
-    let mut scene = Scene::of_all_steps();
+    let mut scene = Scene::of_all_stages();
     let mut driver = scene.run("both", &[]);
     let place = scene.cluster.kill_in_a_task("candidates", &mut driver);
     scene.cluster.executor(1 - place).kill();
@@ -195,7 +195,7 @@ fn both_executors_die_and_one_comes_back() {
 
 #[test]
 fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on() {
-    let mut scene = Scene::of_all_steps();
+    let mut scene = Scene::of_all_stages();
     let mut driver = scene.run("still", &[]);
     let place = scene.cluster.stop_in_a_task("sketches", &mut driver, |_| true);
     wait_for("the scheduler to give an executor up", Duration::from_secs(60), || {
@@ -208,7 +208,7 @@ fn an_executor_stands_still_until_it_is_given_up_and_then_goes_on() {
 
 #[test]
 fn an_executor_that_gets_a_signal_to_end_finishes_its_tasks_first() {
-    let mut scene = Scene::of_all_steps();
+    let mut scene = Scene::of_all_stages();
     let mut driver = scene.run("drained", &[]);
     // Tasks of the first stage read the source. One of a later stage may be cancelled, when what it reads is gone with an executor.
     let runs = |task: &Task| task.ended.is_none() && task.stage().starts_with("1.");
@@ -226,12 +226,12 @@ fn an_executor_that_gets_a_signal_to_end_finishes_its_tasks_first() {
 }
 
 #[test]
-fn the_scheduler_dies_and_the_driver_sends_its_step_again() {
+fn the_scheduler_dies_and_the_driver_sends_its_stage_again() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
     let mut driver = scene.run("scheduler", &[]);
-    for step in ["sketches", "scores"] {
-        // While it stands still its task cannot end, so neither can the step.
-        let place = scene.cluster.stop_in_a_task(step, &mut driver, |_| true);
+    for stage in ["sketches", "scores"] {
+        // While it stands still its task cannot end, so neither can the stage.
+        let place = scene.cluster.stop_in_a_task(stage, &mut driver, |_| true);
         scene.cluster.scheduler().kill();
         scene.cluster.executor(place).signal("CONT");
         scene.cluster.start_scheduler();
@@ -245,7 +245,7 @@ fn the_scheduler_dies_and_the_driver_sends_its_step_again() {
 fn a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up() {
     let mut scene = Scene::new(Cluster::start(), 2_500, &[]);
     let mut driver = scene.run("away", &["engine.wait_seconds=3"]);
-    await_step(&scene, "candidates", &mut driver);
+    await_stage(&scene, "candidates", &mut driver);
     scene.cluster.scheduler().kill();
     let ended = driver.end(DEADLINE);
     assert_eq!(ended.code, Some(4), "{}", ended.said);
@@ -254,25 +254,25 @@ fn a_scheduler_that_stays_away_ends_in_an_error_and_the_output_can_be_taken_up()
     assert!(!scene.output("away").join("manifest.json").exists());
     scene.cluster.start_scheduler();
     let driver = scene.run("away", &[]);
-    assert!(scene.survives(driver, "away")["steps_reused"].as_u64() > Some(0));
+    assert!(scene.survives(driver, "away")["stages_reused"].as_u64() > Some(0));
 }
 
 #[test]
 fn the_driver_dies_and_a_new_one_goes_on() {
     let scene = Scene::new(Cluster::start(), 2_500, &[]);
     let mut driver = scene.run("driver", &[]);
-    await_step(&scene, "scores", &mut driver);
+    await_stage(&scene, "scores", &mut driver);
     driver.0.kill();
     assert!(!driver.done("scores"), "the driver was killed too late");
     let driver = scene.run("driver", &[]);
-    assert!(scene.survives(driver, "driver")["steps_reused"].as_u64() > Some(0));
+    assert!(scene.survives(driver, "driver")["stages_reused"].as_u64() > Some(0));
 }
 
 #[test]
 fn a_driver_that_is_interrupted_leaves_no_work_behind() {
     let scene = Scene::new(Cluster::start(), 2_500, &[]);
     let mut driver = scene.run("interrupted", &[]);
-    await_step(&scene, "sketches", &mut driver);
+    await_stage(&scene, "sketches", &mut driver);
     driver.0.signal("INT");
     let ended = driver.end(60);
     assert_eq!(ended.code, Some(130), "{}", ended.said);

@@ -1,4 +1,4 @@
-//! Executors whose tasks have too little memory for a step as it was planned first.
+//! Executors whose tasks have too little memory for a stage as it was planned first.
 
 use super::{job_file, parquet_files};
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
@@ -9,7 +9,7 @@ use crate::support::*;
 const DEADLINE: u64 = 900;
 
 #[test]
-fn a_step_whose_tasks_run_out_of_memory_is_planned_anew_with_more_partitions() {
+fn a_stage_whose_tasks_run_out_of_memory_is_planned_anew_with_more_partitions() {
     let setup = Setup { executors: vec![ExecutorHost::default()], memory: "64MiB", ..Setup::default() };
     let cluster = Cluster::with(setup);
     let job = job_file(cluster.folder(), &parquet_files(cluster.folder(), &long_ids(), 2));
@@ -19,9 +19,9 @@ fn a_step_whose_tasks_run_out_of_memory_is_planned_anew_with_more_partitions() {
     assert_eq!(ended.code, Some(0), "{}", ended.said);
     assert_rows(&output, &expected, "more partitions");
 
-    let again = |line: &&str| line.contains("a task ran out of memory, so the step is planned again");
+    let again = |line: &&str| line.contains("a task ran out of memory, so the stage is planned again");
     let warning = ended.said.lines().find(again).unwrap_or_else(|| panic!("{}", ended.said));
-    for said in ["step=pairs before=8 partitions=32", "executor 127.0.0.1:", "Resources exhausted"] {
+    for said in ["stage=pairs before=8 partitions=32", "executor 127.0.0.1:", "Resources exhausted"] {
         assert!(warning.contains(said), "{said}: {warning}");
     }
     // Nothing was lost: no plan was submitted twice.

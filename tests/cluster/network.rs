@@ -71,14 +71,14 @@ fn in_a_network_of_its_own() {
     cut_for_good(&scene);
 }
 
-/// Cut until a step could not go on, and mended.
+/// Cut until a stage could not go on, and mended.
 fn mended(scene: &Scene) {
     let record = struck(|round| {
         let name = format!("mended {round}");
         let mut driver = scene.run(&name, &["engine.deadline_seconds=10"]);
-        assert!(scene.cluster.await_step("sketches", &mut driver));
+        assert!(scene.cluster.await_stage("sketches", &mut driver));
         connect(false);
-        wait_for("a step to be submitted anew, or the end", Duration::from_secs(120), || {
+        wait_for("a stage to be submitted anew, or the end", Duration::from_secs(120), || {
             (driver.0.ended().is_some() || driver.0.said().contains(ANEW)).then_some(())
         });
         connect(true);
@@ -93,7 +93,7 @@ fn cut_for_good(scene: &Scene) {
     struck(|round| {
         let name = format!("cut {round}");
         let mut driver = scene.run(&name, &["engine.deadline_seconds=10", "engine.attempts=2"]);
-        assert!(scene.cluster.await_step("sketches", &mut driver));
+        assert!(scene.cluster.await_stage("sketches", &mut driver));
         connect(false);
         let ended = driver.end(200);
         eprintln!("with the network cut the run ended with {:?}", ended.code);
@@ -109,8 +109,8 @@ fn cut_for_good(scene: &Scene) {
     });
 }
 
-/// The message of a run that lost a step.
-const ANEW: &str = "the step is submitted again";
+/// The message of a run that lost a stage.
+const ANEW: &str = "the stage is submitted again";
 
 /// Tries until the cut cost a run something. It costs nothing if the scheduler gave all that was left to one executor.
 fn struck<T>(mut attempt: impl FnMut(usize) -> Option<T>) -> T {

@@ -1,4 +1,4 @@
-//! Rows of a cluster without faults: of every source, every method and every option that has steps of its own.
+//! Rows of a cluster without faults: of every source, every method and every option that has stages of its own.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

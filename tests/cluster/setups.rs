@@ -196,7 +196,7 @@ fn an_executor_of_many_more_vcores_than_cores_does_a_small_job() {
     assert_eq!(record["recoveries"], 0, "{record:#}");
 }
 
-/// A run sends a job for each step, so these are some seventy jobs.
+/// A run sends a job for each stage, so these are some seventy jobs.
 #[test]
 fn the_memory_of_a_scheduler_does_not_grow_with_the_jobs_that_it_has_done() {
     let mut cluster = Cluster::start();

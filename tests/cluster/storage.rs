@@ -80,15 +80,15 @@ fn s3_that_is_out_of_reach_for_a_while_costs_time_and_no_rows(
     expected: &Rows,
 ) {
     let mut driver = cluster.run(job, &s3.url("out"), &["shingle.size=4"]);
-    // Steps that are planned alone, since planning has the patience of a single request.
-    for (outage, step) in ["sketches", "candidates", "members"].into_iter().enumerate() {
-        assert!(cluster.await_step(step, &mut driver), "the run ended before {step}");
+    // Stages that are planned alone, since planning has the patience of a single request.
+    for (outage, stage) in ["sketches", "candidates", "members"].into_iter().enumerate() {
+        assert!(cluster.await_stage(stage, &mut driver), "the run ended before {stage}");
         s3.faults.add("/data/in/", usize::MAX / 4, Fault::Unavailable);
         s3.faults.add("/part-", usize::MAX / 4, Fault::Unavailable);
-        // It lasts until it has outlasted the patience of a step.
-        wait_for("a step to be submitted anew", Duration::from_secs(60), || {
+        // It lasts until it has outlasted the patience of a stage.
+        wait_for("a stage to be submitted anew", Duration::from_secs(60), || {
             assert!(driver.0.ended().is_none(), "the run ended though its storage was away");
-            (driver.0.said().matches("the step is submitted again").count() > outage).then_some(())
+            (driver.0.said().matches("the stage is submitted again").count() > outage).then_some(())
         });
         s3.faults.clear();
     }

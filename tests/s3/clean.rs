@@ -17,7 +17,7 @@ fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
     let corpus = Corpus::new(80, 30);
     let s3 = &corpus.s3;
     let output = s3.url("out");
-    // The step that writes the members is refused, so those before it are finished.
+    // The stage that writes the members is refused, so those before it are finished.
     s3.faults.add("PUT /data/out/_work/members/", usize::MAX, Fault::Answer(403, String::new()));
     corpus.run("out").failure(3);
     s3.faults.clear();
@@ -55,7 +55,7 @@ fn an_output_in_a_bucket_keeps_what_its_manifests_name_and_what_is_not_ours() {
         std::fs::remove_file(s3.file(key)).unwrap();
     }
     let record = record(corpus.run("out"));
-    assert!(record["steps_reused"].as_u64().unwrap() >= 3, "{record}");
+    assert!(record["stages_reused"].as_u64().unwrap() >= 3, "{record}");
     let manifest = corpus.check("out");
     // An executor that wrote on after its run had ended: the manifest knows the attempt.
     assert!(manifest.attempts.contains(&attempt.to_string()));

@@ -53,7 +53,7 @@ fn a_server_that_stays_down_ends_the_run_in_time_and_the_next_run_goes_on() {
     let said = run_to(&nobody, &corpus.job, &corpus.s3.url("out"), &[]).failure(3);
     assert!(said.contains("the connection failed"), "{said}");
     let record = record(run());
-    assert!(record["steps_reused"].as_u64().unwrap() > 5, "{record}");
+    assert!(record["stages_reused"].as_u64().unwrap() > 5, "{record}");
     corpus.check("out");
 }
 
@@ -221,7 +221,7 @@ async fn the_same_holds_for_what_is_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn and_for_the_tables_between_the_steps() {
+async fn and_for_the_tables_between_the_stages() {
     let s3 = S3::start();
     let context = session_of(&changed(&s3, &[("RESEMBLANCE_RETRY_SECONDS", "0")]));
     let plan = numbers(&context, 200_000).await;

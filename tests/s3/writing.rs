@@ -96,7 +96,7 @@ fn a_killed_run_goes_on_from_what_is_in_the_bucket() {
     let corpus = Corpus::new(1_500, 60);
     let mut child = spawn(&corpus, "out");
     let began = Instant::now();
-    let finished = || corpus.s3.keys("out/_work/").keys().filter(|key| is_step(key)).count();
+    let finished = || corpus.s3.keys("out/_work/").keys().filter(|key| is_stage(key)).count();
     while finished() < 2 && began.elapsed() < DEADLINE {
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -104,13 +104,13 @@ fn a_killed_run_goes_on_from_what_is_in_the_bucket() {
     let killed = !child.wait().unwrap().success();
     let record = record(corpus.run("out"));
     if killed {
-        assert!(record["steps_reused"].as_u64().unwrap() >= 2, "{record}");
+        assert!(record["stages_reused"].as_u64().unwrap() >= 2, "{record}");
     }
     corpus.check("out");
 }
 
-/// Whether a key is a step manifest's, right under `_work`.
-fn is_step(key: &str) -> bool {
+/// Whether a key is a stage manifest's, right under `_work`.
+fn is_stage(key: &str) -> bool {
     key.ends_with(".json") && !key.contains("/_work/claims/") && !key.contains("/_work/attempts/")
 }
 

@@ -13,9 +13,9 @@ use resemblance::pipeline::{self, OnExisting, Outcome};
 
 use super::block_on;
 
-/// A step's plan, and what the engine is given with it.
+/// A stage's plan, and what the engine is given with it.
 pub struct Call<'a> {
-    pub step: &'a str,
+    pub stage: &'a str,
     pub plan: Arc<dyn ExecutionPlan>,
     pub config: &'a SessionConfig,
     pub control: &'a RunControl,
@@ -24,7 +24,7 @@ pub struct Call<'a> {
 impl Call<'_> {
     /// Runs the plan.
     pub async fn run_on(self, engine: &dyn Engine) -> Result<Vec<File>> {
-        engine.run(self.step, self.plan, self.config, self.control).await
+        engine.run(self.stage, self.plan, self.config, self.control).await
     }
 }
 
@@ -84,8 +84,8 @@ impl<H: Hook> Engine for Around<H> {
         self.engine.config()
     }
 
-    fn runs_steps_together(&self) -> bool {
-        self.runner().runs_steps_together()
+    fn runs_stages_together(&self) -> bool {
+        self.runner().runs_stages_together()
     }
 
     fn is_one_process(&self) -> bool {
@@ -110,12 +110,12 @@ impl<H: Hook> Engine for Around<H> {
 
     async fn run(
         &self,
-        step: &str,
+        stage: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
         control: &RunControl,
     ) -> Result<Vec<File>> {
-        self.hook.run(self.runner(), Call { step, plan, config, control }).await
+        self.hook.run(self.runner(), Call { stage, plan, config, control }).await
     }
 }
 
@@ -127,16 +127,16 @@ pub fn run_around<H: Hook>(job: &Job, existing: OnExisting, hook: H) -> (Result<
     (ended, engine.hook)
 }
 
-/// Does something before the plan of a step, while the run stands still.
+/// Does something before the plan of a stage, while the run stands still.
 pub struct Before<F> {
-    pub step: &'static str,
+    pub stage: &'static str,
     pub action: F,
 }
 
 #[async_trait]
 impl<F: Fn() + Send + Sync> Hook for Before<F> {
     async fn run(&self, engine: &dyn Engine, call: Call<'_>) -> Result<Vec<File>> {
-        if call.step == self.step {
+        if call.stage == self.stage {
             // Other threads keep the run's claim alive meanwhile.
             tokio::task::block_in_place(&self.action);
         }

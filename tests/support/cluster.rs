@@ -197,9 +197,9 @@ impl Cluster {
         self.executors[place].as_mut().expect("an executor")
     }
 
-    /// The tasks of a step that the executor at a place has begun since its start.
-    pub fn tasks(&self, place: usize, step: &str) -> Vec<Task> {
-        self.tasks_of(place, &format!("/{step}/"))
+    /// The tasks of a stage that the executor at a place has begun since its start.
+    pub fn tasks(&self, place: usize, stage: &str) -> Vec<Task> {
+        self.tasks_of(place, &format!("/{stage}/"))
     }
 
     /// Whether the executor at a place is in the midst of a task.
@@ -226,12 +226,12 @@ impl Cluster {
         tasks
     }
 
-    /// Stops an executor in the midst of a task of a step, and says which one: its log shows that the task has begun and not that
+    /// Stops an executor in the midst of a task of a stage, and says which one: its log shows that the task has begun and not that
     /// it has ended, while the process stands still. A signal after that (to die, to continue) cannot come too late. `wanted` looks
-    /// at the tasks of the step that it has begun. The test ends where the run ends before.
+    /// at the tasks of the stage that it has begun. The test ends where the run ends before.
     pub fn stop_in_a_task(
         &mut self,
-        step: &str,
+        stage: &str,
         driver: &mut Driver,
         wanted: impl Fn(&[Task]) -> bool,
     ) -> usize {
@@ -239,25 +239,25 @@ impl Cluster {
         let began = std::time::Instant::now();
         loop {
             for place in 0..self.executors.len() {
-                if !in_a_task(&self.tasks(place, step)) {
+                if !in_a_task(&self.tasks(place, stage)) {
                     continue;
                 }
                 self.executor(place).stop();
-                if in_a_task(&self.tasks(place, step)) {
+                if in_a_task(&self.tasks(place, stage)) {
                     return place;
                 }
                 self.executor(place).signal("CONT");
             }
-            assert!(!driver.done(step), "{step} ended before an executor was stopped in one of its tasks");
-            assert!(driver.0.ended().is_none(), "the run ended before an executor was stopped in {step}");
-            assert!(began.elapsed() < Duration::from_secs(120), "no executor has a task of {step}");
+            assert!(!driver.done(stage), "{stage} ended before an executor was stopped in one of its tasks");
+            assert!(driver.0.ended().is_none(), "the run ended before an executor was stopped in {stage}");
+            assert!(began.elapsed() < Duration::from_secs(120), "no executor has a task of {stage}");
             let_pass(Duration::from_millis(1));
         }
     }
 
-    /// Kills an executor in the midst of a task of a step, and says which one.
-    pub fn kill_in_a_task(&mut self, step: &str, driver: &mut Driver) -> usize {
-        let place = self.stop_in_a_task(step, driver, |_| true);
+    /// Kills an executor in the midst of a task of a stage, and says which one.
+    pub fn kill_in_a_task(&mut self, stage: &str, driver: &mut Driver) -> usize {
+        let place = self.stop_in_a_task(stage, driver, |_| true);
         self.executor(place).kill();
         place
     }
@@ -301,22 +301,22 @@ impl Cluster {
         Driver(Process::start_apart(&format!("driver{number}"), &mut command, self.folder()))
     }
 
-    /// Waits until a step of a job runs, or the driver ends; whether the step was seen running.
-    pub fn await_step(&self, step: &str, driver: &mut Driver) -> bool {
-        wait_for(&format!("the step {step}"), Duration::from_secs(120), || {
-            if self.running().iter().any(|running| running == step) {
+    /// Waits until a stage of a job runs, or the driver ends; whether the stage was seen running.
+    pub fn await_stage(&self, stage: &str, driver: &mut Driver) -> bool {
+        wait_for(&format!("the stage {stage}"), Duration::from_secs(120), || {
+            if self.running().iter().any(|running| running == stage) {
                 return Some(true);
             }
             driver.0.ended().map(|_| false)
         })
     }
 
-    /// The steps that run now.
+    /// The stages that run now.
     pub fn running(&self) -> Vec<String> {
         let Some((200, body)) = self.get("/api/jobs") else { return Vec::new() };
         let jobs: Vec<serde_json::Value> = serde_json::from_str(&body).unwrap();
         let running = jobs.iter().filter(|job| job["status"] == "Running");
-        running.filter_map(|job| step_of(job["job_name"].as_str()?)).collect()
+        running.filter_map(|job| stage_of(job["job_name"].as_str()?)).collect()
     }
 }
 
@@ -344,8 +344,8 @@ impl Task {
     }
 }
 
-/// The step in a job's name, which is `run/step/attempt`.
-fn step_of(name: &str) -> Option<String> {
+/// The stage in a job's name, which is `run/stage/attempt`.
+fn stage_of(name: &str) -> Option<String> {
     name.rsplit('/').nth(1).map(str::to_owned)
 }
 
@@ -396,9 +396,9 @@ impl Driver {
         Ended { code, said: self.0.said(), printed: self.0.printed() }
     }
 
-    /// Whether its log has the end of a step.
-    pub fn done(&self, step: &str) -> bool {
-        self.0.said().contains(&format!("done step=\"{step}\""))
+    /// Whether its log has the end of a stage.
+    pub fn done(&self, stage: &str) -> bool {
+        self.0.said().contains(&format!("done stage=\"{stage}\""))
     }
 
     /// Its record when it has ended well, which must be within `seconds`.

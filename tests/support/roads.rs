@@ -17,7 +17,7 @@ pub struct Roads {
     pub task_bytes: usize,
     /// Whether all tasks run in one process: else nothing that is written is read twice.
     pub one_process: bool,
-    /// Partitions of a step that shuffles anything.
+    /// Partitions of a stage that shuffles anything.
     pub partitions: usize,
 }
 
@@ -40,7 +40,7 @@ pub fn run_on(job: &Job, roads: Roads) -> Result<Outcome> {
     run_around(job, OnExisting::Fail, roads).0
 }
 
-/// The road that a step of a finished run took, as its manifest says; `None` if there was no such step, or it has none.
-pub fn road(output: &Path, step: &str) -> Option<String> {
-    manifest(output).steps.into_iter().find(|taken| taken.name == step).and_then(|taken| taken.road)
+/// The road that a stage of a finished run took, as its manifest says; `None` if there was no such stage, or it has none.
+pub fn road(output: &Path, stage: &str) -> Option<String> {
+    manifest(output).stages.into_iter().find(|taken| taken.name == stage).and_then(|taken| taken.road)
 }

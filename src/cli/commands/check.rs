@@ -1,4 +1,4 @@
-//! `resemblance check`: prints a resolved job and its steps.
+//! `resemblance check`: prints a resolved job and its stages.
 
 use std::fmt::Write;
 
@@ -56,13 +56,13 @@ fn as_json(job: &Job) -> Result<String> {
         "curve_threshold": curve::threshold(job.lsh.bands, job.lsh.rows),
         "expected_recall_at_threshold": recall(job),
         "curve": curve,
-        "steps": steps(job),
+        "stages": stages(job),
     });
     Ok(format!("{checked:#}\n"))
 }
 
-/// The steps of the run, each with what it does.
-fn steps(job: &Job) -> Vec<String> {
+/// The stages of the run, each with what it does.
+fn stages(job: &Job) -> Vec<String> {
     pipeline::stage::describe(job)
         .into_iter()
         .map(|stage| format!("{}: {}", stage.name, stage.text))
@@ -73,8 +73,8 @@ fn as_text(job: &Job) -> String {
     let lsh = &job.lsh;
     let mut text = String::new();
     let _ = writeln!(text, "job {}: {} -> {}\n", job.name, job.source.urls.join(", "), job.output.url);
-    for step in steps(job) {
-        let _ = writeln!(text, "  {step}");
+    for stage in stages(job) {
+        let _ = writeln!(text, "  {stage}");
     }
     let choice = match lsh.choice {
         Choice::Given => "as the job sets them".to_owned(),

@@ -13,8 +13,8 @@ use crate::output::{Layout, delta};
 
 /// Remove files that interrupted runs left in an output
 ///
-/// In a finished output, these are all files that only its steps needed. In an unfinished one, they are what the
-/// interrupted attempts wrote: finished steps stay, and the next run continues from them. Only files that this program
+/// In a finished output, these are all files that only its stages needed. In an unfinished one, they are what the
+/// interrupted attempts wrote: finished stages stay, and the next run continues from them. Only files that this program
 /// provably wrote are removed; all others stay and are counted. While a run writes to the output, the command waits for
 /// its end.
 #[derive(clap::Args)]

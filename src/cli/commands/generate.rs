@@ -85,16 +85,16 @@ impl Generate {
         let corpus = Corpus::new(self.settings())?;
         self.check_truth()?;
         let progress = screen.progress();
-        let steps = 1 + usize::from(self.truth.is_some());
+        let files = 1 + usize::from(self.truth.is_some());
         let timed = |name: &str, number: usize, write: &dyn Fn() -> Result<Written>| {
             let start = Instant::now();
-            progress.step_begins(name, number, steps);
+            progress.stage_begins(name, number, files);
             let written = write()?;
-            progress.step_ends(name, written.rows, start.elapsed().as_secs_f64(), false);
+            progress.stage_ends(name, written.rows, start.elapsed().as_secs_f64(), false);
             Ok::<_, Error>(written)
         };
         let rows = AtomicU64::new(0);
-        let advanced = |more| progress.step_advances(0, rows.fetch_add(more, Ordering::Relaxed) + more);
+        let advanced = |more| progress.stage_advances(0, rows.fetch_add(more, Ordering::Relaxed) + more);
         let (files, existing) = (self.files.get(), arguments::on_existing(self.overwrite));
         let written =
             timed("documents", 1, &|| write::documents(&corpus, &self.out, files, existing, &advanced))?;

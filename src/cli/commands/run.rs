@@ -181,7 +181,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
             ),
         );
     }
-    let seconds: f64 = manifest.steps.iter().map(|s| s.seconds).sum();
+    let seconds: f64 = manifest.stages.iter().map(|s| s.seconds).sum();
     let _ = writeln!(text, "{seconds:>12.2} seconds");
     let cells = rows::cells(pairs)?;
     if !cells.is_empty() {

@@ -6,7 +6,7 @@ use prometheus::{GaugeVec, Opts, Registry, TextEncoder};
 
 use crate::error::{Error, Result};
 use crate::output::counts::Counts;
-use crate::output::manifest::StepTime;
+use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
 
 /// A run that ended, well or not.
@@ -24,9 +24,9 @@ pub(crate) struct Measured<'a> {
     pub ended: f64,
     /// Its outcome, if it succeeded.
     pub outcome: Option<&'a Outcome>,
-    /// The steps that it finished: how far a failed run came.
-    pub steps: &'a [StepTime],
-    /// Times that a cluster lost finished work of a step, or that a step was submitted again.
+    /// The stages that it finished: how far a failed run came.
+    pub stages: &'a [StageTime],
+    /// Times that a cluster lost finished work of a stage, or that a stage was submitted again.
     pub recoveries: u64,
 }
 
@@ -79,11 +79,11 @@ pub(crate) fn metrics(run: &Measured<'_>) -> Result<String> {
     page.one("run_exit_code", "The exit code of the run's process.", &[], f64::from(run.exit_code))?;
     page.one("run_seconds", "Wall-clock seconds that the run took.", &[], run.seconds)?;
     page.one("run_timestamp_seconds", "When the run ended, in seconds since 1970.", &[], run.ended)?;
-    let help = "How often finished work was lost with an executor, or a step was submitted again.";
+    let help = "How often finished work was lost with an executor, or a stage was submitted again.";
     page.one("run_recoveries", help, &[], run.recoveries as f64)?;
     match run.outcome {
         Some(outcome) => page.outcome(outcome)?,
-        None => page.steps(run.steps)?,
+        None => page.stages(run.stages)?,
     }
     TextEncoder::new().encode_to_string(&page.registry.gather()).map_err(unexpected)
 }
@@ -99,8 +99,8 @@ impl Page<'_> {
         let already = f64::from(u8::from(outcome.already_finished));
         let help = "Whether the output was finished before the run, which then did nothing.";
         self.one("run_already_finished", help, &[], already)?;
-        let reused = outcome.steps_reused as f64;
-        self.one("run_stages_reused", "Steps that an earlier run had finished.", &[], reused)?;
+        let reused = outcome.stages_reused as f64;
+        self.one("run_stages_reused", "Stages that an earlier run had finished.", &[], reused)?;
         self.one("input_files", "Files that were read.", &[], manifest.inputs.len() as f64)?;
         let bytes: u64 = manifest.inputs.iter().map(|input| input.bytes).sum();
         self.one("input_bytes", "Bytes of the files that were read.", &[], bytes as f64)?;
@@ -111,15 +111,15 @@ impl Page<'_> {
         }
         let rejects = manifest.rejects.iter().map(|(reason, &n)| (reason.as_str(), n as f64));
         self.each("rejects", "Documents that were read and not compared.", "reason", rejects)?;
-        self.steps(&manifest.steps)
+        self.stages(&manifest.stages)
     }
 
-    fn steps(&self, steps: &[StepTime]) -> Result<()> {
-        let seconds = steps.iter().map(|step| (step.name.as_str(), step.seconds));
-        let help = "Wall-clock seconds that the step took, in the run that finished it.";
+    fn stages(&self, stages: &[StageTime]) -> Result<()> {
+        let seconds = stages.iter().map(|stage| (stage.name.as_str(), stage.seconds));
+        let help = "Wall-clock seconds that the stage took, in the run that finished it.";
         self.each("stage_seconds", help, "stage", seconds)?;
-        let rows = steps.iter().map(|step| (step.name.as_str(), step.rows as f64));
-        self.each("stage_rows", "Rows that the step wrote.", "stage", rows)
+        let rows = stages.iter().map(|stage| (stage.name.as_str(), stage.rows as f64));
+        self.each("stage_rows", "Rows that the stage wrote.", "stage", rows)
     }
 
     fn one(&self, metric: &str, help: &str, labels: &[(&str, &str)], value: f64) -> Result<()> {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_failed_run_tells_how_far_it_came() {
-        let steps = [StepTime { name: "sketches".into(), seconds: 1.5, rows: 7, road: None }];
+        let stages = [StageTime { name: "sketches".into(), seconds: 1.5, rows: 7, road: None }];
         let run = Measured {
             name: "a \"quoted\\name\"",
             run_id: "r1",
@@ -176,7 +176,7 @@ mod tests {
             seconds: 2.25,
             ended: 1.75e9,
             outcome: None,
-            steps: &steps,
+            stages: &stages,
             recoveries: 3,
         };
         let text = metrics(&run).unwrap();

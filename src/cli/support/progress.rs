@@ -34,7 +34,7 @@ impl Screen {
         Self { bar, format: log::Format::Text }
     }
 
-    /// Starts the log: warnings with a bar, each step without one, unless `-v` or `RESEMBLANCE_LOG` is set.
+    /// Starts the log: warnings with a bar, each stage without one, unless `-v` or `RESEMBLANCE_LOG` is set.
     pub(in crate::cli) fn start_log(&self, verbose: u8, quiet: bool, format: log::Format) {
         let default = match (quiet, verbose, self.bar.is_hidden()) {
             (true, ..) => "error",
@@ -103,7 +103,7 @@ impl Write for Screen {
 
 struct Bar {
     bar: ProgressBar,
-    /// The tasks of the running step on a cluster, or what it lost; empty on one machine.
+    /// The tasks of the running stage on a cluster, or what it lost; empty on one machine.
     tasks: Mutex<String>,
 }
 
@@ -114,20 +114,20 @@ impl Bar {
 }
 
 impl Progress for Bar {
-    fn step_begins(&self, name: &str, number: usize, steps: usize) {
+    fn stage_begins(&self, name: &str, number: usize, stages: usize) {
         self.bar.enable_steady_tick(Duration::from_millis(120));
-        self.bar.set_prefix(format!("[{number}/{steps}] {name}"));
+        self.bar.set_prefix(format!("[{number}/{stages}] {name}"));
         self.bar.set_message("");
         self.set_tasks(String::new());
         self.bar.tick();
-        // A visible bar shows the step.
+        // A visible bar shows the stage.
         if self.bar.is_hidden() {
-            tracing::info!(step = name, number, steps, "begins");
+            tracing::info!(stage = name, number, stages, "begins");
         }
     }
 
-    fn step_advances(&self, rows_in: u64, rows_out: u64) {
-        // Rows read count before rows written: most steps write only after they have read everything.
+    fn stage_advances(&self, rows_in: u64, rows_out: u64) {
+        // Rows read count before rows written: most stages write only after they have read everything.
         let (read, written) = (print::count(rows_in), print::count(rows_out));
         let rows = match (rows_in > rows_out, rows_out > 0) {
             (true, true) => format!("{read} rows read, {written} written"),
@@ -148,11 +148,11 @@ impl Progress for Bar {
         self.bar.set_message(format!("recovering: {}", visible(why)));
     }
 
-    fn step_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
         let seconds = (seconds * 1e3).round() / 1e3;
         match reused {
-            true => tracing::info!(step = name, rows, "taken over from an earlier run"),
-            false => tracing::info!(step = name, rows, seconds, "done"),
+            true => tracing::info!(stage = name, rows, "taken over from an earlier run"),
+            false => tracing::info!(stage = name, rows, seconds, "done"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The record of a run: its name, its end, and the times of its steps.
+//! The record of a run: its name, its end, and the times of its stages.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,17 +14,17 @@ use crate::cli::support::metrics_text::{Measured, metrics};
 use crate::engine::Progress;
 use crate::error::{Error, Result};
 use crate::lookup::rows;
-use crate::output::manifest::StepTime;
+use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
 
 /// The most similar pairs of a run.
 pub(in crate::cli) type Pairs = Vec<arrow::array::RecordBatch>;
 
-/// Records the steps of a run, and forwards its progress.
+/// Records the stages of a run, and forwards its progress.
 pub(in crate::cli) struct Recorder {
     began: Instant,
     shown: Arc<dyn Progress>,
-    steps: Mutex<Vec<StepTime>>,
+    stages: Mutex<Vec<StageTime>>,
     recoveries: AtomicU64,
 }
 
@@ -34,27 +34,27 @@ impl Recorder {
         Arc::new(Self {
             began: Instant::now(),
             shown,
-            steps: Mutex::default(),
+            stages: Mutex::default(),
             recoveries: AtomicU64::new(0),
         })
     }
 
     /// Ends the run `id` of the job `name`.
     pub(in crate::cli) fn end<'a>(&self, name: &'a str, id: &'a str) -> Ended<'a> {
-        let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let seconds = self.began.elapsed().as_secs_f64();
         let recoveries = self.recoveries.load(Ordering::Relaxed);
-        Ended { name, id, seconds, at: now(), steps, recoveries }
+        Ended { name, id, seconds, at: now(), stages, recoveries }
     }
 }
 
 impl Progress for Recorder {
-    fn step_begins(&self, name: &str, number: usize, steps: usize) {
-        self.shown.step_begins(name, number, steps);
+    fn stage_begins(&self, name: &str, number: usize, stages: usize) {
+        self.shown.stage_begins(name, number, stages);
     }
 
-    fn step_advances(&self, rows_in: u64, rows_out: u64) {
-        self.shown.step_advances(rows_in, rows_out);
+    fn stage_advances(&self, rows_in: u64, rows_out: u64) {
+        self.shown.stage_advances(rows_in, rows_out);
     }
 
     fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
@@ -66,10 +66,10 @@ impl Progress for Recorder {
         self.shown.recovering(why);
     }
 
-    fn step_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
-        let step = StepTime { name: name.to_owned(), seconds, rows, road: None };
-        self.steps.lock().unwrap_or_else(PoisonError::into_inner).push(step);
-        self.shown.step_ends(name, rows, seconds, reused);
+    fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
+        let stage = StageTime { name: name.to_owned(), seconds, rows, road: None };
+        self.stages.lock().unwrap_or_else(PoisonError::into_inner).push(stage);
+        self.shown.stage_ends(name, rows, seconds, reused);
     }
 }
 
@@ -86,8 +86,8 @@ pub(in crate::cli) struct Ended<'a> {
     seconds: f64,
     /// Seconds since 1970.
     at: f64,
-    steps: Vec<StepTime>,
-    /// The number of losses of finished work on a cluster and of resubmitted steps.
+    stages: Vec<StageTime>,
+    /// The number of losses of finished work on a cluster and of resubmitted stages.
     recoveries: u64,
 }
 
@@ -100,14 +100,14 @@ impl Ended<'_> {
             0,
             json!({
                 "already_finished": outcome.already_finished,
-                "steps_reused": outcome.steps_reused,
+                "stages_reused": outcome.stages_reused,
                 "manifest": outcome.manifest,
                 "top_pairs": top.map_err(|e| Error::bug("a row is not JSON").because(e))?,
             }),
         ))
     }
 
-    /// The record of a run that `error` ended, as JSON: its finished steps instead of a manifest.
+    /// The record of a run that `error` ended, as JSON: its finished stages instead of a manifest.
     pub(in crate::cli) fn failure(&self, error: &Error) -> String {
         self.record(
             error.kind().exit_code(),
@@ -115,7 +115,7 @@ impl Ended<'_> {
                 "error": masked(&error.to_string()),
                 "causes": causes(error).iter().map(|cause| masked(cause)).collect::<Vec<_>>(),
                 "kind": error.kind().name(),
-                "stages": self.steps,
+                "stages": self.stages,
             }),
         )
     }
@@ -144,7 +144,7 @@ impl Ended<'_> {
             seconds: self.seconds,
             ended: self.at,
             outcome: how.ok(),
-            steps: &self.steps,
+            stages: &self.stages,
             recoveries: self.recoveries,
         })
     }

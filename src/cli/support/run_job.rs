@@ -20,7 +20,7 @@ pub(in crate::cli) fn run_job(
 ) -> Result<(Outcome, Pairs)> {
     let work = Work::begin(&job.engine)?;
     let stop = &work.stop;
-    let steps = async {
+    let run = async {
         let control = RunControl { stop: stop.clone(), progress };
         let engine = engine::open(&job.engine, &control).await?;
         let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
@@ -32,7 +32,7 @@ pub(in crate::cli) fn run_job(
     work.block_on(async {
         tokio::select! {
             biased;
-            result = steps => result,
+            result = run => result,
             // Work that does not check the token, such as a listing of an object store, ends here.
             () = stopped_for_long(stop) => Err(Error::interrupted()),
         }

@@ -1,4 +1,4 @@
-//! The engine itself: it submits the plan of a step, watches it, and submits it again if a part of the cluster was lost.
+//! The engine itself: it submits the plan of a stage, watches it, and submits it again if a part of the cluster was lost.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -35,10 +35,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// The factor for the time limit of a stall while tasks run, since they give no sign until they end.
 const RUNNING_STALL_FACTOR: u32 = 20;
 
-/// The pause before a step is submitted again doubles so often.
+/// The pause before a stage is submitted again doubles so often.
 const MAX_DOUBLINGS: u32 = 4;
 
-/// Reasons in the error of a step that was lost repeatedly.
+/// Reasons in the error of a stage that was lost repeatedly.
 const MAX_CAUSES: usize = 3;
 
 /// Runs plans on the executors of a scheduler.
@@ -46,7 +46,7 @@ pub struct Cluster {
     session: SessionContext,
     settings: job::Cluster,
     rest: Rest,
-    /// The executors before the last step.
+    /// The executors before the last stage.
     executors: Mutex<Executors>,
     jobs: Mutex<Jobs>,
     /// The prefix of the names of this run's jobs.
@@ -82,12 +82,12 @@ impl Cluster {
     /// Submits `plan` as a job of its own and returns the rows of its only partition.
     async fn attempt(
         &self,
-        step: &str,
+        stage: &str,
         plan: &Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
         control: &RunControl,
     ) -> Result<Vec<RecordBatch>, Failure> {
-        let name = format!("{}/{step}/{}", self.run, uuid::Uuid::new_v4().simple());
+        let name = format!("{}/{stage}/{}", self.run, uuid::Uuid::new_v4().simple());
         let running = settings::running(config, &name);
         let (ballista, codec) = (running.ballista_config(), Codec::default());
         let submit = async {
@@ -138,7 +138,7 @@ impl Cluster {
             control.progress.recovering("the work of an executor was lost and is done again");
         }
         control.progress.tasks(now.done, now.tasks, now.query_stages_done, now.query_stages);
-        control.progress.step_advances(now.rows_in, now.rows_out);
+        control.progress.stage_advances(now.rows_in, now.rows_out);
         true
     }
 
@@ -186,7 +186,7 @@ impl Cluster {
     }
 }
 
-/// The running jobs of a run: one for each step that runs at the same time. A job may wait while another has all executors,
+/// The running jobs of a run: one for each stage that runs at the same time. A job may wait while another has all executors,
 /// so none counts as stalled while one makes progress.
 struct Jobs {
     /// When a task of one of them last began or ended.
@@ -262,7 +262,7 @@ impl Engine for Cluster {
     }
 
     /// Each task has memory of its own, and the executors take no more tasks than they have room for.
-    fn runs_steps_together(&self) -> bool {
+    fn runs_stages_together(&self) -> bool {
         true
     }
 
@@ -276,7 +276,7 @@ impl Engine for Cluster {
 
     async fn run(
         &self,
-        step: &str,
+        stage: &str,
         plan: Arc<dyn ExecutionPlan>,
         config: &SessionConfig,
         control: &RunControl,
@@ -287,7 +287,7 @@ impl Engine for Cluster {
         // The reasons of lost attempts, the latest first.
         let mut lost: Vec<String> = Vec::new();
         loop {
-            let why = match self.attempt(step, &plan, config, control).await {
+            let why = match self.attempt(stage, &plan, config, control).await {
                 Ok(batches) => {
                     let mut files = Vec::new();
                     for batch in &batches {
@@ -305,15 +305,15 @@ impl Engine for Cluster {
             let because = || Error::chained(Kind::Engine, lost.clone());
             if attempts >= self.settings.attempts {
                 let error = Error::engine(format!(
-                    "step {step} was submitted {attempts} times and never finished; run the same command again to \
-                     continue from the last finished step"
+                    "stage {stage} was submitted {attempts} times and never finished; run the same command again to \
+                     continue from the last finished stage"
                 ));
                 return Err(match because() {
                     Some(why) => error.because(why),
                     None => error,
                 });
             }
-            tracing::warn!(step, attempts, why, "the step is submitted again");
+            tracing::warn!(stage, attempts, why, "the stage is submitted again");
             control.progress.recovering(&why);
             let pause = POLL_INTERVAL.saturating_mul(1 << (attempts - 1).min(MAX_DOUBLINGS));
             tokio::select! {

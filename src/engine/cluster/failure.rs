@@ -1,4 +1,4 @@
-//! The consequences of a job's error for its step.
+//! The consequences of a job's error for its stage.
 
 use datafusion::error::DataFusionError;
 
@@ -9,7 +9,7 @@ use crate::environment::names_variable;
 use crate::error::library_errors::{is_exhausted_pool, is_passing_in_ballista};
 use crate::error::{Error, Kind};
 
-/// Why an attempt of a step ended.
+/// Why an attempt of a stage ended.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// A part of the cluster was lost: another attempt may succeed.
@@ -56,7 +56,7 @@ pub(super) fn read(error: &DataFusionError) -> Failure {
         None => is_exhausted_pool(&text),
     };
     if exhausted {
-        let advice = "a task's share of an executor's memory is too small for this step: start the executors with \
+        let advice = "a task's share of an executor's memory is too small for this stage: start the executors with \
                       more --memory or fewer --vcores";
         let cause = own.map_or_else(|| first_line(&text), |own| own.one_line());
         return Failure::Final(Error::new(Kind::Memory, advice).because(cause));

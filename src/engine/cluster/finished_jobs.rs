@@ -1,5 +1,5 @@
 //! The jobs in a scheduler's memory. Ballista keeps the plan and every task of a job for an hour after its end, so a scheduler
-//! grew by megabytes with every run, which sends a job for each step. Here only the last few jobs are kept, for readers of the
+//! grew by megabytes with every run, which sends a job for each stage. Here only the last few jobs are kept, for readers of the
 //! HTTP interface.
 
 use std::collections::{HashSet, VecDeque};

@@ -1,7 +1,7 @@
 //! The engine of many machines: Ballista, configured to survive the loss of executors and schedulers.
 //!
-//! A driver plans each step, sends the physical plan to a scheduler and collects the rows of its writer nodes. The scheduler
-//! cuts the plan into query stages, and executors poll it for their tasks. The driver submits a step again if it stalls or its
+//! A driver plans each stage, sends the physical plan to a scheduler and collects the rows of its writer nodes. The scheduler
+//! cuts the plan into query stages, and executors poll it for their tasks. The driver submits a stage again if it stalls or its
 //! scheduler is lost. Only the rows of one successful attempt become a manifest, so nothing is written twice.
 //!
 //! - `wire`: the nodes of plans as bytes.
@@ -11,7 +11,7 @@
 //! - `finished_jobs`, `executor_registry`: the jobs and the executors in a scheduler's memory.
 //! - `listen`, `own_stores`: the listener and the stores of both roles.
 //! - `scheduler`: the role that assigns tasks.
-//! - `failure`, `causes`: the consequences of a job's error for its step.
+//! - `failure`, `causes`: the consequences of a job's error for its stage.
 //! - `connections`, `tasks`: an executor's connections to others, and the errors of its tasks.
 //! - `executor`: the role that runs tasks.
 //! - `rest`: the HTTP interface of a scheduler.

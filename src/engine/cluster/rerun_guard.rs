@@ -3,7 +3,7 @@
 //! When an executor is lost, the scheduler begins query stages again that had read its output. The output that such a stage had
 //! finished on other executors stays an input of the next stages, together with the new output: rows come twice. New tasks also
 //! have the numbers and the files of old ones, which may still run. So the tasks of such a stage fail here, and with them the job,
-//! and the driver submits the step again as a job with new files.
+//! and the driver submits the stage again as a job with new files.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 use crate::error::library_errors::is_rerun_stage;
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task};
 
-/// The message of such a task, and of the driver about the step.
+/// The message of such a task, and of the driver about the stage.
 pub(super) const SHUFFLE_LOST: &str = "what a lost executor had written is gone";
 
 /// `node`, or a node that fails if `node` reads the input of a query stage that runs again.

@@ -200,7 +200,7 @@ impl fmt::Display for Task {
     }
 }
 
-/// The name of a task's job, which contains the step.
+/// The name of a task's job, which contains the stage.
 fn job_name(context: &TaskContext) -> String {
     let mut settings = context.session_config().options().entries().into_iter();
     settings.find(|setting| setting.key == BALLISTA_JOB_NAME).and_then(|name| name.value).unwrap_or_default()
@@ -247,7 +247,7 @@ enum Fault {
     Cancelled,
     /// The executor's own variables, or its credentials.
     Environment,
-    /// The task's memory pool is too small. The driver plans the step again.
+    /// The task's memory pool is too small. The driver plans the stage again.
     Memory,
     /// The disk of the executor's work folder.
     DiskFull,

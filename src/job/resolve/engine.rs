@@ -3,7 +3,7 @@
 use super::super::{Cluster, Engine, file, parse_size};
 use super::wrong::{Checked, wrong};
 
-/// The most threads. Each step makes that many partitions, and a shuffle a queue for every two of them.
+/// The most threads. Each stage makes that many partitions, and a shuffle a queue for every two of them.
 pub(crate) const MAX_THREADS: usize = 1_024;
 /// The longest timeout: a year.
 const MAX_SECONDS: u64 = 365 * 24 * 3600;

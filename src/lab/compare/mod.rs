@@ -13,7 +13,7 @@ use crate::engine::RunControl;
 use crate::error::{Error, Result};
 use crate::job::{self, Job, Score, ScoreBy};
 use crate::lab::sample::{Sample, Sampled};
-use crate::lab::timing::{self, Bench, Searched, Step};
+use crate::lab::timing::{self, Bench, Phase, Searched};
 
 /// A method that finds the similar pairs of documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -154,10 +154,10 @@ pub async fn compare(
     let (sizes, note) = sample.sizes(documents);
     // Work that a process does only once must not count for the first method. A corpus this small may be
     // refused by a job that suits a larger one; whatever else fails will fail again.
-    let mut warming = Bench::new(session, control, STEPS);
+    let mut warming = Bench::new(session, control, PHASES);
     let _ = measure(&mut warming, job, &sample, WARMING, "warming up").await;
 
-    let mut bench = Bench::new(session, control, STEPS * repeat.get() * sizes.len());
+    let mut bench = Bench::new(session, control, PHASES * repeat.get() * sizes.len());
     let mut samples: Vec<Measured> = Vec::with_capacity(sizes.len());
     for size in sizes {
         let mut least: Option<Measured> = None;
@@ -176,7 +176,7 @@ pub async fn compare(
 }
 
 /// Plans that [`measure`] runs.
-const STEPS: usize = 5;
+const PHASES: usize = 5;
 
 /// Documents of a first measurement that is not counted.
 const WARMING: usize = 20;
@@ -194,12 +194,12 @@ async fn measure(
     let session = bench.session;
     let Sampled { frame, compared } = sample.first(session, job, documents)?;
     let cut = async {
-        let frame = timing::stage(Step::Shingles, frame, job).await?.filter(col("reason").is_null())?;
+        let frame = timing::stage(Phase::Shingles, frame, job).await?.filter(col("reason").is_null())?;
         timing::in_memory(session, frame).await
     };
     let (shingles, shingles_seconds) = bench.time(&format!("{called}: shingles"), cut).await?;
     let sign = async {
-        let frame = timing::stage(Step::Signatures, shingles, job).await?;
+        let frame = timing::stage(Phase::Signatures, shingles, job).await?;
         timing::in_memory(session, frame).await
     };
     let (signatures, signatures_seconds) = bench.time(&format!("{called}: signatures"), sign).await?;

@@ -15,7 +15,7 @@ use datafusion::prelude::{DataFrame, SessionContext, col};
 use self::compared::Compared;
 use crate::error::{Error, Result};
 use crate::job::{DuplicateIds, Job, Measure, SameId, Shingle};
-use crate::lab::timing::{self, Step};
+use crate::lab::timing::{self, Phase};
 use crate::pipeline::frames;
 use crate::pipeline::{reference_texts, with_group};
 use crate::source;
@@ -217,7 +217,7 @@ async fn comparable(session: &SessionContext, job: &Job, rows: &RecordBatch) -> 
     let mut columns = rows.columns().to_vec();
     columns[POSITION] = numbers;
     let rows = RecordBatch::try_new(rows.schema(), columns)?;
-    let cut = timing::stage(Step::Shingles, partitioned(session, &rows)?, job).await?;
+    let cut = timing::stage(Phase::Shingles, partitioned(session, &rows)?, job).await?;
     let mut comparable = BTreeSet::new();
     for batch in cut.filter(col("reason").is_null())?.select(vec![col("position")])?.collect().await? {
         comparable.extend(as_uint64_array(batch.column(0))?.values());

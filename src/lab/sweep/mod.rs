@@ -16,7 +16,7 @@ use crate::job::recipes::choose;
 use crate::job::{Job, Lsh, Method, Score, ScoreBy};
 use crate::kernel::jaccard::jaccard_of;
 use crate::lab::sample::{Sample, Sampled};
-use crate::lab::timing::{self, Bench, Searched, Step};
+use crate::lab::timing::{self, Bench, Phase, Searched};
 
 /// The settings. Every combination is measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -245,9 +245,9 @@ async fn measure(
     let session = bench.session;
     let Sampled { frame, compared } = documents;
     let sketch = async {
-        let shingles = timing::stage(Step::Shingles, frame, job).await?;
+        let shingles = timing::stage(Phase::Shingles, frame, job).await?;
         let (shingles, _) = timing::in_memory(session, shingles.filter(col("reason").is_null())?).await?;
-        let signatures = timing::stage(Step::Signatures, shingles, job).await?;
+        let signatures = timing::stage(Phase::Signatures, shingles, job).await?;
         timing::in_memory(session, signatures).await
     };
     let (sketches, sketches_seconds) = bench.time(&format!("{called}: sketches"), sketch).await?;

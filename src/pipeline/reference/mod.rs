@@ -95,11 +95,10 @@ impl ReferenceDocuments {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub(crate) async fn edges(&self, steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-        let found =
-            frames::reference::edges(steps.table(WorkTable::SCORES)?, steps.table(WorkTable::MEMBERS)?)?;
+    pub(crate) async fn edges(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+        let found = frames::reference::edges(run.table(WorkTable::SCORES)?, run.table(WorkTable::MEMBERS)?)?;
         match self {
-            Self::Outputs(outputs) => Ok(found.union(outputs.edges(steps, job).await?)?),
+            Self::Outputs(outputs) => Ok(found.union(outputs.edges(run, job).await?)?),
             Self::Source(_) => Ok(found),
         }
     }
@@ -113,7 +112,7 @@ impl ReferenceDocuments {
     /// When a table cannot be read.
     pub(crate) fn clustered(
         &self,
-        steps: &RunTables<'_>,
+        run: &RunTables<'_>,
         job: &Job,
         like: &DataFrame,
     ) -> Result<(DataFrame, Expr)> {
@@ -122,10 +121,10 @@ impl ReferenceDocuments {
                 // Any document may represent a component. By the other method, representatives stay what they are.
                 let by_output = job.clusters.method == ClusterMethod::Representative;
                 let before = |at: usize| lit(if by_output { at as u64 } else { 0 });
-                Ok((outputs.clustered(steps, job, before)?, before(outputs.chain.outputs().len())))
+                Ok((outputs.clustered(run, job, before)?, before(outputs.chain.outputs().len())))
             }
             Self::Source(_) => {
-                let documents = steps.table(WorkTable::REFERENCE)?.with_column("before", lit(0_u64))?;
+                let documents = run.table(WorkTable::REFERENCE)?.with_column("before", lit(0_u64))?;
                 Ok((frames::keep::without_carried(documents, &job.clusters.keep, like)?, lit(1_u64)))
             }
         }

@@ -123,9 +123,9 @@ impl ReferenceOutputs {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub(crate) async fn edges(&self, steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-        let session = steps.session();
-        match self.groups(steps, job).await? {
+    pub(crate) async fn edges(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+        let session = run.session();
+        match self.groups(run, job).await? {
             // A replaced document may have held a cluster together, so the pairs of the others count.
             Some(Groups { pairs, documents, representatives }) => {
                 merged::connections(pairs, documents, representatives)
@@ -141,17 +141,17 @@ impl ReferenceOutputs {
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub(crate) async fn pairs(&self, steps: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
-        match self.groups(steps, job).await? {
+    pub(crate) async fn pairs(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
+        match self.groups(run, job).await? {
             Some(Groups { pairs, .. }) => merged::in_order(pairs),
-            None => self.chain.pairs(steps.session()),
+            None => self.chain.pairs(run.session()),
         }
     }
 
     /// The pairs of the outputs by groups of copies, where this run or one of theirs replaces documents.
-    async fn groups(&self, steps: &RunTables<'_>, job: &Job) -> Result<Option<Groups>> {
-        let session = steps.session();
-        let replaces = replaced(steps, job, self.names(session)?).await? > 0;
+    async fn groups(&self, run: &RunTables<'_>, job: &Job) -> Result<Option<Groups>> {
+        let session = run.session();
+        let replaces = replaced(run, job, self.names(session)?).await? > 0;
         if !replaces && !self.chain.replaced() {
             return Ok(None);
         }
@@ -159,7 +159,7 @@ impl ReferenceOutputs {
         let mut documents = self.chain.all_live(session, columns.clone())?;
         let mut new = None;
         if replaces {
-            let own = by_group::own_copies(steps, job)?;
+            let own = by_group::own_copies(run, job)?;
             documents = reference::without(documents, own.clone())?;
             new = Some(own);
         }
@@ -175,17 +175,17 @@ impl ReferenceOutputs {
     /// When a table cannot be read.
     pub(crate) fn clustered(
         &self,
-        steps: &RunTables<'_>,
+        run: &RunTables<'_>,
         job: &Job,
         before: impl Fn(usize) -> Expr,
     ) -> Result<DataFrame> {
-        let documents = self.chain.live(steps.session(), |at, _| {
+        let documents = self.chain.live(run.session(), |at, _| {
             let mut columns = by_group::ordered(job)?;
             columns.extend([col("set_hash_0"), col("set_hash_1"), before(at).alias("before")]);
             Ok(columns)
         })?;
         match replaces(job) {
-            true => reference::without(documents, steps.table(WorkTable::KEYS)?),
+            true => reference::without(documents, run.table(WorkTable::KEYS)?),
             false => Ok(documents),
         }
     }

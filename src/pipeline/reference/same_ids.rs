@@ -20,11 +20,11 @@ pub(crate) fn replaces(job: &Job) -> bool {
 }
 
 /// Ends the run where a new document has the id of one of the `reference` documents (doc, ..), and the job does not say what to do.
-pub(crate) async fn refuse(steps: &RunTables<'_>, job: &Job, reference: DataFrame) -> Result<()> {
+pub(crate) async fn refuse(run: &RunTables<'_>, job: &Job, reference: DataFrame) -> Result<()> {
     if job.same_id() != Some(SameId::Error) {
         return Ok(());
     }
-    let same = frames::reference::same(steps.table(Table::Documents)?, reference)?;
+    let same = frames::reference::same(run.table(Table::Documents)?, reference)?;
     let ids = first_ids(same, NAMED).await?;
     if ids.is_empty() {
         return Ok(());
@@ -38,26 +38,26 @@ pub(crate) async fn refuse(steps: &RunTables<'_>, job: &Job, reference: DataFram
 }
 
 /// How many of the `reference` documents (doc, ..) the run replaces.
-pub(crate) async fn replaced(steps: &RunTables<'_>, job: &Job, reference: DataFrame) -> Result<u64> {
+pub(crate) async fn replaced(run: &RunTables<'_>, job: &Job, reference: DataFrame) -> Result<u64> {
     if !replaces(job) {
         return Ok(0);
     }
-    rows_of(frames::reference::same(reference, steps.table(WorkTable::KEYS)?)?).await
+    rows_of(frames::reference::same(reference, run.table(WorkTable::KEYS)?)?).await
 }
 
 /// A warning about new documents that cannot be compared and so do not replace the `reference` documents (doc, ..) of the same id;
 /// `None` if there are none.
 pub(crate) async fn not_replaced(
-    steps: &RunTables<'_>,
+    run: &RunTables<'_>,
     job: &Job,
     reference: DataFrame,
 ) -> Result<Option<String>> {
-    if !replaces(job) || steps.rows(Table::Rejects) == 0 {
+    if !replaces(job) || run.rows(Table::Rejects) == 0 {
         return Ok(None);
     }
-    let rejected = steps.table(Table::Rejects)?.filter(col("id").is_not_null())?;
+    let rejected = run.table(Table::Rejects)?.filter(col("id").is_not_null())?;
     let rejected = rejected.select(vec![col("id"), document_key(col("id")).alias("doc")])?.distinct()?;
-    let rejected = frames::reference::without(rejected, steps.table(WorkTable::KEYS)?)?;
+    let rejected = frames::reference::without(rejected, run.table(WorkTable::KEYS)?)?;
     let same = frames::reference::same(rejected, reference)?;
     let (count, ids) = (rows_of(same.clone()).await?, first_ids(same, NAMED).await?);
     Ok((count > 0).then(|| {

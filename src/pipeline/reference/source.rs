@@ -92,11 +92,11 @@ impl SecondSource {
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) with their ids.
-pub(crate) async fn refuse_same_keys(steps: &RunTables<'_>) -> Result<()> {
-    let keys = steps.table(WorkTable::REFERENCE_KEYS)?;
+pub(crate) async fn refuse_same_keys(run: &RunTables<'_>) -> Result<()> {
+    let keys = run.table(WorkTable::REFERENCE_KEYS)?;
     let repeated = keys_of(frames::duplicates::repeated(keys.clone(), NAMED)?).await?;
     refuse_duplicates(keys.clone(), &repeated, "against.source").await?;
-    let same = first_ids(frames::reference::same(keys, steps.table(WorkTable::KEYS)?)?, NAMED).await?;
+    let same = first_ids(frames::reference::same(keys, run.table(WorkTable::KEYS)?)?, NAMED).await?;
     match same.is_empty() {
         true => Ok(()),
         false => Err(Error::input(format!(
