@@ -11,6 +11,7 @@
 //! | [`error`] | one error type; its kinds say who must act; what this program reads in errors of libraries |
 //! | `address` | URLs and paths of inputs and outputs, and the secrets in them |
 //! | `environment` | every environment variable, read once |
+//! | `machine` | the memory that this process may use |
 //! | [`job`] | the job file, resolved; the S-curve and the choice of bands and rows |
 //! | [`schema`] | the contracts of the public tables |
 //! | [`kernel`] | what is computed: plain functions on texts, sets and signatures |
@@ -60,6 +61,7 @@ pub mod job;
 pub mod kernel;
 pub mod lab;
 pub mod lookup;
+mod machine;
 pub mod operator;
 pub mod output;
 pub mod pipeline;

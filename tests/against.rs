@@ -537,7 +537,7 @@ fn soak_reuters_comes_in_22_days() {
                 sets.push(format!("against.output={against:?}"));
             }
             sets.extend(more.iter().map(|set| set.to_string()));
-            Job::load(repository("jobs/reuters.toml"), &sets).unwrap()
+            Job::load(repository("jobs/recipes/reuters.toml"), &sets).unwrap()
         };
         let mut outputs: Vec<PathBuf> = Vec::new();
         let mut last = None;

@@ -430,7 +430,7 @@ fn reuters_by_both_methods() {
             "output.max_expand=0".to_owned(),
             format!("clusters.method={name}"),
         ];
-        run(&Job::load(repository("jobs/reuters.toml"), &sets).unwrap()).unwrap();
+        run(&Job::load(repository("jobs/recipes/reuters.toml"), &sets).unwrap()).unwrap();
         let order = order(&output, |length, id| (-(length as i64), id.to_owned()));
         let rows = read(&output);
         assert!(rows == expected(method, &order, &pairs(&output)), "{name}");

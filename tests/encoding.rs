@@ -215,7 +215,7 @@ fn newsgroups_are_read_whole_as_latin_1() {
             format!("source.encoding={encoding}"),
             format!("output.url={}", output.display()),
         ];
-        run(&Job::load(repository("jobs/newsgroups.toml"), &sets).unwrap()).unwrap();
+        run(&Job::load(repository("jobs/recipes/newsgroups.toml"), &sets).unwrap()).unwrap();
         output
     };
     let (utf_8, latin_1) = (read("utf-8", "utf-8"), read("latin-1", "latin-1"));

@@ -218,7 +218,7 @@ fn reuters_has_the_neighbors_that_plain_loops_find() {
         format!("output.url={}", output.display()),
         "output.keep=shingles".into(),
     ];
-    let job = Job::load(repository("jobs/reuters.toml"), &sets).unwrap();
+    let job = Job::load(repository("jobs/recipes/reuters.toml"), &sets).unwrap();
     run(&job).unwrap();
     let table = table(&output, "documents");
     let plain =

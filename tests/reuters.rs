@@ -10,7 +10,7 @@ use crate::support::*;
 fn reuters(data: &std::path::Path, output: &std::path::Path, sets: &[&str]) -> Job {
     let mut all = vec![format!("source.url={}/", data.display()), format!("output.url={}", output.display())];
     all.extend(sets.iter().map(|s| s.to_string()));
-    Job::load(repository("jobs/reuters.toml"), &all).unwrap()
+    Job::load(repository("jobs/recipes/reuters.toml"), &all).unwrap()
 }
 
 fn data() -> Option<PathBuf> {

@@ -174,9 +174,9 @@ def jobs(scratch, documents, reuters):
     yield "day2", table, over(scratch / "day2"), ["against day1", "merge"]
     if reuters.is_dir():
         source = f"source.url={reuters}/"
-        yield "reuters", REPOSITORY / "jobs/reuters.toml", [source, "score.threshold=0.5"], ["apply"]
+        yield "reuters", REPOSITORY / "jobs/recipes/reuters.toml", [source, "score.threshold=0.5"], ["apply"]
         exact = [source, "score.threshold=0.5", "candidates.method=prefix"]
-        yield "reuters-prefix", REPOSITORY / "jobs/reuters.toml", exact, []
+        yield "reuters-prefix", REPOSITORY / "jobs/recipes/reuters.toml", exact, []
     else:
         print(f"SKIPPED: there is no Reuters in {reuters}", file=sys.stderr)
 

@@ -288,7 +288,7 @@ fn newsgroups_stands_in_for_similar_files() {
         character_shingles(&text, 10, crc32)
     };
     const PRIME: u64 = 4_294_967_291;
-    each_folder("jobs/newsgroups.toml", cut, |job, output, sets| {
+    each_folder("jobs/recipes/newsgroups.toml", cut, |job, output, sets| {
         assert_eq!((job.minhash.permutations, job.lsh.table_size), (100, Some(20_000)));
         let bucket: Bucket = |_, band| (0, crc32(joined(band).as_bytes()) % 20_000);
         let bands = (job.lsh.bands, job.lsh.rows);
@@ -308,7 +308,7 @@ fn text_files_stands_in_for_the_three_methods() {
         character_shingles(&text, 9, sha256_31)
     };
     const PRIME: u64 = 2_147_483_647;
-    each_folder("jobs/text-files.toml", cut, |job, output, sets| {
+    each_folder("jobs/recipes/text-files.toml", cut, |job, output, sets| {
         // b * r is the signature's length, and (1/b)^(1/r) is the nearest not over the threshold.
         let under = |rows: &usize| 100 % rows == 0 && near(100 / rows, *rows) <= job.score.threshold;
         let nearest =
@@ -359,7 +359,7 @@ fn amazon_books_stands_in_for_reviews() {
     const MODULUS: u64 = 4_294_967_295;
     let folder = tempdir().unwrap();
     let output = folder.path().join("out");
-    let job = load("jobs/amazon-books.toml", &data, &output, &["output.expand=all"]);
+    let job = load("jobs/recipes/amazon-books.toml", &data, &output, &["output.expand=all"]);
     // b divides 128, and (1/b)^(1/r) is nearest the threshold.
     let distance = |rows: usize| (near(128 / rows, rows) - job.score.threshold).abs();
     let rows = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -462,7 +462,7 @@ fn reuters_stands_in_for_news_stories() {
 
     let folder = tempdir().unwrap();
     let output = folder.path().join("out");
-    let job = load("jobs/reuters.toml", &data, &output, &DICTIONARY);
+    let job = load("jobs/recipes/reuters.toml", &data, &output, &DICTIONARY);
     let bucket: Bucket = |number, band| (number, crc32(joined(band).as_bytes()));
     let bands = (job.lsh.bands, job.lsh.rows);
     let system = System::new(sets, &factors(128, 42, shingles), prime, bands, bucket);
@@ -484,7 +484,7 @@ fn reuters_has_the_known_counts_with_every_hash() {
         let output = folder.path().join(format!("{name}-{size}"));
         let size = format!("shingle.size={size}");
         let all = [&["candidates.method=all", "score.threshold=0.5", &size], sets].concat();
-        run(&load("jobs/reuters.toml", &data, &output, &all)).unwrap();
+        run(&load("jobs/recipes/reuters.toml", &data, &output, &all)).unwrap();
         pairs(&output)
     };
     let counts = |found: &BTreeMap<_, f64>| {

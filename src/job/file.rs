@@ -226,8 +226,8 @@ pub struct Shingle {
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,
-    /// What happens to a document of fewer words, or characters, than `size`: `reject` puts it into the table `rejects`, `whole` makes
-    /// all of it one shingle, and `empty` gives it none, so that all such documents have the same signature. The last needs
+    /// What happens to a document of fewer words, or characters, than `size`: `whole` makes all of it one shingle, `reject` puts it into
+    /// the table `rejects`, and `empty` gives it none, so that all such documents have the same signature. The last needs
     /// `score.by = "signature"`, and does not work with `min_words` or the hash `dictionary`.
     pub short: Short,
 }
@@ -250,7 +250,7 @@ impl Default for Shingle {
             separator: " ".into(),
             hash: ShingleHash::Xxh3,
             min_words: 0,
-            short: Short::Reject,
+            short: Short::Whole,
         }
     }
 }
@@ -414,7 +414,8 @@ pub struct Engine {
     pub attempts: u32,
     /// Cluster: seconds to wait for a scheduler and its first executor, at the start and after a loss.
     pub wait_seconds: u64,
-    /// The memory of the stages, as `4GiB` or `500MB`; beyond it they spill to disk.
+    /// The memory of the stages, as `4GiB`, `4G`, `500MB`, or a share of what the machine or its container has, as `50%`; beyond it
+    /// they spill to disk.
     pub memory: String,
     /// Threads, at most `MAX_THREADS`; 0 is one for each core.
     pub threads: usize,
@@ -431,7 +432,7 @@ impl Default for Engine {
             deadline_seconds: 0,
             attempts: 5,
             wait_seconds: 120,
-            memory: "4GiB".into(),
+            memory: "50%".into(),
             threads: 0,
             spill: None,
         }

@@ -85,6 +85,9 @@ pub struct Job {
     pub engine: Engine,
 }
 
+/// The expected recall at the threshold under which a job is warned of.
+const LOW_RECALL: f64 = 0.9;
+
 impl Job {
     /// Whether the documents come from texts, and not from finished outputs.
     pub(crate) fn reads_texts(&self) -> bool {
@@ -120,6 +123,26 @@ impl Job {
             Reference::Outputs { .. } => None,
             Reference::Source(source) => Some(source),
         }
+    }
+
+    /// The share of true pairs at the threshold that the method is expected to find; higher for pairs that are more similar.
+    pub fn expected_recall(&self) -> f64 {
+        match self.candidates.method {
+            Method::Lsh => curve::probability(self.score.threshold, self.lsh.bands, self.lsh.rows),
+            Method::All | Method::Prefix => 1.0,
+        }
+    }
+
+    /// What to know of a job that is expected to miss more than one pair in ten at its threshold; `None` of any other.
+    pub(crate) fn low_recall(&self) -> Option<String> {
+        let (recall, threshold) = (self.expected_recall(), self.score.threshold);
+        (self.compares() && recall < LOW_RECALL).then(|| {
+            format!(
+                "of the pairs at similarity {threshold}, this job is expected to find {:.1} %: leave [lsh] out to find 99 %, or \
+                 set candidates.method = \"prefix\" to find all",
+                100.0 * recall
+            )
+        })
     }
 
     /// The columns that the tables have.

@@ -1,9 +1,10 @@
 //! Amounts of memory as people write them.
 
 use crate::error::{Error, Result};
+use crate::machine;
 
-/// Units by their lowercase names: decimal with `B`, binary with `iB` (IEC 80000-13).
-const UNITS: [(&str, u64); 9] = [
+/// Units by their lowercase names: decimal with `B`, binary with `iB` (IEC 80000-13) and, as the JVM's options have it, alone.
+const UNITS: [(&str, u64); 13] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
     ("gib", 1 << 30),
@@ -13,9 +14,14 @@ const UNITS: [(&str, u64); 9] = [
     ("gb", 1_000_000_000),
     ("tb", 1_000_000_000_000),
     ("b", 1),
+    ("k", 1 << 10),
+    ("m", 1 << 20),
+    ("g", 1 << 30),
+    ("t", 1 << 40),
 ];
 
-/// The bytes of an amount such as `4GiB`, `1.5 GB`, `512MiB` or `1048576`; upper and lower case are one.
+/// The bytes of an amount such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, or of a share such as `50%` of the memory of the
+/// machine or its container; upper and lower case are one.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for anything else, for 0 bytes, and for 2^64 bytes and more.
@@ -23,10 +29,15 @@ pub(crate) fn parse_size(text: &str) -> Result<u64> {
     let wrong = || {
         Error::job(format!(
             "{text:?} is not an amount of memory: expected a number over 0 with B, kB, MB, GB, TB, KiB, MiB, GiB or \
-             TiB, as in \"4GiB\""
+             TiB, as in \"4GiB\", or a share of the machine's memory, as in \"50%\""
         ))
     };
     let lower = text.trim().to_ascii_lowercase();
+    if let Some(percent) = lower.strip_suffix('%') {
+        let percent = percent.trim_end().parse::<u8>().ok().filter(|percent| (1..=100).contains(percent));
+        let all = machine::memory().unwrap_or(machine::UNKNOWN);
+        return Ok(all / 100 * u64::from(percent.ok_or_else(wrong)?));
+    }
     let (number, unit) = UNITS
         .iter()
         .find_map(|&(name, bytes)| lower.strip_suffix(name).map(|number| (number.trim_end(), bytes)))
@@ -61,11 +72,19 @@ mod tests {
             ("1.5GB", 1_500_000_000),
             ("10kB", 10_000),
             ("7B", 7),
+            ("4G", 4 << 30),
+            ("64m", 64 << 20),
             ("1048576", 1 << 20),
             (" 2TiB ", 2 << 40),
         ] {
             assert_eq!(parse_size(text).unwrap(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_share_is_of_the_machine() {
+        let (half, all) = (parse_size("50%").unwrap(), parse_size("100 %").unwrap());
+        assert!(half > 0 && half.abs_diff(all / 2) < 100, "{half} of {all}");
     }
 
     #[test]
@@ -80,7 +99,10 @@ mod tests {
             "1e9",
             "inf",
             "nan",
-            "4G",
+            "4Gi",
+            "0%",
+            "101%",
+            "half",
             "1.2.3MB",
             "20000000TiB",
             "99999999999.5TiB",

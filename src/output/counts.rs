@@ -53,9 +53,12 @@ pub struct Counts {
     pub replaced_documents: Option<u64>,
     /// Candidates whose similarity reached the threshold.
     pub scores: u64,
+    /// Documents that are no longer than a shingle and so compared as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub single_shingle_documents: Option<u64>,
     /// Different shingle sets among the compared documents.
     pub shingle_sets: u64,
-    /// Known documents that may match new ones.
+    /// Reference documents that may match new ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared_reference_documents: Option<u64>,
 }

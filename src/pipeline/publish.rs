@@ -90,6 +90,10 @@ pub(super) async fn publish(
     if job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
         counts.hot_documents = Some(cx.rows(WorkTable::HOT));
     }
+    if job.shingle.short == Short::Whole {
+        let single = cx.table(schema::Table::Documents)?.filter(col("shingle_count").eq(lit(1)))?;
+        counts.single_shingle_documents = Some(rows_of(single).await?);
+    }
     if job.clusters.method == ClusterMethod::Representative {
         counts.chained_documents = Some(chained(&cx).await?);
     }
@@ -99,7 +103,7 @@ pub(super) async fn publish(
         counts.reference_documents = Some(count);
         counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
     }
-    let mut warnings = Vec::new();
+    let mut warnings = Vec::from_iter(job.low_recall());
     if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
         let replaced = same_ids::replaced(&cx, job, outputs.names(cx.session())?).await?;
         counts.replaced_documents = Some(replaced);

@@ -64,7 +64,7 @@ fn reuters_stories_become_parquet() {
     let (out, to) = (folder.path().join("out"), folder.path().join("to"));
     let sets = [format!("source.url={}/", data.display()), format!("output.url={}", out.display())];
     let mut run = resemblance();
-    run.arg("run").arg(repository("jobs/reuters.toml"));
+    run.arg("run").arg(repository("jobs/recipes/reuters.toml"));
     sets.iter().for_each(|set| {
         run.args(["--set", set]);
     });

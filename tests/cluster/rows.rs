@@ -232,5 +232,5 @@ fn reuters_is_the_same() {
     let cluster = Cluster::start();
     // All of them are another test's, on one machine.
     let source = format!("source.url={}/reut2-00[0-5].sgm", data.display());
-    assert_same(&cluster, &repository("jobs/reuters.toml"), "reuters", &[&source]);
+    assert_same(&cluster, &repository("jobs/recipes/reuters.toml"), "reuters", &[&source]);
 }

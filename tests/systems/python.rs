@@ -166,7 +166,7 @@ fn similar_files_are_the_same_to_the_digit() {
     let Some(answer) = answer("similar_files.py", &[&places.text("in"), "0.8"]) else { return };
     answer.write_coefficients(&places.path("coefficients.csv"));
     let output = places.path("out");
-    let job = load("jobs/newsgroups.toml", &places.path("in"), &output, &[&places.coefficients()]);
+    let job = load("jobs/recipes/newsgroups.toml", &places.path("in"), &output, &[&places.coefficients()]);
     assert_equal(&job, &output, &answer);
 }
 
@@ -176,7 +176,7 @@ fn the_three_methods_are_the_same_to_the_digit() {
     let Some(answer) = answer("three_methods.py", &[&places.text("in"), "0.8"]) else { return };
     answer.write_coefficients(&places.path("coefficients.csv"));
     let output = places.path("out");
-    let job = load("jobs/text-files.toml", &places.path("in"), &output, &[&places.coefficients()]);
+    let job = load("jobs/recipes/text-files.toml", &places.path("in"), &output, &[&places.coefficients()]);
     assert_equal(&job, &output, &answer);
 }
 
@@ -192,7 +192,7 @@ fn reviews_are_the_same_to_the_digit() {
     let output = places.path("out");
     let sets = [places.coefficients(), "shingle.short=empty".into()];
     let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
-    let job = load("jobs/amazon-books.toml", Path::new(&csv), &output, &sets);
+    let job = load("jobs/recipes/amazon-books.toml", Path::new(&csv), &output, &sets);
     let maximum = answer.signatures.values().filter(|s| s.iter().all(|&value| value == u32::MAX)).count();
     assert!(maximum > 10, "{maximum} reviews are too short");
     assert_equal(&job, &output, &answer);
@@ -212,13 +212,13 @@ fn short_reviews_are_pairs_by_their_signatures() {
         let output = places.path(size);
         let size = format!("shingle.size={size}");
         let sets = [&places.coefficients(), "shingle.short=empty", "score.threshold=0.7", &size];
-        let job = load("jobs/amazon-books.toml", &data, &output, &sets);
+        let job = load("jobs/recipes/amazon-books.toml", &data, &output, &sets);
         run(&job).unwrap();
         assert_eq!(scored_pairs(&output), answer.scored(&answer.pairs), "{size}");
         // Where they are rejected, larger shingles find fewer pairs.
         let output = places.path(&format!("{pairs}-rejected"));
         let sets = [&places.coefficients(), "score.threshold=0.7", &size];
-        run(&load("jobs/amazon-books.toml", &data, &output, &sets)).unwrap();
+        run(&load("jobs/recipes/amazon-books.toml", &data, &output, &sets)).unwrap();
         assert!(scored_pairs(&output).len() <= 12, "{size}");
     }
 }
@@ -234,7 +234,7 @@ fn news_stories_are_the_same_to_the_digit() {
     let sets = [DICTIONARY.as_slice(), &[steps]].concat();
     // Which number a shingle has is free: the program takes ours, and sees that they are the numbers of a dictionary.
     let first = places.path("first");
-    run(&load("jobs/reuters.toml", Path::new(&stories), &first, &sets)).unwrap();
+    run(&load("jobs/recipes/reuters.toml", Path::new(&stories), &first, &sets)).unwrap();
     let dictionary = table(&first, "dictionary");
     let numbered = numbers(&dictionary, "number").into_iter().zip(strings(&dictionary, "shingle"));
     let lines: String = numbered.map(|(number, shingle)| format!("{number},{shingle}\n")).collect();
@@ -245,5 +245,5 @@ fn news_stories_are_the_same_to_the_digit() {
     let output = places.path("out");
     let coefficients = places.coefficients();
     let sets = [sets.as_slice(), &[coefficients.as_str()]].concat();
-    assert_equal(&load("jobs/reuters.toml", Path::new(&stories), &output, &sets), &output, &answer);
+    assert_equal(&load("jobs/recipes/reuters.toml", Path::new(&stories), &output, &sets), &output, &answer);
 }

@@ -47,8 +47,8 @@ pub(in crate::cli) struct Apply {
     /// Let the executors of a cluster write the files, such as df://host:50050; they must reach the source, the output and --to
     #[arg(long, value_name = "URL", value_parser = arguments::scheduler)]
     scheduler: Option<String>,
-    /// Maximum amount of memory to use
-    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
+    /// Memory to use, such as 4GiB, or a share of the machine's
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::cli::support::job_arguments::JobArguments;
 use crate::cli::support::print;
 use crate::error::{Error, Result};
-use crate::job::{Choice, Job, Method, curve};
+use crate::job::{Choice, Job, curve};
 use crate::pipeline;
 
 #[derive(clap::Args)]
@@ -34,14 +34,6 @@ fn similarities(threshold: f64) -> Vec<f64> {
     similarities
 }
 
-/// The share of true pairs at the threshold that the method finds.
-fn recall(job: &Job) -> f64 {
-    match job.candidates.method {
-        Method::Lsh => curve::probability(job.score.threshold, job.lsh.bands, job.lsh.rows),
-        Method::All | Method::Prefix => 1.0,
-    }
-}
-
 fn as_json(job: &Job) -> Result<String> {
     let curve: Vec<_> = similarities(job.score.threshold)
         .into_iter()
@@ -54,7 +46,7 @@ fn as_json(job: &Job) -> Result<String> {
         "bands": job.lsh.bands,
         "rows": job.lsh.rows,
         "curve_threshold": curve::threshold(job.lsh.bands, job.lsh.rows),
-        "expected_recall_at_threshold": recall(job),
+        "expected_recall_at_threshold": job.expected_recall(),
         "curve": curve,
         "stages": stages(job),
     });
@@ -97,8 +89,11 @@ fn as_text(job: &Job) -> String {
         text,
         "expected recall of pairs at similarity {}: {:.4}; higher for pairs that are more similar\n",
         job.score.threshold,
-        recall(job)
+        job.expected_recall()
     );
+    if let Some(warning) = job.low_recall() {
+        let _ = writeln!(text, "warning: {warning}\n");
+    }
     let rows: Vec<Vec<String>> = similarities(job.score.threshold)
         .into_iter()
         .map(|s| {

@@ -32,8 +32,8 @@ pub(in crate::cli) struct Executor {
     /// Tasks that run at the same time; 0 means one for each core
     #[arg(long, value_name = "N", default_value_t = 0)]
     vcores: usize,
-    /// Memory for all tasks together, such as 4GiB or 500MB; tasks that need more spill to disk
-    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = arguments::memory)]
+    /// Memory for all tasks together, such as 4GiB, or a share of the machine's; tasks that need more spill to disk
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
     /// Folder for spills and for the files that tasks write for each other
     #[arg(long, value_name = "DIR", default_value_os_t = std::env::temp_dir().join("resemblance-executor"))]

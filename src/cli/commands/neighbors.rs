@@ -34,8 +34,8 @@ pub(in crate::cli) struct Neighbors {
     /// Print the texts of the first N neighbors beside that of the document, with common passages marked; without N, 1
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
     show: Option<NonZeroUsize>,
-    /// Maximum amount of memory to use
-    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
+    /// Memory to use, such as 4GiB, or a share of the machine's
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
 }
 

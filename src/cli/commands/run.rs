@@ -125,6 +125,9 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         manifest.rejects.iter().map(|(reason, n)| format!("{} {reason}", print::count(*n))).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
     line(counts.rejects, &format!("rejected{reasons}"));
+    if let Some(n) = positive(counts.single_shingle_documents) {
+        line(n, &format!("{} of one shingle, compared as a whole", print::plural(n, "document")));
+    }
     if let Some(n) = positive(counts.reference_documents) {
         let of = if job.second_source().is_some() { "the second source" } else { "earlier runs" };
         let may_match = print::count(counts.compared_reference_documents.unwrap_or_default());
@@ -180,6 +183,9 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
                 print::plural(n, "representative"),
             ),
         );
+    }
+    if let Some(warning) = job.low_recall() {
+        let _ = writeln!(text, "             {warning}");
     }
     let seconds: f64 = manifest.stages.iter().map(|s| s.seconds).sum();
     let _ = writeln!(text, "{seconds:>12.2} seconds");

@@ -39,8 +39,8 @@ pub(in crate::cli) struct Show {
     /// Print one JSON object per pair, with both texts and the positions of their common passages
     #[arg(long)]
     json: bool,
-    /// Maximum amount of memory to use
-    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
+    /// Memory to use, such as 4GiB, or a share of the machine's
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
 }
 

@@ -28,8 +28,8 @@ pub(in crate::cli) struct Sql {
     /// Print one JSON object per row
     #[arg(long)]
     json: bool,
-    /// Memory that a query may use before it spills to disk
-    #[arg(long, default_value = "4GiB", value_parser = arguments::memory)]
+    /// Memory that a query may use before it spills to disk, such as 4GiB, or a share of the machine's
+    #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
 }
 

@@ -12,7 +12,7 @@ use crate::cli::support::panics::Panics;
 use crate::engine::stores::uploads;
 use crate::engine::{session, spills};
 use crate::error::{Error, Kind, Result};
-use crate::{job, lookup};
+use crate::{job, lookup, machine};
 
 /// How long the cancellation of unfinished uploads may take: each is one request.
 const UPLOADS_END: Duration = Duration::from_secs(10);
@@ -52,6 +52,14 @@ impl Work {
     pub(in crate::cli) fn begin(engine: &job::Engine) -> Result<Self> {
         let threads = session::threads(engine);
         check_threads(threads)?;
+        if let Some(memory) = machine::memory().filter(|memory| engine.memory > *memory) {
+            tracing::warn!(
+                "the memory budget is {} MiB, and this machine or its container has {} MiB: the system may kill a process that uses \
+                 more; leave engine.memory out for half of what there is",
+                engine.memory >> 20,
+                memory >> 20
+            );
+        }
         allocator::give_back(engine.memory);
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(threads).enable_all();

@@ -1,0 +1,93 @@
+//! The memory that this process may use: that of the machine, or less where a container (cgroup v1 or v2) has a limit.
+
+use std::fs;
+use std::path::Path;
+
+/// What a system is taken to have that does not say how much memory there is.
+pub(crate) const UNKNOWN: u64 = 8 << 30;
+
+/// Bytes of memory that this process may use; `None` where the system does not say.
+pub(crate) fn memory() -> Option<u64> {
+    memory_below(Path::new("/"))
+}
+
+/// As [`memory`], with the files of the system under `root`.
+fn memory_below(root: &Path) -> Option<u64> {
+    let total = machine(&fs::read_to_string(root.join("proc/meminfo")).ok()?)?;
+    let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
+    groups.lines().filter_map(|line| limit(root, line)).chain([total]).min()
+}
+
+/// The bytes of `MemTotal` in `/proc/meminfo`.
+fn machine(meminfo: &str) -> Option<u64> {
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1_024)
+}
+
+/// The least limit of the cgroup of a line of `/proc/self/cgroup` (`ID:CONTROLLERS:PATH`) and of the groups above it. In a container
+/// the path may be that of the host, so that the root of the mount is looked at in any case.
+fn limit(root: &Path, line: &str) -> Option<u64> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, group) = (parts.next()?, parts.next()?);
+    let (mount, file) = match controllers {
+        "" => ("sys/fs/cgroup", "memory.max"),
+        controllers if controllers.split(',').any(|name| name == "memory") => {
+            ("sys/fs/cgroup/memory", "memory.limit_in_bytes")
+        }
+        _ => return None,
+    };
+    let group = Path::new(group.trim_start_matches('/'));
+    // "max" is no number, and no limit.
+    let read = |group: &Path| {
+        fs::read_to_string(root.join(mount).join(group).join(file)).ok()?.trim().parse::<u64>().ok()
+    };
+    group.ancestors().filter_map(read).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root folder with these files.
+    fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    const MEMINFO: (&str, &str) = ("proc/meminfo", "MemTotal:       16000 kB\nMemFree:        1 kB\n");
+
+    #[test]
+    fn the_least_limit_counts() {
+        let of = |files: &[(&str, &str)]| memory_below(root(&[&[MEMINFO], files].concat()).path());
+        assert_eq!(of(&[]), Some(16_384_000));
+        // Version 2: the group's own limit, one above it, or none.
+        let group = ("proc/self/cgroup", "0::/pod/container\n");
+        assert_eq!(of(&[group, ("sys/fs/cgroup/pod/container/memory.max", "5000\n")]), Some(5_000));
+        let above =
+            [("sys/fs/cgroup/pod/container/memory.max", "max\n"), ("sys/fs/cgroup/pod/memory.max", "7000\n")];
+        assert_eq!(of(&[&[group], above.as_slice()].concat()), Some(7_000));
+        assert_eq!(of(&[group, ("sys/fs/cgroup/memory.max", "max\n")]), Some(16_384_000));
+        // Version 1, in a container whose mount is its own group, and without a limit.
+        let group = ("proc/self/cgroup", "5:cpu,cpuacct:/docker/1\n4:memory:/docker/1\n0::/\n");
+        let file = "sys/fs/cgroup/memory/memory.limit_in_bytes";
+        assert_eq!(of(&[group, (file, "9000\n")]), Some(9_000));
+        assert_eq!(of(&[group, (file, "9223372036854771712\n")]), Some(16_384_000));
+    }
+
+    #[test]
+    fn a_system_without_these_files_does_not_say() {
+        assert_eq!(memory_below(root(&[]).path()), None);
+        assert_eq!(memory_below(root(&[("proc/meminfo", "MemTotal: many\n")]).path()), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn this_machine_has_some() {
+        assert!(memory().unwrap() > 64 << 20);
+    }
+}
