@@ -26,6 +26,23 @@ pub enum ClusterMethod {
     Representative,
 }
 
+impl ClusterMethod {
+    /// Whether every document of a component is in one cluster, however long the chain of pairs.
+    pub(crate) fn keeps_chains(self) -> bool {
+        matches!(self, ClusterMethod::Components)
+    }
+
+    /// What the stage that chooses representatives does.
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            ClusterMethod::Components => "find how well documents are connected with the first one",
+            ClusterMethod::Representative => {
+                "choose a representative for each document among those it is paired with"
+            }
+        }
+    }
+}
+
 /// `[alarms]`: bounds that a person should check before duplicates are removed. Nothing here changes a row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -128,7 +128,7 @@ impl Job {
     /// The share of true pairs at the threshold that the method is expected to find; higher for pairs that are more similar.
     pub fn expected_recall(&self) -> f64 {
         match self.candidates.method {
-            Method::Lsh => curve::probability(self.score.threshold, self.lsh.bands, self.lsh.rows),
+            Method::Lsh => curve::probability(self.score.least_jaccard(), self.lsh.bands, self.lsh.rows),
             Method::All | Method::Prefix => 1.0,
         }
     }

@@ -101,6 +101,13 @@ pub struct Score {
     pub prefilter: bool,
 }
 
+impl Score {
+    /// The Jaccard similarity for which bands are chosen: that of a pair at the threshold, at least.
+    pub(crate) fn least_jaccard(&self) -> f64 {
+        self.measure.least_jaccard(self.threshold).unwrap_or(self.threshold)
+    }
+}
+
 impl Default for Score {
     fn default() -> Self {
         Self { threshold: 0.8, measure: Measure::Jaccard, by: ScoreBy::Shingles, prefilter: false }
@@ -119,6 +126,20 @@ pub enum Measure {
 }
 
 impl Measure {
+    /// The Jaccard similarity that two sets have at least if their similarity reaches `threshold`; `None` if it can be any, so that
+    /// neither bands nor sizes bound it.
+    pub(crate) fn least_jaccard(self, threshold: f64) -> Option<f64> {
+        match self {
+            Measure::Jaccard => Some(threshold),
+            Measure::Containment => None,
+        }
+    }
+
+    /// Whether a small set may be similar to a much larger one.
+    pub(crate) fn takes_any_size(self) -> bool {
+        self.least_jaccard(1.0).is_none()
+    }
+
     /// What is measured, as a sentence names it.
     pub fn noun(self) -> &'static str {
         match self {

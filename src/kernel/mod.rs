@@ -7,7 +7,7 @@
 //! | [`minhash`](mod@minhash), [`linear`], [`one_permutation`](mod@one_permutation) | a set | its signature, by one family of permutations each |
 //! | [`lsh_bands`](mod@lsh_bands) | a signature | its bucket in each band |
 //! | [`minhash_similarity`](mod@minhash_similarity) | two signatures | the estimate |
-//! | [`jaccard`], `containment` | two sets | what they share, exactly |
+//! | [`jaccard`], `containment`, `measure` | two sets | what they share, exactly, by each measure |
 //! | [`document_key`](mod@document_key), `set_hash` | an id, a set | the keys of joins |
 //! | [`distinct`], `random`, `vector` | | sorting, drawing numbers, and SIMD, for the others |
 
@@ -17,6 +17,7 @@ pub mod document_key;
 pub mod jaccard;
 pub mod linear;
 pub mod lsh_bands;
+mod measure;
 pub mod minhash;
 pub mod minhash_similarity;
 pub mod one_permutation;

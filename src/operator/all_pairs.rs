@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::scorer::{Scorer, Scores};
 use super::sketches::{SketchRef, Sketches};
-use crate::job::{Measure, ScoreBy};
+use crate::job::ScoreBy;
 
 /// A document, its size and its sketch.
 #[derive(Debug, Clone, Copy)]
@@ -102,11 +102,14 @@ impl Search {
 
     fn search(&self, at: usize, found: &mut Scores) {
         let left = self.lefts[at];
-        let threshold = self.scorer.score.threshold;
         let score = self.scorer.score;
-        let any_size = score.by == ScoreBy::Signature || score.measure == Measure::Containment;
-        // The sizes bound the exact Jaccard similarity alone: smaller over larger.
-        let close = |a: usize, b: usize| any_size || a.min(b) as f64 / a.max(b) as f64 >= threshold;
+        // Sizes bound the exact Jaccard similarity, smaller over larger, and no estimate.
+        let least = match score.by {
+            ScoreBy::Shingles => score.measure.least_jaccard(score.threshold),
+            ScoreBy::Signature => None,
+        };
+        let close =
+            |a: usize, b: usize| least.is_none_or(|least| a.min(b) as f64 / a.max(b) as f64 >= least);
         let (others, start) = match &self.rights {
             None => (&self.lefts, at + 1),
             Some(rights) => {

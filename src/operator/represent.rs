@@ -20,6 +20,7 @@ use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
 use crate::clusters::{Greedy, StrongestPaths};
+use crate::job::ClusterMethod;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
@@ -49,6 +50,16 @@ pub(crate) enum Represent {
     /// Nodes represent nodes that they are paired with: see [`Greedy`]. Every other node than a representative has a row, without
     /// `weakest_link`.
     Greedy,
+}
+
+impl Represent {
+    /// The operator of a method.
+    pub(crate) fn of(method: ClusterMethod) -> Self {
+        match method {
+            ClusterMethod::Components => Represent::Components,
+            ClusterMethod::Representative => Represent::Greedy,
+        }
+    }
 }
 
 /// The greatest number of a node in a component whose paths are searched, which takes 20 to 40 bytes a node.

@@ -19,7 +19,7 @@ use super::score_segment::score_segment;
 use super::scorer::Scorer;
 pub(crate) use super::scorer::schema;
 use super::sketches::Sketches;
-use crate::job::{self, Measure, ScoreBy};
+use crate::job::{self, ScoreBy};
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, SharedValue, Task};
 
 /// How pairs are scored, and which of them are kept: sketches and probes -> scored pairs.
@@ -73,12 +73,11 @@ pub(crate) enum Homes {
 
 impl fmt::Display for Scoring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let by = match (self.score.by, self.score.measure) {
-            (ScoreBy::Shingles, Measure::Jaccard) => "jaccard",
-            (ScoreBy::Shingles, Measure::Containment) => "containment",
-            (ScoreBy::Signature, _) => "estimate",
-        };
-        write!(f, "{by} >= {}, {} x {}", self.score.threshold, self.bands, self.rows)?;
+        match self.score.by {
+            ScoreBy::Shingles => write!(f, "{}", self.score.measure)?,
+            ScoreBy::Signature => write!(f, "estimate")?,
+        }
+        write!(f, " >= {}, {} x {}", self.score.threshold, self.bands, self.rows)?;
         match self.probe {
             Probe::Held => write!(f, ", candidates, held"),
             Probe::Segments => write!(f, ", candidates, segments"),

@@ -7,9 +7,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Result;
 
 use super::sketches::Document;
-use crate::job::{self, Measure, ScoreBy};
-use crate::kernel::containment;
-use crate::kernel::jaccard::{shared, shared_at_least};
+use crate::job::{self, ScoreBy};
+use crate::kernel::jaccard::shared;
 use crate::kernel::minhash_similarity::minhash_similarity;
 
 static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
@@ -54,12 +53,9 @@ impl Scorer {
         if by_estimate && estimate(signature_a, signature_b) < threshold {
             return;
         }
-        let shared = match (by, measure) {
-            (ScoreBy::Shingles, Measure::Jaccard) => shared_at_least(set_a, set_b, threshold),
-            (ScoreBy::Shingles, Measure::Containment) => {
-                containment::shared_at_least(set_a, set_b, threshold)
-            }
-            (ScoreBy::Signature, _) => Some(shared(set_a, set_b)),
+        let shared = match by {
+            ScoreBy::Shingles => measure.shared_at_least(set_a, set_b, threshold),
+            ScoreBy::Signature => Some(shared(set_a, set_b)),
         };
         let Some(shared) = shared else { return };
         kept.a.append_value(a.doc);

@@ -6,7 +6,7 @@ use super::context::StageContext;
 use super::numbers::{one_number, rows_of};
 use super::tables::WorkTable;
 use crate::error::{Error, Result};
-use crate::job::{Job, Measure, Method};
+use crate::job::{Job, Method};
 use crate::pipeline::frames::copies::{Paired, Rules};
 use crate::pipeline::{frames, stage};
 use crate::schema::Table;
@@ -153,7 +153,7 @@ async fn with_copies(cx: &StageContext<'_>, pairs: u64) -> Result<Option<u64>> {
 fn too_many(job: &Job, pairs: &str) -> Error {
     let (noun, threshold, output) = (job.score.measure.noun(), job.score.threshold, &job.output);
     let first = match (output.most_expanded(), job.candidates.method) {
-        _ if job.score.measure == Measure::Containment => {
+        _ if job.score.measure.takes_any_size() => {
             "set shingle.min_words, so that short documents leave, which very many others hold".into()
         }
         (None, _) => {

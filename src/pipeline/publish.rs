@@ -15,7 +15,7 @@ use super::reference::chain::Chain;
 use super::reference::same_ids;
 use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
-use crate::job::{ClusterMethod, Compare, FORMAT_VERSION, InputFile, Job, Method};
+use crate::job::{Compare, FORMAT_VERSION, InputFile, Job, Method, Short};
 use crate::output::counts::Counts;
 use crate::output::manifest::{Input, Origin, Run as Manifest, Table};
 use crate::output::names::Attempt;
@@ -94,7 +94,7 @@ pub(super) async fn publish(
         let single = cx.table(schema::Table::Documents)?.filter(col("shingle_count").eq(lit(1)))?;
         counts.single_shingle_documents = Some(rows_of(single).await?);
     }
-    if job.clusters.method == ClusterMethod::Representative {
+    if !job.clusters.method.keeps_chains() {
         counts.chained_documents = Some(chained(&cx).await?);
     }
     if let Some(known) = known {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::source_types::{IdType, SourceTypes};
 use crate::error::{Error, Result};
-use crate::job::{ClusterMethod, Columns, Job, ShingleHash};
+use crate::job::{Columns, Job, ShingleHash};
 
 /// The tables of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
@@ -273,7 +273,7 @@ impl Contract {
         if self.table == Table::Pairs && !passages {
             ["passage_a", "passage_b"].into_iter().for_each(|name| contract.leave_out(name));
         }
-        if self.table == Table::Clusters && clusters == ClusterMethod::Representative {
+        if self.table == Table::Clusters && !clusters.keeps_chains() {
             contract.leave_out("weakest_link");
         }
         if !groups && self.table != Table::GroupPairs {
@@ -381,7 +381,7 @@ impl Contract {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Keep;
+    use crate::job::{ClusterMethod, Keep};
     use crate::schema::SourceColumn;
 
     #[test]

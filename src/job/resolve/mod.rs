@@ -93,7 +93,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     check_short(&shingle, &score)?;
     let against = against.map(|against| against_of(against, reused.is_some(), &shingle)).transpose()?;
     check_candidates(&candidates, &source, against.as_ref())?;
-    let lsh = lsh_of(&lsh, minhash.permutations, score.threshold, candidates.method)?;
+    let lsh = lsh_of(&lsh, minhash.permutations, score.least_jaccard(), candidates.method)?;
     let clusters = clusters_of(clusters, &source)?;
     check_alarms(&alarms, &source)?;
     check_output(&output, &source)?;

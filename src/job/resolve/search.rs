@@ -32,28 +32,31 @@ pub(super) fn check_score(score: &Score, method: Method) -> Checked<()> {
     if !(threshold > 0.0 && threshold <= 1.0) {
         return wrong("score.threshold", format!("is {threshold}: expected a number over 0 and at most 1"));
     }
-    if score.measure == Measure::Containment {
+    if score.measure != Measure::Jaccard {
+        let measure = score.measure;
         let by_signature =
-            "and signatures estimate the Jaccard similarity of two sets, not their containment";
+            format!("and signatures estimate the Jaccard similarity of two sets, not their {}", measure.noun());
         if score.by == ScoreBy::Signature {
             return wrong(
                 "score.by",
                 format!(
-                    "is \"signature\" with score.measure = \"containment\", {by_signature}: expected \"shingles\""
+                    "is \"signature\" with score.measure = \"{measure}\", {by_signature}: expected \"shingles\""
                 ),
             );
         }
         if score.prefilter {
             return wrong(
                 "score.prefilter",
-                format!("is true with score.measure = \"containment\", {by_signature}: leave the key out"),
+                format!("is true with score.measure = \"{measure}\", {by_signature}: leave the key out"),
             );
         }
-        if method == Method::Lsh {
+        if method == Method::Lsh && measure.takes_any_size() {
             return wrong(
                 "candidates.method",
-                "is \"lsh\" with score.measure = \"containment\", and bands find sets of a high Jaccard similarity, which a \
-                 short document and a long one that contains it do not have: expected \"prefix\", or \"all\"",
+                format!(
+                    "is \"lsh\" with score.measure = \"{measure}\", and bands find sets of a high Jaccard similarity, which a \
+                     short document and a long one that contains it do not have: expected \"prefix\", or \"all\""
+                ),
             );
         }
     }

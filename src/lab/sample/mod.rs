@@ -56,9 +56,10 @@ impl Sample {
         most: usize,
     ) -> Result<Self> {
         if job.score.measure != Measure::Jaccard {
-            return Err(Error::job(
-                "`score.measure` is \"containment\", and this command compares Jaccard similarities: leave the key out",
-            ));
+            return Err(Error::job(format!(
+                "`score.measure` is \"{}\", and this command compares Jaccard similarities: leave the key out",
+                job.score.measure
+            )));
         }
         let source = &job.source;
         let read = source::open(session, source).await?;

@@ -9,7 +9,7 @@ use datafusion::prelude::{DataFrame, col};
 
 use super::prefix::{self, Join};
 use crate::error::Result;
-use crate::job::{Lsh, Measure};
+use crate::job::Lsh;
 use crate::operator::may_match::{MatchRule, MayMatch};
 use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
@@ -53,7 +53,7 @@ pub(crate) fn by_elements(
     join: &Join,
 ) -> Result<DataFrame> {
     let mut rules = vec![(MatchRule::Share(join.threshold()), frequencies.clone())];
-    if join.measure() == Measure::Containment {
+    if join.meets_whole_sets() {
         // A reference document may also contain a new one: then it has an element of its prefix.
         let tokens = prefix::prefixes(new, frequencies, join)?;
         let tokens = tokens.select(vec![make_array(vec![col("token")]).alias("tokens")])?;

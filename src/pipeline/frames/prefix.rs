@@ -43,7 +43,7 @@ impl Join {
     /// known documents these are the new ones' alone.
     pub fn new(score: &Score, permutations: usize, elements: u64, against: bool) -> Self {
         let threshold = match score.by {
-            ScoreBy::Shingles => score.threshold,
+            ScoreBy::Shingles => score.least_jaccard(),
             ScoreBy::Signature => {
                 let values = permutations as u64;
                 jaccard_of(least_contained(values, score.threshold), values, values)
@@ -56,9 +56,9 @@ impl Join {
         Self { by, measure, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS), least }
     }
 
-    /// How sets are measured.
-    pub(crate) fn measure(&self) -> Measure {
-        self.measure
+    /// Whether prefixes meet whole sets, and not prefixes alone, because similar sets may be of any size.
+    pub(crate) fn meets_whole_sets(&self) -> bool {
+        self.measure.takes_any_size()
     }
 
     /// The counters of elements are `2^bits`.
@@ -73,10 +73,10 @@ impl Join {
 
     /// Rows that meet each other, at most: the elements of all prefixes, or where prefixes meet whole sets, of these.
     pub(crate) fn rows(&self) -> u64 {
-        match self.measure {
+        match self.meets_whole_sets() {
             // A prefix has all but a set's share of elements that a similar one must have.
-            Measure::Jaccard => (self.elements as f64 * (1.0 - self.threshold)) as u64,
-            Measure::Containment => self.elements,
+            false => (self.elements as f64 * (1.0 - self.threshold)) as u64,
+            true => self.elements,
         }
     }
 
@@ -160,13 +160,9 @@ pub fn candidates(
     known: Option<DataFrame>,
 ) -> Result<DataFrame> {
     let threshold = join.threshold;
-    let (rule, mut tokens) = match join.measure {
-        Measure::Jaccard => {
-            (PairRule::MinJaccard { threshold, dense }, prefixes(documents, frequencies, join)?)
-        }
-        Measure::Containment => {
-            (PairRule::MinContainment { threshold }, tokens_of_prefixes(documents, frequencies, join)?)
-        }
+    let (rule, mut tokens) = match join.meets_whole_sets() {
+        false => (PairRule::MinJaccard { threshold, dense }, prefixes(documents, frequencies, join)?),
+        true => (PairRule::MinContainment { threshold }, tokens_of_prefixes(documents, frequencies, join)?),
     };
     if let Some(known) = known {
         tokens = mark(tokens, known)?;

@@ -109,7 +109,7 @@ impl Chain {
 
     /// Whether the clusters of all outputs are connected components.
     pub(crate) fn all_by_components(&self) -> bool {
-        self.methods.iter().all(|method| *method == ClusterMethod::Components)
+        self.methods.iter().all(|method| method.keeps_chains())
     }
 
     /// Whether one of the runs replaced documents of earlier ones.
@@ -280,7 +280,7 @@ async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<Stored
              one"
         )));
     }
-    if let (ClusterMethod::Representative, Some(_)) = (job.clusters.method, job.reference()) {
+    if !job.clusters.method.keeps_chains() && job.reference().is_some() {
         check_representatives(url, made, job)?;
     }
     if !stored.job().output.keep.signatures() {

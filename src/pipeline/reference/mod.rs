@@ -10,7 +10,7 @@ pub(super) mod texts;
 use datafusion::prelude::{DataFrame, Expr, SessionContext, lit};
 
 use crate::error::Result;
-use crate::job::{ClusterMethod, InputFile, Job, Reference};
+use crate::job::{InputFile, Job, Reference};
 use crate::output::Layout;
 use crate::output::manifest::KnownOutput;
 use crate::pipeline::frames;
@@ -119,7 +119,7 @@ impl ReferenceDocuments {
         match self {
             Self::Outputs(outputs) => {
                 // Any document may represent a component. By the other method, representatives stay what they are.
-                let by_output = job.clusters.method == ClusterMethod::Representative;
+                let by_output = !job.clusters.method.keeps_chains();
                 let before = |at: usize| lit(if by_output { at as u64 } else { 0 });
                 Ok((outputs.clustered(run, job, before)?, before(outputs.chain.outputs().len())))
             }

@@ -13,7 +13,7 @@ use super::hot_sketches::HotSketches;
 use super::interface::{Stage, Tables, Writes, not_null, null};
 use super::prefix_join;
 use crate::error::Result;
-use crate::job::{Job, Measure, Method};
+use crate::job::{Job, Method};
 use crate::operator::bucket_pairs::PairRule;
 use crate::operator::{Operator, apply};
 use crate::pipeline::all_sketches::AllSketches;
@@ -97,7 +97,7 @@ impl Writes for Candidates {
     }
 
     fn describe(&self, job: &Job) -> String {
-        if job.score.measure == Measure::Containment {
+        if job.score.measure.takes_any_size() {
             return "pair documents if one of them has one of the other's rarest shingles".into();
         }
         if job.candidates.method == Method::Prefix {

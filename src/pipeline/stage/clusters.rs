@@ -44,17 +44,12 @@ pub fn clusters(
         col("jaccard"),
         col("weakest_link"),
     ])?;
-    let copies_stay = match method {
-        ClusterMethod::Components => lit(false),
-        ClusterMethod::Representative => !copies_are_pairs,
-    };
+    let copies_stay = if method.keeps_chains() { lit(false) } else { !copies_are_pairs };
     let of = when(col("first").eq(col("of")).and(copies_stay), col("rank")).otherwise(col("of"))?;
     let is_representative = || col("rank").eq(of.clone());
-    let weakest = match method {
-        ClusterMethod::Components => {
-            when(is_representative(), lit(1.0_f64)).otherwise(col("weakest_link"))?
-        }
-        ClusterMethod::Representative => col("weakest_link"),
+    let weakest = match method.keeps_chains() {
+        true => when(is_representative(), lit(1.0_f64)).otherwise(col("weakest_link"))?,
+        false => col("weakest_link"),
     };
     let (documents, kept) = match ids {
         ClusterId::Least => (documents, None),
@@ -152,7 +147,7 @@ impl Stage for Clusters {
         };
         let method = job.clusters.method;
         let mut frame = clusters(ranks, sets, method, copies_are_pairs(job), ids)?;
-        if method == ClusterMethod::Representative {
+        if !method.keeps_chains() {
             frame = frame.drop_columns(&["weakest_link"])?;
         }
         if job.has_groups() {

@@ -5,7 +5,7 @@ use datafusion::prelude::col;
 use super::dense_candidates;
 use super::interface::Writes;
 use crate::error::Result;
-use crate::job::{Compare, Measure};
+use crate::job::Compare;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::pair_limit::Population;
 use crate::pipeline::tables::WorkTable;
@@ -23,7 +23,7 @@ pub(super) async fn by_prefixes(
     let job = cx.job;
     // A leader has a set like that of its documents. What contains a leader need not contain the others, and a document that has its
     // leader in its own group may be similar to documents of other groups.
-    let is_plain = job.score.measure == Measure::Jaccard && job.candidates.compare == Compare::All;
+    let is_plain = !job.score.measure.takes_any_size() && job.candidates.compare == Compare::All;
     let dense = job.output.most_expanded().filter(|_| is_plain);
     if dense.is_none() {
         // Nothing keeps the number of pairs down.

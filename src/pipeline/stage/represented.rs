@@ -25,7 +25,7 @@ use crate::schema::{SourceTypes, Table};
 ///
 /// `representative` is the rank of the document that represents the documents of the group. `jaccard` and `weakest_link` are those of the
 /// documents that it represents besides itself: the similarity of the two, null where they are no pair; and the least similarity on
-/// the best path between them. The latter is null where the method is not [`ClusterMethod::Components`], and where a component is
+/// the best path between them. The latter is null where the method takes chains apart, and where a component is
 /// larger than one in which paths are looked for. `copies_are_pairs` says by `reference` whether two documents of one group are a pair.
 ///
 /// # Errors
@@ -37,11 +37,7 @@ pub fn represented(
     copies_are_pairs: Expr,
 ) -> Result<DataFrame> {
     let sets = ranks::of_sets(documents)?;
-    let operator = match method {
-        ClusterMethod::Components => Represent::Components,
-        ClusterMethod::Representative => Represent::Greedy,
-    };
-    let found = operator::apply(Operator::Represent(operator), vec![edges(&sets, scores)?])?;
+    let found = operator::apply(Operator::Represent(Represent::of(method)), vec![edges(&sets, scores)?])?;
     let found = found.select(vec![
         col("root").alias("found_root"),
         col("rank").alias("found_rank"),
@@ -49,16 +45,13 @@ pub fn represented(
         col("jaccard"),
         col("weakest_link"),
     ])?;
-    let itself = match method {
-        ClusterMethod::Components => lit(1_u64),
-        ClusterMethod::Representative => col("rank"),
-    };
+    let itself = if method.keeps_chains() { lit(1_u64) } else { col("rank") };
     let representative = coalesce(vec![col("found"), itself]);
     let is_copy = representative.clone().eq(col("rank")).and(copies_are_pairs);
     let jaccard = when(is_copy.clone(), lit(1.0_f64)).otherwise(col("jaccard"))?;
-    let weakest = match method {
-        ClusterMethod::Components => when(is_copy, lit(1.0_f64)).otherwise(col("weakest_link"))?,
-        ClusterMethod::Representative => col("weakest_link"),
+    let weakest = match method.keeps_chains() {
+        true => when(is_copy, lit(1.0_f64)).otherwise(col("weakest_link"))?,
+        false => col("weakest_link"),
     };
     Ok(found.join(sets, JoinType::Right, &["found_root", "found_rank"], &["root", "rank"], None)?.select(
         vec![
@@ -128,12 +121,7 @@ impl Writes for Represented {
     }
 
     fn describe(&self, job: &Job) -> String {
-        match job.clusters.method {
-            ClusterMethod::Components => "find how well documents are connected with the first one".into(),
-            ClusterMethod::Representative => {
-                "choose a representative for each document among those it is paired with".into()
-            }
-        }
+        job.clusters.method.describe().into()
     }
 
     fn tables(&self, _job: &Job) -> Tables {
