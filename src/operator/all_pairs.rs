@@ -108,8 +108,7 @@ impl Search {
             ScoreBy::Shingles => score.measure.least_jaccard(score.threshold),
             ScoreBy::Signature => None,
         };
-        let close =
-            |a: usize, b: usize| least.is_none_or(|least| a.min(b) as f64 / a.max(b) as f64 >= least);
+        let close = |a: usize, b: usize| least.is_none_or(|least| a.min(b) as f64 / a.max(b) as f64 >= least);
         let (others, start) = match &self.rights {
             None => (&self.lefts, at + 1),
             Some(rights) => {

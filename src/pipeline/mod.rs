@@ -7,6 +7,7 @@ mod all_sketches;
 mod by_group;
 mod candidate_pairs;
 pub(crate) mod context;
+mod difference;
 pub mod frames;
 mod input;
 pub(crate) mod numbers;
@@ -78,7 +79,7 @@ pub async fn run(
         }
         let fingerprint = input.fingerprint(job, known.as_ref());
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(&output, &fingerprint).await?
+            && let Some(finished) = finished(&output, &fingerprint, job, &input.files()).await?
             // What is left of its publication is written under a claim.
             && delta::is_current(&output, job.output.tables).await?
         {
@@ -139,9 +140,9 @@ impl Run<'_> {
 
     async fn stages(&self, control: &RunControl, read: Read) -> Result<Outcome> {
         let Self { job, input, known, engine, existing, output, claim, fingerprint } = *self;
-        // Somebody may have finished since it was looked at.
+        // Another run may have finished since it was looked at.
         if existing == OnExisting::Fail
-            && let Some(finished) = finished(output, fingerprint).await?
+            && let Some(finished) = finished(output, fingerprint, job, &input.files()).await?
         {
             publish_logs(output, job).await?;
             return Ok(finished);

@@ -1,6 +1,8 @@
 //! How a run ends, and the result that an output may hold already.
 
+use super::difference::difference;
 use crate::error::{Error, Result};
+use crate::job::{InputFile, Job};
 use crate::output::Layout;
 use crate::output::check::{self, Depth};
 use crate::output::manifest::Run as Manifest;
@@ -26,17 +28,24 @@ pub enum OnExisting {
     Overwrite,
 }
 
-/// The result that an output holds already; `None` if it holds no finished one.
+/// The result of `job` over the files `inputs`, whose fingerprint is given, that an output holds already; `None` if it holds no
+/// finished one.
 ///
 /// # Errors
 /// Where it is another job's or of another format, or is damaged.
-pub(super) async fn finished(output: &Layout, fingerprint: &str) -> Result<Option<Outcome>> {
+pub(super) async fn finished(
+    output: &Layout,
+    fingerprint: &str,
+    job: &Job,
+    inputs: &[InputFile],
+) -> Result<Option<Outcome>> {
     let checked = check::result(output, |manifest| {
         manifest.check_format(output.shown())?;
         if manifest.fingerprint != fingerprint {
             return Err(Error::job(format!(
-                "{} holds the result of another job, or of other inputs: choose another output.url, or replace it with --overwrite",
-                output.shown()
+                "{} holds the result {}: choose another output.url, or replace it with --overwrite",
+                output.shown(),
+                difference(job, inputs, &manifest)
             )));
         }
         // Files are not synced one by one, so a power cut may have lost some of them since: only within one start of the

@@ -171,7 +171,7 @@ pub(super) async fn publish(
     }
     claim.verify().await?;
     if !replaced.put(output, &manifest).await? {
-        let other = overtaken(output, cx.runner.fingerprint).await?;
+        let other = overtaken(output, cx.runner.fingerprint, job, inputs).await?;
         publish_logs(output, job).await?;
         return Ok(other);
     }
@@ -196,8 +196,8 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
 }
 
 /// Another process published while this one was about to. Where its result is of the same job and inputs, it is this one's.
-async fn overtaken(output: &Layout, fingerprint: &str) -> Result<Outcome> {
-    match finished(output, fingerprint).await? {
+async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, inputs: &[InputFile]) -> Result<Outcome> {
+    match finished(output, fingerprint, job, inputs).await? {
         Some(other) => Ok(other),
         None => Err(Error::input(format!(
             "another process changed the result in {} while this run was about to publish its own: run again",

@@ -34,8 +34,10 @@ pub(super) fn check_score(score: &Score, method: Method) -> Checked<()> {
     }
     if score.measure != Measure::Jaccard {
         let measure = score.measure;
-        let by_signature =
-            format!("and signatures estimate the Jaccard similarity of two sets, not their {}", measure.noun());
+        let by_signature = format!(
+            "and signatures estimate the Jaccard similarity of two sets, not their {}",
+            measure.noun()
+        );
         if score.by == ScoreBy::Signature {
             return wrong(
                 "score.by",

@@ -98,6 +98,11 @@ impl Input {
         }
     }
 
+    /// The files that texts are read from, as a fingerprint has them.
+    pub(crate) fn files(&self) -> Vec<InputFile> {
+        self.listed().map(Listed::inputs).unwrap_or_default()
+    }
+
     /// The outputs that are merged, if the job does that.
     pub(crate) fn merged(&self) -> Option<&Chain> {
         match self {

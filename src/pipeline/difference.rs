@@ -1,0 +1,105 @@
+//! What distinguishes a run from the result that its output holds.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::job::{InputFile, Job};
+use crate::output::manifest::Run as Manifest;
+
+/// Keys and files that a message names.
+const NAMED: usize = 3;
+/// Keys of a job that change no row.
+const IRRELEVANT: [&str; 7] =
+    ["name", "engine", "alarms", "lsh.choice", "output.url", "output.max_pairs", "output.tables"];
+
+/// How `job` over the files `inputs` differs from the run of `manifest`, as in "of another job (`score.threshold` is 0.9 and was 0.8)".
+pub(super) fn difference(job: &Job, inputs: &[InputFile], manifest: &Manifest) -> String {
+    let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
+    if !keys.is_empty() {
+        return format!("of another job ({})", named(keys));
+    }
+    let files = files(inputs, manifest);
+    match files.is_empty() {
+        false => format!("of other inputs ({})", named(files)),
+        true => "of other inputs (of the same sizes, and written again since)".to_owned(),
+    }
+}
+
+fn named(mut all: Vec<String>) -> String {
+    let more = all.len().saturating_sub(NAMED);
+    all.truncate(NAMED);
+    if more > 0 {
+        all.push(format!("{more} more"));
+    }
+    all.join(", ")
+}
+
+/// The keys that differ between two jobs, with both values.
+fn keys(now: &Value, before: &Value) -> Vec<String> {
+    let (now, before) = (leaves(now), leaves(before));
+    let all = now.keys().chain(before.keys().filter(|key| !now.contains_key(*key)));
+    let shown = |value: Option<&&Value>| value.map_or("not set".to_owned(), |value| value.to_string());
+    let differ = all.filter(|key| {
+        let relevant = IRRELEVANT.iter().all(|other| {
+            key.strip_prefix(other).is_none_or(|rest| !(rest.is_empty() || rest.starts_with('.')))
+        });
+        relevant && now.get(*key) != before.get(*key)
+    });
+    differ
+        .map(|key| format!("`{key}` is {} and was {}", shown(now.get(key)), shown(before.get(key))))
+        .collect()
+}
+
+/// The values of a job that are no sections, by their dotted keys. A key without a value is left out.
+fn leaves(job: &Value) -> BTreeMap<String, &Value> {
+    let mut found = BTreeMap::new();
+    let mut sections = vec![(String::new(), job)];
+    while let Some((name, value)) = sections.pop() {
+        match value {
+            Value::Object(section) => sections.extend(section.iter().map(|(key, value)| {
+                (if name.is_empty() { key.clone() } else { format!("{name}.{key}") }, value)
+            })),
+            Value::Null => {}
+            value => _ = found.insert(name, value),
+        }
+    }
+    found
+}
+
+/// The files that only one of the two runs read, and those of another size.
+fn files(inputs: &[InputFile], manifest: &Manifest) -> Vec<String> {
+    let before: BTreeMap<_, _> =
+        manifest.inputs.iter().map(|input| (input.path.as_str(), input.bytes)).collect();
+    let now: BTreeMap<_, _> = inputs.iter().map(|input| (input.path.as_str(), input.bytes)).collect();
+    let new = now.iter().filter_map(|(path, bytes)| match before.get(path) {
+        None => Some(format!("{path} is new")),
+        Some(was) if was != bytes => Some(format!("{path} has {bytes} bytes and had {was}")),
+        Some(_) => None,
+    });
+    let gone = before.keys().filter(|path| !now.contains_key(*path)).map(|path| format!("{path} is gone"));
+    new.chain(gone).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn keys_are_named_with_both_values() {
+        let before =
+            json!({"name": "a", "score": {"threshold": 0.8}, "engine": {"memory": 1}, "lsh": {"bands": 4}});
+        let now =
+            json!({"name": "b", "score": {"threshold": 0.9}, "engine": {"memory": 2}, "lsh": {"rows": 2}});
+        let expected = [
+            "`lsh.rows` is 2 and was not set",
+            "`score.threshold` is 0.9 and was 0.8",
+            "`lsh.bands` is not set and was 4",
+        ];
+        assert_eq!(keys(&now, &before), expected);
+        assert_eq!(keys(&now, &now), [""; 0]);
+        assert_eq!(named(["a", "b", "c", "d", "e"].map(str::to_owned).into()), "a, b, c, 2 more");
+    }
+}
