@@ -98,7 +98,36 @@ fn refuse(refused: &clap::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+
+    /// The words of a line as a shell divides it, up to a redirection.
+    fn words(line: &str) -> Vec<String> {
+        let (command, _) = line.split_once(" > ").unwrap_or((line, ""));
+        let parts = command.split('"').enumerate();
+        let words = parts.flat_map(|(at, part)| match at % 2 {
+            0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+            _ => vec![part.to_owned()],
+        });
+        words.collect()
+    }
+
+    #[test]
+    fn every_command_has_examples_that_it_takes() {
+        for command in Arguments::command().get_subcommands_mut() {
+            let help = command.render_long_help().to_string();
+            let (_, examples) =
+                help.split_once("Examples:").unwrap_or_else(|| panic!("{}", command.get_name()));
+            let examples: Vec<_> = examples.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            assert!(!examples.is_empty(), "{}", command.get_name());
+            for example in examples {
+                if let Err(refused) = Arguments::try_parse_from(words(example)) {
+                    panic!("{example}: {refused}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_help_has_every_exit_code() {

@@ -1,5 +1,6 @@
 //! `[against]`: the reference documents, which new documents are compared with.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::source::Source;
@@ -29,7 +30,7 @@ pub enum Reference {
 }
 
 /// Which documents are paired. Two reference documents never are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NewPairs {
     /// A new document with a reference document, and two new ones.
     #[default]
@@ -41,7 +42,7 @@ pub enum NewPairs {
 }
 
 /// What happens to a new document that has the id of a reference document.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SameId {
     /// The run ends with an error that names it.

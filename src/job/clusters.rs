@@ -1,5 +1,6 @@
 //! `[clusters]` and `[alarms]`: what a cluster is, which document represents it, and how many others there may be.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::preference::Preference;
@@ -16,7 +17,7 @@ pub struct Clusters {
 }
 
 /// What makes documents a cluster.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClusterMethod {
     /// Pairs connect them, so that two documents of a cluster need not be similar.
@@ -44,7 +45,7 @@ impl ClusterMethod {
 }
 
 /// `[alarms]`: bounds that a person should check before duplicates are removed. Nothing here changes a row.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Alarms {
     /// The largest share of the documents that may be removed, in \[0, 1\]: all of a cluster but the one that represents it. Default:
@@ -59,7 +60,7 @@ pub struct Alarms {
 }
 
 /// What the bounds of alarms hold for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Per {
     /// Each group by itself.

@@ -1,11 +1,12 @@
 //! `[output]`: where the tables go, and which columns they have.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ClusterMethod;
 
 /// `[output]`: where the tables go.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Output {
     /// Folder or URL prefix of the tables. Required.
@@ -75,7 +76,7 @@ pub struct Columns {
 }
 
 /// What the table `documents` keeps of the sketches.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Keep {
     /// Signatures, by which neighbors are found. Shingles, if needed, are cut from the source again.
@@ -100,7 +101,7 @@ impl Keep {
 }
 
 /// What the folders of the tables are. The Parquet files are the same either way.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tables {
     /// Folders of Parquet files, which the manifest names.
@@ -111,7 +112,7 @@ pub enum Tables {
 }
 
 /// How groups of documents with the same shingle set are written to `pairs`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expand {
     /// Every pair of the group.

@@ -1,5 +1,6 @@
 //! `[lsh]`, `[candidates]` and `[score]`: how candidates are found, and which of them are pairs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `[lsh]`: how a signature becomes buckets.
@@ -22,7 +23,7 @@ pub struct Lsh {
 }
 
 /// What turns a band's values into a bucket.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BucketHash {
     /// XXH3, 64 bits, seeded by the band's number.
@@ -51,7 +52,7 @@ pub enum Choice {
 }
 
 /// `[candidates]`: how candidates are found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Candidates {
     /// `lsh`, `prefix` or `all`.
@@ -61,7 +62,7 @@ pub struct Candidates {
 }
 
 /// Which documents are compared, by their groups.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Compare {
     /// Every two.
@@ -74,7 +75,7 @@ pub enum Compare {
 }
 
 /// How candidates are found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
     /// Two documents that share a bucket.
@@ -87,7 +88,7 @@ pub enum Method {
 }
 
 /// `[score]`: what makes a candidate a pair.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Score {
     /// The least similarity of a pair, in (0, 1].
@@ -115,7 +116,7 @@ impl Default for Score {
 }
 
 /// How two shingle sets are measured.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
     /// By what they share of all shingles of both: the Jaccard similarity.
@@ -159,7 +160,7 @@ impl std::fmt::Display for Measure {
 }
 
 /// Which similarity the threshold is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScoreBy {
     /// The exact Jaccard similarity of the shingle sets.

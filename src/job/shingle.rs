@@ -1,5 +1,6 @@
 //! `[shingle]`: how a text becomes a set of shingles.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// `[shingle]`: how a text becomes a set of shingles.
@@ -25,7 +26,7 @@ pub struct Shingle {
 }
 
 /// What happens to a document of fewer units than a shingle has.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Short {
     /// It goes to `rejects` as `too_short`.
@@ -70,7 +71,7 @@ pub enum Normalize {
 }
 
 /// What a shingle is made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Words, as [`Words`] has them.
@@ -80,7 +81,7 @@ pub enum Unit {
 }
 
 /// What a word is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Words {
     /// A text with a letter or a number between Unicode word boundaries (UAX #29): "can't" is one word.
@@ -95,7 +96,7 @@ pub enum Words {
 }
 
 /// What turns a shingle into a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ShingleHash {
     /// XXH3, 64 bits: see [`crate::udf::expr_fn::shingles`].

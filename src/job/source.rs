@@ -1,5 +1,6 @@
 //! `[source]`: where the documents are and which columns are theirs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Encoding;
@@ -39,7 +40,7 @@ pub struct Source {
 }
 
 /// What happens to the character references in SGML, such as `&lt;`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum References {
     /// Each is replaced by its character.
@@ -130,7 +131,7 @@ pub enum Id {
 }
 
 /// What happens when an id comes twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DuplicateIds {
     /// The run ends with an error that names them.
@@ -141,7 +142,7 @@ pub enum DuplicateIds {
 
 /// What happens to a row of a CSV or JSON lines file that cannot be read: a record with other fields than the others, a line
 /// that is not a JSON object, an id of another type, bytes that are not UTF-8.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnError {
     /// The run ends with an error that names the file and the line.

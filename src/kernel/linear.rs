@@ -76,9 +76,9 @@ pub fn minhash(shingles: &[u64], linear: &Linear, out: &mut Vec<u32>) {
     out.resize(start + linear.a.len(), u32::MAX);
     let out = &mut out[start..];
     match linear.modulus {
-        MERSENNE_31 => vector::widest(Minima { shingles, linear, modulo: Mersenne31, out }),
-        ONES_32 => vector::widest(Minima { shingles, linear, modulo: Ones32, out }),
-        modulus => Minima { shingles, linear, modulo: Reciprocal::of(modulus), out }.run(),
+        MERSENNE_31 => vector::widest(LinearMinima { shingles, linear, modulo: Mersenne31, out }),
+        ONES_32 => vector::widest(LinearMinima { shingles, linear, modulo: Ones32, out }),
+        modulus => LinearMinima { shingles, linear, modulo: Reciprocal::of(modulus), out }.run(),
     }
 }
 
@@ -147,14 +147,14 @@ impl Modulo for Reciprocal {
 const LANES: usize = 16;
 
 /// Writes the minima of `shingles` to `out`.
-struct Minima<'a, M> {
+struct LinearMinima<'a, M> {
     shingles: &'a [u64],
     linear: &'a Linear,
     modulo: M,
     out: &'a mut [u32],
 }
 
-impl<M: Modulo> Kernel for Minima<'_, M> {
+impl<M: Modulo> Kernel for LinearMinima<'_, M> {
     #[inline(always)]
     fn run(self) {
         let Self { shingles, linear, modulo, out } = self;
@@ -286,13 +286,13 @@ mod tests {
             prop_assert_eq!(signature(&shingles, &linear), expected.clone());
             let (shingles, linear) = (shingles.as_slice(), &linear);
             let mut general = vec![0; count];
-            Minima { shingles, linear, modulo: Reciprocal::of(modulus), out: &mut general }.run();
+            LinearMinima { shingles, linear, modulo: Reciprocal::of(modulus), out: &mut general }.run();
             prop_assert_eq!(&general, &expected);
             if modulus == MERSENNE_31 {
                 let mut out = vec![0; count];
-                vector::narrower(Minima { shingles, linear, modulo: Mersenne31, out: &mut out });
+                vector::narrower(LinearMinima { shingles, linear, modulo: Mersenne31, out: &mut out });
                 prop_assert_eq!(&out, &expected);
-                Minima { shingles, linear, modulo: Mersenne31, out: &mut out }.run();
+                LinearMinima { shingles, linear, modulo: Mersenne31, out: &mut out }.run();
                 prop_assert_eq!(&out, &expected);
             }
         }

@@ -11,7 +11,7 @@ use super::arguments;
 use super::row_function::RowFunction;
 use super::shingles::{settings, text_and_settings};
 use crate::job::{Shingle, ShingleHash};
-use crate::kernel::text::cut::Scratch;
+use crate::kernel::text::cut::CutScratch;
 use crate::kernel::text::shingle_texts::shingle_texts;
 
 /// The distinct shingles of a text, as texts, with the arguments of `shingles`.
@@ -40,7 +40,7 @@ impl RowFunction for ShingleTexts {
     fn rows(texts: &ArrayRef, by: &Shingle) -> DfResult<ArrayRef> {
         let mut values = LargeStringBuilder::new();
         let mut lengths = Vec::with_capacity(texts.len());
-        let mut scratch = Scratch::default();
+        let mut scratch = CutScratch::default();
         let mut total = 0;
         for text in arguments::texts(Self::NAME, texts)? {
             let set = text.map(|text| shingle_texts(text, by, &mut scratch)).transpose()?.unwrap_or_default();

@@ -10,6 +10,13 @@ use crate::error::Result;
 use crate::job::{Alarms, Tables};
 use crate::lookup;
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance apply out/reviews/ --dry-run
+  resemblance apply out/reviews/ --to clean/
+  resemblance apply out/reviews/ --to marked/ --annotate";
+
 /// Write a copy of the source of a finished output without its duplicates
 ///
 /// Of each cluster the representative stays, and the others go. The files of the source are written to kept/ in the
@@ -17,6 +24,7 @@ use crate::lookup;
 /// removed, and their representatives. If the command is interrupted, run it again to continue. The source itself is not
 /// changed.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Apply {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,

@@ -8,7 +8,14 @@ use crate::error::{Error, Result};
 use crate::job::{Choice, Job, curve};
 use crate::pipeline;
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance check my.toml
+  resemblance check my.toml --set score.threshold=0.7";
+
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Check {
     #[command(flatten)]
     job: JobArguments,

@@ -11,6 +11,12 @@ use crate::output::garbage::{self, Garbage};
 use crate::output::names::Attempt;
 use crate::output::{Layout, delta};
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance clean out/reviews/ --dry-run
+  resemblance clean out/reviews/";
+
 /// Remove files that interrupted runs left in an output
 ///
 /// In a finished output, these are all files that only its stages needed. In an unfinished one, they are what the
@@ -18,6 +24,7 @@ use crate::output::{Layout, delta};
 /// provably wrote are removed; all others stay and are counted. While a run writes to the output, the command waits for
 /// its end.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Clean {
     /// The output: the folder or URL that a job names as output.url
     output: String,

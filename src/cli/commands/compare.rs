@@ -10,6 +10,11 @@ use crate::cli::support::progress::Screen;
 use crate::error::Result;
 use crate::lab::compare::{Comparison, compare, page};
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance compare my.toml --documents 100,1000";
+
 /// Time three methods that find the same pairs, on growing samples
 ///
 /// The methods are exact Jaccard of all pairs, signature agreement of all pairs, and LSH (scored as the job says). Each
@@ -17,6 +22,7 @@ use crate::lab::compare::{Comparison, compare, page};
 /// is the time from texts to pairs: shingle sets, signatures if the method needs them, and the search. Reading the
 /// source is not counted. Nothing is written to the job's output.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Compare {
     /// Sizes of the samples: each has the first N documents that can be compared, by file and position
     #[arg(

@@ -10,8 +10,14 @@ use crate::error::{Error, Result};
 /// Bytes for each task at least: with less, a sort has no room for the buffers that it cannot do without.
 const MIN_MEMORY: u64 = 64 << 20;
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance executor --scheduler localhost:50050 --memory 8GiB";
+
 /// Run an executor of a cluster: it asks a scheduler for tasks; on SIGTERM it finishes those that it has
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Executor {
     /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::place)]

@@ -20,7 +20,14 @@ use crate::lookup::{self, Finished, rows};
 use crate::output::counts::Counts;
 use crate::pipeline::OnExisting;
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance find essays/ --show 3
+  resemblance find essays/ reports/ --threshold 0.5 --json";
+
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Find {
     /// Files to compare, and folders whose files to compare, with those of their subfolders
     #[arg(required = true, value_name = "PATH")]

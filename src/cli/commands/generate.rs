@@ -12,6 +12,12 @@ use crate::error::{Context, Error, Result};
 use crate::lab::corpus::write::{self, Written};
 use crate::lab::corpus::{Corpus, Settings, settings};
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance generate documents.parquet --documents 100000
+  resemblance generate documents/ --documents 1000000 --files 8 --truth truth.parquet";
+
 /// Generate a corpus with planted copies, near-duplicates, passages and boilerplate
 ///
 /// Documents are Parquet rows with the columns id and text. A text consists of made-up words, which are as frequent as
@@ -20,6 +26,7 @@ use crate::lab::corpus::{Corpus, Settings, settings};
 /// identical documents it lists only the first one with each other one, and it does not list pairs that are similar
 /// because of boilerplate. The same settings give the same documents, however many files there are.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Generate {
     /// A file that ends in .parquet, or a folder for part-00000.parquet and so on
     #[arg(value_name = "OUT")]

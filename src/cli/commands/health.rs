@@ -5,7 +5,13 @@ use std::time::Duration;
 use crate::cli::support::{arguments, http, print};
 use crate::error::{Error, Result};
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance health localhost:50050";
+
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Health {
     /// Address of the role: a scheduler's port, or an executor's port plus 2
     #[arg(value_name = "HOST:PORT", value_parser = arguments::host_and_port)]

@@ -11,11 +11,17 @@ use crate::job::Job;
 use crate::output::counts::Counts;
 use crate::pipeline::Outcome;
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance merge out/monday/ out/tuesday/ --to out/until-tuesday/";
+
 /// Merge finished outputs into one, as if one run had read all of their documents
 ///
 /// Each output must come from a run that named all earlier ones in [against], and they are named in the order in
 /// which they were made. No text is read. Documents that a later run replaced are left out. The outputs stay as they are.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Merge {
     /// The outputs, in the order in which they were made
     #[arg(required = true, value_name = "OUTPUT")]

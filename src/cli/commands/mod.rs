@@ -4,16 +4,19 @@ mod apply;
 mod check;
 mod clean;
 mod compare;
+mod completions;
 #[cfg(feature = "cluster")]
 mod executor;
 mod find;
 mod generate;
 mod health;
+mod man;
 mod merge;
 mod neighbors;
 mod run;
 #[cfg(feature = "cluster")]
 mod scheduler;
+mod schema;
 mod show;
 mod sql;
 mod sweep;
@@ -49,6 +52,9 @@ pub(in crate::cli) enum Command {
     Clean(clean::Clean),
     Verify(verify::Verify),
     Sql(sql::Sql),
+    Completions(completions::Completions),
+    Man(man::Man),
+    Schema(schema::Schema),
 }
 
 impl Command {
@@ -85,6 +91,9 @@ impl Command {
             Command::Clean(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Sql(command) => command.run(),
+            Command::Completions(command) => command.run(),
+            Command::Man(command) => command.run(),
+            Command::Schema(command) => command.run(),
             Command::Compare(command) => command.run(screen),
             Command::Sweep(command) => command.run(screen),
             Command::Generate(command) => command.run(screen),

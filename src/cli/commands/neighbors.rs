@@ -16,7 +16,14 @@ use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::Texts;
 use crate::lookup::{Finished, not_found, sketch};
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance neighbors out/reviews/ --id 42 --top 3
+  resemblance neighbors out/reviews/ --text letter.txt";
+
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Neighbors {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,

@@ -18,7 +18,15 @@ use crate::lookup::rows;
 use crate::pipeline::{OnExisting, Outcome};
 use crate::schema::Table;
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance run my.toml
+  resemblance run my.toml --set score.threshold=0.9 --set output.url=out/strict/
+  resemblance run my.toml --overwrite --record run.json";
+
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Run {
     #[command(flatten)]
     job: JobArguments,

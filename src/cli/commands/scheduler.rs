@@ -6,8 +6,14 @@ use crate::cli::support::roles;
 use crate::engine::cluster::scheduler::{self, SchedulerSettings};
 use crate::error::Result;
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance scheduler --bind 127.0.0.1:50050";
+
 /// Run the scheduler of a cluster: jobs with `engine.mode = "cluster"` are sent to it, and executors ask it for tasks
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Scheduler {
     /// Address to listen on: gRPC, and HTTP with /healthz, /readyz and /api
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050", value_parser = roles::address)]

@@ -13,11 +13,18 @@ use crate::lookup::show::{self, Cluster, First, Pair, Texts};
 use crate::lookup::side_by_side::{Common, common};
 use crate::lookup::{Finished, Id, not_found};
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance show out/reviews/ --pairs least-similar --top 5
+  resemblance show out/reviews/ --cluster 42";
+
 /// Show pairs of a finished output with their texts side by side
 ///
 /// Common passages of a shingle or more are marked: in colour on a terminal, and with [brackets] in a pipe. The texts
 /// come from the job's source, which must not have changed since the job ran.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Show {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,

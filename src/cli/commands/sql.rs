@@ -11,12 +11,19 @@ use crate::error::{Context, Error, Kind, Result};
 use crate::job;
 use crate::lookup::{Finished, rows};
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance sql out/reviews/ \"SELECT * FROM pairs ORDER BY jaccard DESC LIMIT 10\"
+  resemblance sql out/reviews/";
+
 /// Query the tables of a finished output in SQL
 ///
 /// The tables are documents, rejects, pairs and clusters. Without --allow-writes, queries can only read them. Without a
 /// query, a prompt opens; it stays open when a query fails. If standard input is not a terminal, its queries are run
 /// one after the other, and the first one that fails ends the command with its exit code.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Sql {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,

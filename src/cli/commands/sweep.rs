@@ -11,6 +11,11 @@ use crate::error::Result;
 use crate::job::MAX_SHINGLE_SIZE;
 use crate::lab::sweep::{Grid, page, sweep};
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance sweep my.toml --thresholds 0.5,0.7,0.9 --sizes 3,5 --plots plots/";
+
 /// Try shingle sizes, thresholds and numbers of documents
 ///
 /// Runs every shingle size on every sample, and finds for each threshold the pairs that a run with this threshold
@@ -18,6 +23,7 @@ use crate::lab::sweep::{Grid, page, sweep};
 /// memory to signatures (sketches), and from there to scored pairs (search). Reading the source is not counted. Nothing
 /// is written to the job's output.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Sweep {
     /// Thresholds: the lowest similarities of a pair, each over 0 and at most 1
     #[arg(

@@ -6,11 +6,17 @@ use crate::error::Result;
 use crate::output::Layout;
 use crate::output::check::{self, Depth};
 
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance verify out/reviews/";
+
 /// Read every file of a finished output and compare its bytes with the manifest
 ///
 /// If a file is missing, or has another size or another CRC-32, the command names it and ends with exit code 3. It
 /// changes nothing.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Verify {
     /// The finished output: the folder or URL that a job names as output.url
     output: String,

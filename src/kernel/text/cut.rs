@@ -31,7 +31,7 @@ pub(crate) trait Sink {
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; nothing was taken then.
-pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) -> Result<bool> {
+pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> Result<bool> {
     let mut cutting = Cutting::begin(by, scratch)?;
     let piece_bytes = if in_pieces(by) { scratch.piece } else { text.len() };
     let mut rest = text;
@@ -59,7 +59,7 @@ impl Cutting {
     ///
     /// # Errors
     /// As [`cut`].
-    pub(crate) fn begin(by: &Shingle, scratch: &mut Scratch) -> Result<Self> {
+    pub(crate) fn begin(by: &Shingle, scratch: &mut CutScratch) -> Result<Self> {
         scratch.resolve(by)?;
         if let Some(normalizer) = &mut scratch.normalizer {
             normalizer.begin();
@@ -71,8 +71,14 @@ impl Cutting {
 
     /// Gives away the shingles that the next piece of the text completes. Pieces must be cut as [`next_cut`] says, and only
     /// where [`in_pieces`] allows it.
-    pub(crate) fn piece(&mut self, piece: &str, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) {
-        let Scratch { normalizer: Some(normalizer), words, chars, .. } = scratch else { return };
+    pub(crate) fn piece(
+        &mut self,
+        piece: &str,
+        by: &Shingle,
+        scratch: &mut CutScratch,
+        sink: &mut impl Sink,
+    ) {
+        let CutScratch { normalizer: Some(normalizer), words, chars, .. } = scratch else { return };
         let (size, separator) = size_and_separator(by);
         let text = normalizer.piece(piece);
         self.says_something = self.says_something || !is_blank(text);
@@ -100,7 +106,7 @@ impl Cutting {
     }
 
     /// Gives away what the end of the text ends; whether the text has the words that `by` asks for.
-    pub(crate) fn end(self, by: &Shingle, scratch: &mut Scratch, sink: &mut impl Sink) -> bool {
+    pub(crate) fn end(self, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> bool {
         let (size, separator) = size_and_separator(by);
         if by.short == Short::Whole {
             match by.unit {
@@ -150,7 +156,7 @@ pub(crate) fn in_pieces(by: &Shingle) -> bool {
 
 /// Room that is reused from text to text.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub(crate) struct CutScratch {
     normalizer: Option<Normalizer>,
     unit: Unit,
     words: Held,
@@ -158,14 +164,14 @@ pub(crate) struct Scratch {
     pub(crate) piece: usize,
 }
 
-impl Default for Scratch {
+impl Default for CutScratch {
     fn default() -> Self {
         let (words, chars) = Default::default();
         Self { normalizer: None, unit: Unit::Word, words, chars, piece: PIECE }
     }
 }
 
-impl Scratch {
+impl CutScratch {
     /// Makes the normaliser that `by` asks for, unless the last text used it too.
     fn resolve(&mut self, by: &Shingle) -> Result<()> {
         let same = |n: &Normalizer| n.is_for(&by.normalize, by.words) && self.unit == by.unit;

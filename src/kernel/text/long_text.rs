@@ -15,7 +15,7 @@ use crate::kernel::text::words::next_cut;
 pub(crate) struct LongText {
     by: Shingle,
     hash: fn(&[u8]) -> u64,
-    scratch: cut::Scratch,
+    scratch: cut::CutScratch,
     cutting: Cutting,
     /// What came last, up to the end of a piece.
     waiting: String,
@@ -51,7 +51,7 @@ impl LongText {
     /// # Errors
     /// As [`shingles`](super::shingles::shingles).
     pub(crate) fn begin(by: &Shingle) -> Result<Self> {
-        let mut scratch = cut::Scratch::default();
+        let mut scratch = cut::CutScratch::default();
         let cutting = Cutting::begin(by, &mut scratch)?;
         Ok(Self {
             hash: hash_of(by.hash)?,

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use crate::error::Result;
 use crate::job::Shingle;
-use crate::kernel::text::cut::{Scratch, Sink, cut};
+use crate::kernel::text::cut::{CutScratch, Sink, cut};
 
 /// The distinct shingles of `text`, in order of their bytes: the characters, or the words with `by.separator` between
 /// them. None if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words.
-pub(crate) fn shingle_texts(text: &str, by: &Shingle, scratch: &mut Scratch) -> Result<BTreeSet<String>> {
+pub(crate) fn shingle_texts(text: &str, by: &Shingle, scratch: &mut CutScratch) -> Result<BTreeSet<String>> {
     let mut texts = Texts::default();
     let enough = cut(text, by, scratch, &mut texts)?;
     Ok(if enough { texts.0 } else { BTreeSet::new() })
@@ -22,7 +22,7 @@ pub(crate) fn shingle_texts(text: &str, by: &Shingle, scratch: &mut Scratch) -> 
 /// # Errors
 /// As [`shingle_texts`].
 pub(crate) fn of_one_text(text: &str, by: &Shingle) -> Result<BTreeSet<String>> {
-    shingle_texts(text, by, &mut Scratch::default())
+    shingle_texts(text, by, &mut CutScratch::default())
 }
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ mod tests {
             min_words,
             short: Short::Reject,
         };
-        shingle_texts(text, &by, &mut Scratch::default()).unwrap().into_iter().collect()
+        shingle_texts(text, &by, &mut CutScratch::default()).unwrap().into_iter().collect()
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn sha256_mod_31(bytes: &[u8]) -> u64 {
 /// Room that [`shingles`] reuses from text to text.
 #[derive(Debug)]
 pub struct Scratch {
-    cut: cut::Scratch,
+    cut: cut::CutScratch,
     sort: distinct::Scratch,
     /// Distinct shingles after which no more are taken.
     most: usize,

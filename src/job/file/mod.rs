@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
@@ -28,7 +29,7 @@ pub fn read(text: &str, path: &str, sets: &[String]) -> Result<File> {
 }
 
 /// A job file.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct File {
     /// The run's name in logs and in the manifest. Default: the job file's name without its ending.
@@ -99,7 +100,7 @@ impl File {
 }
 
 /// `[source]`: where the documents are and which columns are theirs.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output`: the documents are those of a finished output, whose
@@ -151,7 +152,7 @@ pub struct Source {
 }
 
 /// What a source can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// See [`Format::Reuters`](super::Format::Reuters).
@@ -205,7 +206,7 @@ impl Source {
 }
 
 /// `[shingle]`: how a text becomes a set of shingles.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Shingle {
     /// Steps that the text goes through first, in this order: `lowercase`, `letters-only`, `remove-non-letters`,
@@ -256,7 +257,7 @@ impl Default for Shingle {
 }
 
 /// `[minhash]`: how a set of shingles becomes a signature.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Minhash {
     /// Permutations, which is the signature's length.
@@ -280,7 +281,7 @@ impl Default for Minhash {
 }
 
 /// How a permutation is computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// See [`Family::MultiplyShift`](super::Family::MultiplyShift).
@@ -292,7 +293,8 @@ pub enum Family {
 }
 
 /// A modulus as it is written: by name, or as a number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
 pub enum Modulus {
     /// `"2^31-1"`
     Name(String),
@@ -327,7 +329,7 @@ impl de::Visitor<'_> for ModulusVisitor {
 
 /// `[lsh]`: how a signature becomes buckets: `bands` and `rows`, or `choose`, or `target_recall`, or nothing, which is
 /// `target_recall =` [`DEFAULT_TARGET_RECALL`].
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Lsh {
     /// Bands, b.
@@ -352,7 +354,7 @@ impl Lsh {
 }
 
 /// A rule that finds bands and rows for the threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choose {
     /// See [`Choice::Nearest`](super::Choice::Nearest).
@@ -366,7 +368,7 @@ pub enum Choose {
 }
 
 /// `[against]`: the reference documents, which those of the source are compared with: of finished outputs, or of a second source.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Against {
     /// Folder or URL prefix of the finished output that holds the reference documents, or a list of them in the order in which they
@@ -384,7 +386,7 @@ pub struct Against {
 }
 
 /// `[clusters]`: what a cluster is, and which of its documents represents it.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Clusters {
     /// What makes documents a cluster. `components` (default): pairs connect them, so that a chain of pairs may join documents which
@@ -399,7 +401,7 @@ pub struct Clusters {
 }
 
 /// `[engine]`: what runs the job.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Engine {
     /// Where the stages run: `local` or `cluster`.
@@ -440,7 +442,7 @@ impl Default for Engine {
 }
 
 /// Where the stages run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// In this process.
@@ -450,7 +452,8 @@ pub enum Mode {
 }
 
 /// One string, or a list of strings. Which of the two was written is kept, because it matters for `source.id`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(untagged)]
 pub enum Names {
     /// `"a"`
     One(String),

@@ -1,0 +1,26 @@
+//! `resemblance schema`: the JSON Schema of a job file.
+
+use crate::cli::support::print;
+use crate::error::{Error, Result};
+use crate::job::file::File;
+
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance schema > job.schema.json";
+
+/// Print the JSON Schema of a job file
+///
+/// Editors that know TOML complete and check the keys of a job by it: `schemas/job.json` is the same, and the first line of
+/// a job file can name it, as in `#:schema ../schemas/job.json`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Schema {}
+
+impl Schema {
+    pub(in crate::cli) fn run(&self) -> Result<()> {
+        let schema = serde_json::to_string_pretty(&schemars::schema_for!(File))
+            .map_err(|e| Error::bug("the schema cannot be written").because(e))?;
+        print::result(&format!("{schema}\n"))
+    }
+}
