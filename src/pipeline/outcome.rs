@@ -45,7 +45,7 @@ pub(super) async fn finished(
             return Err(Error::job(format!(
                 "{} holds the result {}: choose another output.url, or replace it with --overwrite",
                 output.shown(),
-                difference(job, inputs, &manifest)
+                difference(job, inputs, manifest)
             )));
         }
         // Files are not synced one by one, so a power cut may have lost some of them since: only within one start of the
