@@ -320,3 +320,69 @@ fn the_quickstart_runs() {
     let expected = expected.map(|(a, b, jaccard)| ((a.to_owned(), b.to_owned()), jaccard));
     assert_eq!(pairs(&folder.path().join("out")), expected.into());
 }
+
+#[test]
+fn completions_and_manual_pages_are_those_of_all_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let printed = resemblance().args(["completions", shell]).assert().success();
+        let script = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
+        assert!(script.contains("neighbors") && script.contains("--overwrite"), "{shell}");
+    }
+    let folder = tempdir().unwrap();
+    let pages = folder.path().join("man");
+    resemblance().arg("man").arg(&pages).assert().success();
+    for name in ["resemblance", "resemblance-run", "resemblance-apply"] {
+        let page = std::fs::read_to_string(pages.join(format!("{name}.1"))).unwrap();
+        assert!(page.starts_with(".ie"), "{name}: {page:.40}");
+    }
+}
+
+/// Of three copies of a short title, none is lost and all are found.
+#[test]
+fn copies_of_short_texts_are_found() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(
+        path("in.csv"),
+        "id,t\n1,Red running shoes\n2,red  running shoes\n3,Blue shoes\n4,Red running shoes\n",
+    )
+    .unwrap();
+    let job = "source = { format = 'csv', url = '$in.csv', id = 'id', text = 't' }\noutput.url = '$out'\n";
+    std::fs::write(path("job.toml"), job.replace('$', &path(""))).unwrap();
+    let run = |more: &[&str]| resemblance().arg("run").arg(path("job.toml")).args(more).assert().success();
+    run(&[]).stdout(predicate::str::contains("4 documents of one shingle, compared as a whole"));
+    let out = folder.path().join("out");
+    let found: Vec<_> = pairs(&out).into_keys().collect();
+    let expected = [("1", "2"), ("1", "4"), ("2", "4")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    assert_eq!(found, expected);
+    assert_eq!(table(&out, "rejects").num_rows(), 0);
+    run(&["--overwrite", "--set", "shingle.short=reject"]).stdout(predicate::str::contains("4 too_short"));
+}
+
+/// A job whose bands miss many pairs at the threshold says so before the run, in its summary and in its manifest.
+#[test]
+fn a_low_recall_is_warned_of() {
+    let folder = tempdir().unwrap();
+    let out = format!("output.url={}", folder.path().join("out").display());
+    let sets = [
+        "jobs/quickstart.toml",
+        "--set",
+        &out,
+        "--set",
+        "score.threshold=0.8",
+        "--set",
+        "lsh.choose=nearest",
+    ];
+    let said = predicate::str::contains("is expected to find 20.4 %");
+    let command = |name: &str| {
+        let mut command = resemblance();
+        command.current_dir(repository(".")).arg(name).args(sets);
+        command.assert().success()
+    };
+    command("check").stdout(said.clone());
+    command("run").stdout(said.clone());
+    let warnings = manifest(&folder.path().join("out")).warnings;
+    assert!(warnings.iter().any(|warning| said.eval(warning)), "{warnings:?}");
+    let sets = ["check", "jobs/quickstart.toml", "--set", "score.threshold=0.8"];
+    resemblance().current_dir(repository(".")).args(sets).assert().success().stdout(said.not());
+}

@@ -191,3 +191,17 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
     }
     assert_eq!(found, written);
 }
+
+/// `schemas/job.json` is what editors read; the command prints what the program takes.
+#[test]
+fn the_schema_of_the_job_file_is_that_of_the_command() {
+    let printed = crate::support::resemblance().arg("schema").assert().success();
+    let printed = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
+    let kept = std::fs::read_to_string(repository("schemas/job.json")).unwrap();
+    assert_eq!(printed, kept, "write it anew: resemblance schema > schemas/job.json");
+    let schema: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    for section in SECTIONS {
+        assert!(schema["properties"].get(section).is_some(), "{section}");
+    }
+    assert_eq!(schema["additionalProperties"], serde_json::json!(false));
+}
