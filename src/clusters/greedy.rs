@@ -1,5 +1,7 @@
 //! Representatives, each with the nodes that are paired with it.
 
+use super::representatives::{Edge, EdgeOrder, Representatives, Represented};
+
 /// Bits of a word.
 const BITS: usize = u64::BITS as usize;
 
@@ -42,6 +44,33 @@ impl Greedy {
     /// Bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<u64>() * self.members.capacity()
+    }
+}
+
+impl Representatives for Greedy {
+    fn order(&self) -> EdgeOrder {
+        EdgeOrder::ByNodes
+    }
+
+    fn bytes_with(&self, edge: Edge) -> usize {
+        // Vectors double.
+        self.bytes().max(2 * size_of::<u64>() * (place(edge.high).0 + 1))
+    }
+
+    fn add(&mut self, edge: Edge, found: &mut dyn FnMut(Represented)) {
+        let Edge { high, low, jaccard } = edge;
+        if self.represents(high, low) {
+            found(Represented {
+                node: high,
+                representative: low,
+                jaccard: Some(jaccard),
+                weakest_link: None,
+            });
+        }
+    }
+
+    fn end(&mut self, _found: &mut dyn FnMut(Represented)) {
+        self.clear();
     }
 }
 

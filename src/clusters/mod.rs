@@ -1,13 +1,26 @@
 //! Clusters of pairs, on one machine: plain functions on numbered nodes, one edge at a time.
 //!
 //! - `components`: connected components, by union-find.
-//! - `strongest`: the strongest path from each node of a component to the first.
+//! - `representatives`: the interface of a cluster method, and what it finds.
+//! - `connected`, `strongest`: a component as one cluster, with the strongest path from each node to the first.
 //! - `greedy`: representatives, each with the nodes that are paired with it.
 
 mod components;
+mod connected;
 mod greedy;
+mod representatives;
 mod strongest;
 
+use crate::job::ClusterMethod;
 pub use components::Components;
 pub use greedy::Greedy;
+pub(crate) use representatives::{Edge, EdgeOrder, Representatives, Represented};
 pub use strongest::StrongestPaths;
+
+/// The representatives by a method: the list of methods.
+pub(crate) fn representatives(method: ClusterMethod) -> Box<dyn Representatives> {
+    match method {
+        ClusterMethod::Components => Box::<connected::Connected>::default(),
+        ClusterMethod::Representative => Box::<Greedy>::default(),
+    }
+}

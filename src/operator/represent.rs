@@ -19,7 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::{StreamExt, stream};
 use serde::{Deserialize, Serialize};
 
-use crate::clusters::{Greedy, StrongestPaths};
+use crate::clusters::{Edge, EdgeOrder, Representatives, Represented, representatives};
 use crate::job::ClusterMethod;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
@@ -39,41 +39,17 @@ pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// The pairs of components (root, high, low: UInt64, jaccard: Float64) -> the columns of [`schema`]. The nodes of a component are
-/// numbered from 1 in the order of preference, and `low` is less than `high`.
+/// The pairs of components (root, high, low: UInt64, jaccard: Float64) -> the columns of [`schema`], by a cluster method. The nodes of a
+/// component are numbered from 1 in the order of preference, and `low` is less than `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Represent {
-    /// Node 1 represents its component. Every node has a row if no number is over [`MOST_NODES`]; in a larger component only the nodes
-    /// that are paired with node 1 have one, without `weakest_link`. In the row of node 1, `weakest_link` is its greatest similarity, by which
-    /// copies without a pair are connected.
-    Components,
-    /// Nodes represent nodes that they are paired with: see [`Greedy`]. Every other node than a representative has a row, without
-    /// `weakest_link`.
-    Greedy,
-}
-
-impl Represent {
-    /// The operator of a method.
-    pub(crate) fn of(method: ClusterMethod) -> Self {
-        match method {
-            ClusterMethod::Components => Represent::Components,
-            ClusterMethod::Representative => Represent::Greedy,
-        }
-    }
-}
-
-/// The greatest number of a node in a component whose paths are searched, which takes 20 to 40 bytes a node.
-pub(crate) const MOST_NODES: u32 = 1_000_000;
+pub(crate) struct Represent(pub(crate) ClusterMethod);
 
 /// The name in the memory pool.
 const CONSUMER: &str = "Represent";
 
 impl fmt::Display for Represent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Represent::Components => "components, strongest paths",
-            Represent::Greedy => "greedy",
-        })
+        write!(f, "{:?}", self.0)
     }
 }
 
@@ -95,9 +71,9 @@ impl Description for Represent {
         let sorted = |at: usize, descending: bool| {
             PhysicalSortRequirement::new(column(at), Some(SortOptions { descending, nulls_first: false }))
         };
-        let further = match self {
-            Represent::Components => vec![sorted(3, true)],
-            Represent::Greedy => vec![sorted(1, false), sorted(2, false)],
+        let further = match representatives(self.0).order() {
+            EdgeOrder::Strongest => vec![sorted(3, true)],
+            EdgeOrder::ByNodes => vec![sorted(1, false), sorted(2, false)],
         };
         Shape::over(inputs, schema(), vec![Requirement::sorted_further(column(0), further)])
     }
@@ -105,7 +81,7 @@ impl Description for Represent {
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
         let reader = ComponentReader {
             input: task.rows_of(0)?,
-            component: Component::new(*self),
+            component: Component { root: None, nodes: representatives(self.0) },
             found: Found::default(),
             held: MemoryConsumer::new(CONSUMER).register(task.context.memory_pool()),
         };
@@ -116,91 +92,29 @@ impl Description for Represent {
     }
 }
 
-/// A pair of nodes of the component `root`.
-#[derive(Debug, Clone, Copy)]
-struct Edge {
-    root: u64,
-    high: u64,
-    low: u64,
-    jaccard: f64,
-}
-
 /// The component that is being read.
 struct Component {
     /// `None` before the first edge.
     root: Option<u64>,
-    nodes: Nodes,
-}
-
-enum Nodes {
-    Connected {
-        paths: StrongestPaths,
-        /// Whether a node has a number over [`MOST_NODES`].
-        too_large: bool,
-    },
-    Greedy(Greedy),
+    nodes: Box<dyn Representatives>,
 }
 
 impl Component {
-    fn new(represent: Represent) -> Self {
-        let nodes = match represent {
-            Represent::Components => Nodes::Connected { paths: StrongestPaths::default(), too_large: false },
-            Represent::Greedy => Nodes::Greedy(Greedy::default()),
-        };
-        Self { root: None, nodes }
-    }
-
-    /// Adds an edge, after the end of the component before it if the edge is of another.
-    fn add(&mut self, edge: Edge, found: &mut Found, held: &MemoryReservation) -> Result<()> {
-        if self.root != Some(edge.root) {
+    /// Adds an edge of the component `root`, after the end of the component before it if that is another.
+    fn add(&mut self, root: u64, edge: Edge, found: &mut Found, held: &MemoryReservation) -> Result<()> {
+        if self.root != Some(root) {
             self.end(found);
-            self.root = Some(edge.root);
+            self.root = Some(root);
         }
-        let Edge { root, high, low, jaccard } = edge;
-        match &mut self.nodes {
-            Nodes::Greedy(greedy) => {
-                if greedy.represents(high, low) {
-                    found.push(root, (high, low), Some(jaccard), None);
-                    reserve(held, greedy.bytes())?;
-                }
-            }
-            Nodes::Connected { paths, too_large } => {
-                match u32::try_from(high).ok().filter(|&high| high <= MOST_NODES && !*too_large) {
-                    Some(high) => {
-                        reserve(held, paths.bytes_with(high))?;
-                        // Less than `high`, so it has 32 bits too.
-                        paths.join(high, low as u32, jaccard);
-                    }
-                    None => {
-                        if !std::mem::replace(too_large, true) {
-                            for path in paths.paths().filter(|path| path.direct.is_some()) {
-                                found.push(root, (path.node.into(), FIRST), path.direct, None);
-                            }
-                        }
-                        if low == FIRST {
-                            found.push(root, (high, FIRST), Some(jaccard), None);
-                        }
-                    }
-                }
-            }
-        }
+        reserve(held, self.nodes.bytes_with(edge))?;
+        self.nodes.add(edge, &mut |row| found.push(root, row));
         Ok(())
     }
 
     /// Ends the component.
     fn end(&mut self, found: &mut Found) {
-        let Some(root) = self.root.take() else { return };
-        match &mut self.nodes {
-            Nodes::Greedy(greedy) => greedy.clear(),
-            Nodes::Connected { paths, too_large } => {
-                if !std::mem::take(too_large) {
-                    found.push(root, (FIRST, FIRST), None, paths.strongest_of_first());
-                    for path in paths.paths() {
-                        found.push(root, (path.node.into(), FIRST), path.direct, Some(path.weakest));
-                    }
-                }
-                paths.clear();
-            }
+        if let Some(root) = self.root.take() {
+            self.nodes.end(&mut |row| found.push(root, row));
         }
     }
 }
@@ -210,9 +124,6 @@ fn reserve(held: &MemoryReservation, bytes: usize) -> Result<()> {
     if held.size() == bytes { Ok(()) } else { held.try_resize(bytes) }
 }
 
-/// The number of the node that represents a whole component.
-const FIRST: u64 = 1;
-
 /// Rows with the columns of [`schema`].
 #[derive(Default)]
 struct Found {
@@ -221,18 +132,12 @@ struct Found {
 }
 
 impl Found {
-    /// Adds the row of a node and its representative.
-    fn push(
-        &mut self,
-        root: u64,
-        (node, representative): (u64, u64),
-        jaccard: Option<f64>,
-        weakest: Option<f64>,
-    ) {
-        for (builder, number) in self.numbers.iter_mut().zip([root, node, representative]) {
+    /// Adds the row of a node of the component `root`.
+    fn push(&mut self, root: u64, row: Represented) {
+        for (builder, number) in self.numbers.iter_mut().zip([root, row.node, row.representative]) {
             builder.append_value(number);
         }
-        for (builder, share) in self.shares.iter_mut().zip([jaccard, weakest]) {
+        for (builder, share) in self.shares.iter_mut().zip([row.jaccard, row.weakest_link]) {
             builder.append_option(share);
         }
     }
@@ -266,8 +171,8 @@ impl ComponentReader {
         let jaccard = as_float64_array(batch.column(3))?;
         for row in 0..batch.num_rows() {
             let (root, high, low) = (roots.value(row), highs.value(row), lows.value(row));
-            let edge = Edge { root, high, low, jaccard: jaccard.value(row) };
-            self.component.add(edge, &mut self.found, &self.held)?;
+            let edge = Edge { high, low, jaccard: jaccard.value(row) };
+            self.component.add(root, edge, &mut self.found, &self.held)?;
         }
         tokio::task::consume_budget().await;
         self.found.finish().map(Some)
@@ -285,12 +190,13 @@ mod tests {
     type Row = (u64, u64, u64, Option<f64>, Option<f64>);
 
     /// The rows that come out of (root, high, low, jaccard).
-    fn found(represent: Represent, edges: &[(u64, u64, u64, f64)]) -> Vec<Row> {
+    fn found(method: ClusterMethod, edges: &[(u64, u64, u64, f64)]) -> Vec<Row> {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let held = MemoryConsumer::new(CONSUMER).register(&pool);
-        let (mut component, mut found) = (Component::new(represent), Found::default());
+        let mut component = Component { root: None, nodes: representatives(method) };
+        let mut found = Found::default();
         for &(root, high, low, jaccard) in edges {
-            component.add(Edge { root, high, low, jaccard }, &mut found, &held).unwrap();
+            component.add(root, Edge { high, low, jaccard }, &mut found, &held).unwrap();
         }
         component.end(&mut found);
         let batch = found.finish().unwrap();
@@ -315,31 +221,8 @@ mod tests {
             (9, 1, 1, None, Some(0.6)),
             (9, 3, 1, Some(0.6), Some(0.6)),
         ];
-        assert_eq!(found(Represent::Components, &edges), expected);
+        assert_eq!(found(ClusterMethod::Components, &edges), expected);
         let expected = [(7, 2, 1, Some(0.9), None), (5, 2, 1, Some(0.7), None), (9, 3, 1, Some(0.6), None)];
-        assert_eq!(found(Represent::Greedy, &edges), expected);
-    }
-
-    /// Wherever the edge comes that shows its size.
-    #[test]
-    fn a_component_that_is_too_large_has_its_pairs_alone() {
-        let large = u64::from(MOST_NODES) + 1;
-        let next = (8, 2, 1, 0.5);
-        for at in 0..3 {
-            let mut edges = vec![(7, 2, 1, 0.9), (7, 4, 1, 0.3)];
-            edges.insert(at, (7, large, 2, 0.9 - at as f64 / 10.0));
-            edges.push(next);
-            let rows = found(Represent::Components, &edges);
-            let expected = [
-                (7, 2, 1, Some(0.9), None),
-                (7, 4, 1, Some(0.3), None),
-                (8, 1, 1, None, Some(0.5)),
-                (8, 2, 1, Some(0.5), Some(0.5)),
-            ];
-            assert_eq!(rows, expected, "{at}");
-        }
-        let just = [(7, large - 1, 1, 0.9)];
-        let expected = [(7, 1, 1, None, Some(0.9)), (7, large - 1, 1, Some(0.9), Some(0.9))];
-        assert_eq!(found(Represent::Components, &just), expected);
+        assert_eq!(found(ClusterMethod::Representative, &edges), expected);
     }
 }

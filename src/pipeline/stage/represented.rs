@@ -37,7 +37,7 @@ pub fn represented(
     copies_are_pairs: Expr,
 ) -> Result<DataFrame> {
     let sets = ranks::of_sets(documents)?;
-    let found = operator::apply(Operator::Represent(Represent::of(method)), vec![edges(&sets, scores)?])?;
+    let found = operator::apply(Operator::Represent(Represent(method)), vec![edges(&sets, scores)?])?;
     let found = found.select(vec![
         col("root").alias("found_root"),
         col("rank").alias("found_rank"),

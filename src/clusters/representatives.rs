@@ -1,0 +1,44 @@
+//! The interface of a cluster method: which node of a component represents each.
+
+/// A pair of nodes of a component, which are numbered from 1 in the order of preference; `low` is less than `high`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edge {
+    pub(crate) high: u64,
+    pub(crate) low: u64,
+    pub(crate) jaccard: f64,
+}
+
+/// A node and its representative.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Represented {
+    pub(crate) node: u64,
+    pub(crate) representative: u64,
+    /// Their similarity, if they are a pair.
+    pub(crate) jaccard: Option<f64>,
+    /// The least similarity on the best path between them, if the method looks for it.
+    pub(crate) weakest_link: Option<f64>,
+}
+
+/// The order of the edges of a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EdgeOrder {
+    /// The most similar first.
+    Strongest,
+    /// By `high`, then by `low`.
+    ByNodes,
+}
+
+/// The representatives of the nodes of one component after the other. Nodes without a row represent themselves.
+pub(crate) trait Representatives: Send {
+    /// The order in which edges come.
+    fn order(&self) -> EdgeOrder;
+
+    /// Bytes that it takes with the edge, at most.
+    fn bytes_with(&self, edge: Edge) -> usize;
+
+    /// Adds an edge of the component, and gives the nodes whose representatives are known now to `found`.
+    fn add(&mut self, edge: Edge, found: &mut dyn FnMut(Represented));
+
+    /// Gives the other nodes of the component to `found`, and forgets it.
+    fn end(&mut self, found: &mut dyn FnMut(Represented));
+}
