@@ -20,6 +20,7 @@
 //! | [`plan`] | the node of every operator, and the store of rows that spill |
 //! | `delta` | the logs of Delta tables: actions, protocol, snapshots |
 //! | [`source`] | files of any format -> documents |
+//! | `inspect` | data before there is a job for them: format, encoding, columns, and the first texts |
 //! | [`operator`] | physical operators that DataFusion lacks |
 //! | [`output`] | an output: its paths, its store, its manifests, and what reads and writes its tables |
 //! | `rewrite` | rewrites the files of a source without some of their rows |
@@ -57,6 +58,7 @@ mod delta;
 pub mod engine;
 mod environment;
 pub mod error;
+mod inspect;
 pub mod job;
 pub mod kernel;
 pub mod lab;

@@ -182,21 +182,21 @@ fn a_full_disk_is_an_error_and_the_run_goes_on_when_there_is_room() {
 }
 
 #[test]
-fn check_prints_choice_curve_and_recall_and_reads_no_data() {
+fn check_prints_choice_curve_and_recall_without_data() {
     let folder = tempdir().unwrap();
     let job = job_file(folder.path(), &[], "");
     std::fs::remove_file(folder.path().join("in.jsonl")).unwrap();
     resemblance()
         .arg("check")
         .arg(&job)
-        .args(["--set", "score.threshold=0.8"])
+        .args(["--no-data", "--set", "score.threshold=0.8"])
         .assert()
         .success()
         .stdout(predicate::str::contains("16 bands of 6 rows").and(predicate::str::contains("<- threshold")));
     let json = resemblance()
         .arg("check")
         .arg(&job)
-        .args(["--set", "score.threshold=0.8", "--json"])
+        .args(["--no-data", "--set", "score.threshold=0.8", "--json"])
         .assert()
         .success();
     let checked: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).unwrap();

@@ -25,6 +25,7 @@ mod dense;
 mod docs;
 mod encoding;
 mod find;
+mod first_minutes;
 mod footers;
 mod fuzz_replay;
 mod garage;

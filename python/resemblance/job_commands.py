@@ -72,7 +72,7 @@ def check(job: Job, **settings: Any) -> Checked:
     Raises:
         JobError: the job is wrong.
     """
-    checked = _call_with_job("check", [], job, settings, progress=True)
+    checked = _call_with_job("check", ["--no-data"], job, settings, progress=True)
     return Checked(
         job=checked["job"],
         bands=checked["bands"],

@@ -26,12 +26,13 @@ mod tables;
 mod taken;
 mod target;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionContext, col};
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{Alarms, Encoding, Job, Tables};
+use crate::job::{self, Alarms, Encoding, Job, Tables};
 use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
 use crate::output::{Layout, Stored};
@@ -140,6 +141,17 @@ impl Opened {
         Ok(all)
     }
 
+    /// The first `most` documents that go, by their places in the source: (id, kept_id, jaccard).
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub async fn first_removed(&self, session: &SessionContext, most: usize) -> Result<Vec<RecordBatch>> {
+        let group = self.stored.job().source.group.as_deref();
+        let by_place = vec![col("source").sort(true, false), col("position").sort(true, false)];
+        let first = removed(session, &self.stored, group)?.sort(by_place)?.limit(0, Some(most))?;
+        Ok(first.select(vec![col("id"), col("kept_id"), col("jaccard")])?.collect().await?)
+    }
+
     /// What would stay and go of each group of the documents that were compared; `None` if the job has no groups.
     ///
     /// # Errors
@@ -153,6 +165,15 @@ impl Opened {
         let Some(group) = job.source.group.as_deref() else { return Ok(None) };
         groups::counts(session, &self.stored, group, settings.annotate).await.map(Some)
     }
+}
+
+/// Refuses `to` as the folder of what stays of `source`, where it holds files and no result of an application: before there is an
+/// output that could be applied.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with one of the files, or with the path that overlaps with `to`.
+pub async fn refuse_target(session: &SessionContext, to: &str, source: &job::Source) -> Result<()> {
+    target::refuse_others(&Layout::open(session, to)?, source).await
 }
 
 /// Writes what stays of the source of a finished output to `to`, or takes up where an earlier attempt stopped.

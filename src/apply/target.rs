@@ -89,8 +89,28 @@ pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
             )));
         }
     }
+    refuse_strangers(target).await?;
+    Ok(Found::Mine)
+}
+
+/// Refuses a folder in which there are files, and no result of an application, finished or begun.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with the first of them.
+pub(super) async fn refuse_others(target: &Layout, source: &job::Source) -> Result<()> {
+    overlap::refuse_urls(target, source, SETTING)?;
+    for record in [MANIFEST, BEGUN] {
+        if target.size(record).await?.is_some() {
+            return Ok(());
+        }
+    }
+    refuse_strangers(target).await
+}
+
+async fn refuse_strangers(target: &Layout) -> Result<()> {
+    let shown = target.shown();
     match target.holds_beside(|entry| entry.inside.starts_with(CLAIMS)).await? {
-        None => Ok(Found::Mine),
+        None => Ok(()),
         Some(Entry { inside, .. }) => Err(Error::job(format!(
             "{shown} is not empty: it holds {inside}, which apply did not write; choose another {SETTING}"
         ))),

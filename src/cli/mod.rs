@@ -53,7 +53,7 @@ pub fn main() -> ExitCode {
 fn run(arguments: &Arguments) -> ExitCode {
     let format = arguments.log_format;
     let is_plain = arguments.quiet || format == log::Format::Json || arguments.command.is_role();
-    let screen = Screen::new(is_plain);
+    let screen = Screen::new(is_plain).with(format, arguments.quiet);
     screen.start_log(arguments.verbose, arguments.quiet, format);
     let _entered = match arguments.command.run_id() {
         Some(id) => log::span(id).entered(),

@@ -92,7 +92,32 @@ pub(crate) enum DocumentColumns {
     WholeFile,
 }
 
+/// The endings by which a file or a folder says its format.
+const ENDINGS: [(&str, Format); 9] = [
+    (".parquet", Format::Parquet),
+    (".csv", Format::Csv),
+    (".tsv", Format::Csv),
+    (".jsonl", Format::Jsonl),
+    (".ndjson", Format::Jsonl),
+    (".json", Format::Jsonl),
+    (".sgm", Format::Reuters),
+    (".sgml", Format::Reuters),
+    (".txt", Format::Text),
+];
+
 impl Format {
+    /// The format that the ending of a path, URL or pattern says, also before `.gz` or `.zst` where such files can be read; `None`
+    /// where it says none. A table in `.txt` files is a text by its ending.
+    pub(crate) fn of_ending(path: &str) -> Option<Format> {
+        let path = path.trim_end_matches('/').to_ascii_lowercase();
+        let (path, compressed) = match path.strip_suffix(".gz").or_else(|| path.strip_suffix(".zst")) {
+            Some(inner) => (inner, true),
+            None => (path.as_str(), false),
+        };
+        let (_, format) = ENDINGS.into_iter().find(|(ending, _)| path.ends_with(ending))?;
+        (!compressed || matches!(format, Format::Csv | Format::Jsonl)).then_some(format)
+    }
+
     /// What a job may say about sources of this format.
     pub(crate) fn rules(self) -> FormatRules {
         let records = FormatRules {
@@ -161,4 +186,30 @@ pub struct Csv {
     pub header: bool,
     /// The byte around fields that hold delimiters, quotes or newlines.
     pub quote: u8,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_say_formats() {
+        for (path, format) in [
+            ("a/b.parquet", Some(Format::Parquet)),
+            ("s3://bucket/day=1/*.PARQUET", Some(Format::Parquet)),
+            ("reviews.parquet/", Some(Format::Parquet)),
+            ("a.tsv", Some(Format::Csv)),
+            ("a.csv.gz", Some(Format::Csv)),
+            ("a.ndjson.zst", Some(Format::Jsonl)),
+            ("a.sgm", Some(Format::Reuters)),
+            ("a.txt", Some(Format::Text)),
+            ("a.txt.gz", None),
+            ("a.parquet.gz", None),
+            ("data/", None),
+            ("data/*", None),
+            ("parquet", None),
+        ] {
+            assert_eq!(Format::of_ending(path), format, "{path}");
+        }
+    }
 }

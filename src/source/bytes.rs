@@ -42,8 +42,12 @@ pub(super) fn compression(path: &str) -> FileCompressionType {
 
 /// The bytes of `file`, decompressed as its name says. Only the store's own chunk is read ahead of the consumer.
 pub(super) async fn decompressed(store: &dyn ObjectStore, file: &FileToParse) -> Result<Chunks> {
-    let raw = stored(store, file).await?;
-    let compression = compression(&file.source);
+    decompress(stored(store, file).await?, &file.source)
+}
+
+/// The bytes `raw` of the file at `path`, decompressed as its name says.
+pub(super) fn decompress(raw: Chunks, path: &str) -> Result<Chunks> {
+    let compression = compression(path);
     if compression == FileCompressionType::ZSTD {
         // The engine's stream ends with the first frame, and some writers begin with an empty one.
         let raw = StreamReader::new(raw.map_err(std::io::Error::other));
@@ -51,7 +55,7 @@ pub(super) async fn decompressed(store: &dyn ObjectStore, file: &FileToParse) ->
         decoder.multiple_members(true);
         return Ok(ReaderStream::with_capacity(decoder, READ_BYTES).map_err(DataFusionError::from).boxed());
     }
-    compression.convert_stream(raw).context(|| format!("reading {} failed", file.source))
+    compression.convert_stream(raw).context(|| format!("reading {path} failed"))
 }
 
 /// The bytes of `file` as they are stored.

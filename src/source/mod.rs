@@ -15,6 +15,7 @@ mod format;
 mod formats;
 #[doc(hidden)]
 pub mod fuzzing;
+mod head;
 mod lines;
 mod listing;
 mod parquet;
@@ -49,12 +50,13 @@ use crate::schema::{IdType, SourceColumn, SourceTypes};
 pub(crate) use self::file::SourceFile;
 pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
 pub(crate) use self::formats::of as format_of;
+pub(crate) use self::head::Head;
 pub(crate) use self::listing::reach;
 #[cfg(test)]
 pub(crate) use self::parquet::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
 pub(crate) use self::parquet::{Chunk, NumberRows, file_scan, pinned_scan};
-pub(crate) use self::parquet::{ParquetFile, decoded_arrow_schema};
+pub(crate) use self::parquet::{ParquetFile, decoded_arrow_schema, is_string};
 #[cfg(feature = "cluster")]
 pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
@@ -128,6 +130,16 @@ impl Listed {
     }
 }
 
+impl From<listing::Found> for Listed {
+    fn from(found: listing::Found) -> Self {
+        Self {
+            files: found.files.into_iter().map(Arc::new).collect(),
+            unnamable: found.unnamable,
+            partition_columns: found.partition_columns,
+        }
+    }
+}
+
 /// Lists the files of `source`, sorted by path, each once.
 ///
 /// # Errors
@@ -139,11 +151,35 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> 
         Listing::Files => listing::files(ctx, &source.urls, format).await?,
         Listing::DeltaTables => listing::delta_tables::files(ctx, source, format).await?,
     };
-    Ok(Listed {
-        files: found.files.into_iter().map(Arc::new).collect(),
-        unnamable: found.unnamable,
-        partition_columns: found.partition_columns,
-    })
+    Ok(Listed::from(found))
+}
+
+/// As [`list`], without a word in the log about files that are skipped: for a look at them before a job lists them.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) async fn list_quietly(ctx: &SessionContext, source: &job::Source) -> Result<Listed> {
+    let format = format_of(source.format);
+    Ok(Listed::from(match format.listing {
+        Listing::Files => listing::quietly(ctx, &source.urls, format).await?,
+        Listing::DeltaTables => listing::delta_tables::files(ctx, source, format).await?,
+    }))
+}
+
+/// Every file that `urls` name, whatever its ending, sorted by path, each once. The log does not mention what is skipped.
+///
+/// # Errors
+/// As [`list`].
+pub(crate) async fn every_file(ctx: &SessionContext, urls: &[String]) -> Result<Vec<SourceFile>> {
+    Ok(listing::quietly(ctx, urls, format_of(job::Format::Text)).await?.files)
+}
+
+/// Whether `url` is the folder of a Delta table.
+///
+/// # Errors
+/// [`Kind::Input`](crate::error::Kind::Input) where the storage cannot be reached.
+pub(crate) async fn is_delta_table(ctx: &SessionContext, url: &str) -> Result<bool> {
+    listing::delta_tables::is_table(ctx, url).await
 }
 
 /// Which documents are read, and in which form.

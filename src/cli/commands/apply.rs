@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::apply::{self, Counts, GroupCounts, Opened, Outcome, Rejects, Settings};
 use crate::cli::support::work::Work;
-use crate::cli::support::{arguments, print};
+use crate::cli::support::{applied, arguments, print};
 use crate::engine::{self, Engine, Local, RunControl, Silent};
 use crate::error::Result;
 use crate::job::{Alarms, Tables};
@@ -127,34 +127,14 @@ impl Apply {
     }
 
     fn text(&self, counts: Counts, groups: Option<&[GroupCounts]>, outcome: Option<&Outcome>) -> String {
-        let mut text = String::new();
-        for (number, said) in [
-            (counts.read, "documents read"),
-            (counts.kept, "kept"),
-            (counts.removed, "removed, because another one represents their cluster"),
-            (counts.rejected, self.of_rejects()),
-        ] {
-            text.push_str(&format!("{:>12} {said}\n", print::count(number)));
-        }
+        let mut text = applied::counts(counts, self.of_rejects());
         text.push('\n');
         if let Some(groups) = groups {
             text.push_str(&table(groups));
             text.push('\n');
         }
         text.push_str(&match (outcome, &self.to) {
-            (Some(Outcome { already_finished: true, .. }), Some(to)) => {
-                format!("{to} is finished already; nothing was written\n")
-            }
-            (Some(Outcome { manifest, files_reused, .. }), Some(to)) => {
-                let files: usize = manifest.files.iter().map(|file| file.written.len()).sum();
-                let reused = match files_reused {
-                    0 => String::new(),
-                    files => {
-                        format!("; an earlier run had done {} of the source", print::counted(*files, "file"))
-                    }
-                };
-                format!("{} in {to}{reused}\n", print::counted(files as u64, "file"))
-            }
+            (Some(outcome), Some(to)) => applied::written(outcome, to),
             _ => "nothing was written\n".to_owned(),
         });
         text

@@ -2,9 +2,15 @@
 
 use std::fmt::Write;
 
+use serde_json::Value;
+
+use crate::cli::support::from_data::LOOK_MEMORY;
 use crate::cli::support::job_arguments::JobArguments;
-use crate::cli::support::print;
+use crate::cli::support::work::on_session;
+use crate::cli::support::{data_text, print};
+use crate::error::visible::visible;
 use crate::error::{Error, Result};
+use crate::inspect::{self, Contents};
 use crate::job::{Choice, Job, curve};
 use crate::pipeline;
 
@@ -12,13 +18,19 @@ use crate::pipeline;
 const EXAMPLES: &str = "\
 Examples:
   resemblance check my.toml
-  resemblance check my.toml --set score.threshold=0.7";
+  resemblance check my.toml --no-data --set score.threshold=0.7";
 
+/// Resolve a job and print what would run, and what the data are that it would read
+///
+/// Of the data it reads the footers or the first rows of files and some texts, and it writes nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Check {
     #[command(flatten)]
     job: JobArguments,
+    /// Read no data
+    #[arg(long)]
+    no_data: bool,
     /// Print the resolved job and the numbers as one JSON object
     #[arg(long)]
     json: bool,
@@ -27,8 +39,25 @@ pub(in crate::cli) struct Check {
 impl Check {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let job = self.job.load_over_output()?;
-        print::result(&if self.json { as_json(&job)? } else { as_text(&job) })
+        // The sketches of an output are taken as they are.
+        let contents = match job.reads_texts() && !self.no_data {
+            true => Some(contents(&job)?),
+            false => None,
+        };
+        let contents = contents.as_ref();
+        print::result(&if self.json { as_json(&job, contents)? } else { as_text(&job, contents)? })
     }
+}
+
+/// What the job reads.
+fn contents(job: &Job) -> Result<Contents> {
+    on_session(LOOK_MEMORY, async |session, _| inspect::contents(session, &job.source).await).map_err(
+        |error| {
+            let kind = error.kind();
+            Error::new(kind, "the data of the job cannot be looked at (--no-data checks the job alone)")
+                .because(error)
+        },
+    )
 }
 
 /// Similarities at which the S-curve is printed, and the threshold among them.
@@ -41,13 +70,12 @@ fn similarities(threshold: f64) -> Vec<f64> {
     similarities
 }
 
-fn as_json(job: &Job) -> Result<String> {
+fn as_json(job: &Job, contents: Option<&Contents>) -> Result<String> {
     let curve: Vec<_> = similarities(job.score.threshold)
         .into_iter()
         .map(|s| serde_json::json!({"similarity": s, "candidate": curve::probability(s, job.lsh.bands, job.lsh.rows)}))
         .collect();
-    let job_value =
-        serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?;
+    let job_value = as_value(job)?;
     let checked = serde_json::json!({
         "job": job_value,
         "bands": job.lsh.bands,
@@ -56,6 +84,7 @@ fn as_json(job: &Job) -> Result<String> {
         "expected_recall_at_threshold": job.expected_recall(),
         "curve": curve,
         "stages": stages(job),
+        "data": contents.map(|contents| data_text::as_json(job, contents)),
     });
     Ok(format!("{checked:#}\n"))
 }
@@ -68,7 +97,7 @@ fn stages(job: &Job) -> Vec<String> {
         .collect()
 }
 
-fn as_text(job: &Job) -> String {
+fn as_text(job: &Job, contents: Option<&Contents>) -> Result<String> {
     let lsh = &job.lsh;
     let mut text = String::new();
     let _ = writeln!(text, "job {}: {} -> {}\n", job.name, job.source.urls.join(", "), job.output.url);
@@ -111,5 +140,36 @@ fn as_text(job: &Job) -> String {
         })
         .collect();
     text.push_str(&print::table(&["similarity", "becomes a candidate", ""], &rows));
-    text
+    if let Some(contents) = contents {
+        text.push_str(&data_text::as_text(job, contents));
+    }
+    text.push_str("\nthe job with all its defaults\n");
+    let _ = write!(text, "{}", settings(job)?);
+    Ok(text)
+}
+
+/// Every setting of the job, defaults too, each on a line.
+fn settings(job: &Job) -> Result<String> {
+    let mut lines = String::new();
+    add_settings("", &as_value(job)?, &mut lines);
+    Ok(lines)
+}
+
+fn add_settings(key: &str, value: &Value, lines: &mut String) {
+    match value {
+        Value::Object(section) => {
+            for (name, value) in section {
+                let key = if key.is_empty() { name.clone() } else { format!("{key}.{name}") };
+                add_settings(&key, value, lines);
+            }
+        }
+        Value::Null => {}
+        value => {
+            let _ = writeln!(lines, "  {} = {}", visible(key), visible(&value.to_string()));
+        }
+    }
+}
+
+fn as_value(job: &Job) -> Result<Value> {
+    serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))
 }

@@ -5,12 +5,14 @@ mod check;
 mod clean;
 mod compare;
 mod completions;
+mod dedup;
 #[cfg(feature = "cluster")]
 mod executor;
 mod find;
 mod generate;
 mod health;
 mod man;
+mod init;
 mod merge;
 mod neighbors;
 mod run;
@@ -31,10 +33,10 @@ use crate::error::Result;
 pub(in crate::cli) enum Command {
     /// Run a job: documents in, tables of pairs, clusters and rejects out
     Run(run::Run),
-    /// Resolve a job and print what would run; reads no data
     Check(check::Check),
-    /// Find similar files, without a job file
     Find(find::Find),
+    Dedup(dedup::Dedup),
+    Init(init::Init),
     /// Find the documents of a finished output that are most similar to one document
     Neighbors(neighbors::Neighbors),
     Show(show::Show),
@@ -84,6 +86,8 @@ impl Command {
             Command::Run(command) => command.run(screen),
             Command::Check(command) => command.run(),
             Command::Find(command) => command.run(screen),
+            Command::Dedup(command) => command.run(screen),
+            Command::Init(command) => command.run(screen),
             Command::Neighbors(command) => command.run(),
             Command::Show(command) => command.run(),
             Command::Merge(command) => command.run(screen),

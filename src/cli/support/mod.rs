@@ -1,8 +1,11 @@
 //! Shared parts of the commands.
 
 pub(in crate::cli) mod allocator;
+pub(in crate::cli) mod applied;
 pub(in crate::cli) mod arguments;
+pub(in crate::cli) mod data_text;
 pub(in crate::cli) mod errors;
+pub(in crate::cli) mod from_data;
 pub(in crate::cli) mod http;
 pub(in crate::cli) mod job_arguments;
 pub(in crate::cli) mod log;
@@ -17,4 +20,5 @@ pub(in crate::cli) mod record;
 pub(in crate::cli) mod roles;
 pub(in crate::cli) mod run_job;
 pub(in crate::cli) mod side_by_side;
+pub(in crate::cli) mod temporary;
 pub(in crate::cli) mod work;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::address::secrets::masked;
 use crate::cli::support::{log, print};
 use crate::engine::Progress;
 use crate::environment::Environment;
@@ -19,6 +20,7 @@ pub(in crate::cli) struct Screen {
     bar: ProgressBar,
     /// The format of log lines.
     format: log::Format,
+    is_quiet: bool,
 }
 
 impl Screen {
@@ -31,7 +33,23 @@ impl Screen {
         if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})") {
             bar.set_style(style);
         }
-        Self { bar, format: log::Format::Text }
+        Self { bar, format: log::Format::Text, is_quiet: false }
+    }
+
+    /// The screen for lines in `format`, and for errors alone if it `is_quiet`.
+    pub(in crate::cli) fn with(self, format: log::Format, is_quiet: bool) -> Self {
+        Self { format, is_quiet, ..self }
+    }
+
+    /// Shows a line on standard error, unless the screen is quiet; among log lines of JSON it is one of them.
+    pub(in crate::cli) fn say(&self, line: &str) {
+        match self.format {
+            _ if self.is_quiet => {}
+            log::Format::Json => tracing::info!("{line}"),
+            log::Format::Text => {
+                self.bar.suspend(|| print::message(&format!("{}\n", visible(&masked(line)))));
+            }
+        }
     }
 
     /// Starts the log: warnings with a bar, each stage without one, unless `-v` or `RESEMBLANCE_LOG` is set.
@@ -47,7 +65,7 @@ impl Screen {
         let colour = std::io::stderr().is_terminal() && environment.allows_colour();
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(Self { bar: self.bar.clone(), format })
+            .with_writer(Self { bar: self.bar.clone(), format, is_quiet: quiet })
             .with_target(false)
             .log_internal_errors(false);
         // This fails only if the process has a log already, which then stays.

@@ -70,7 +70,7 @@ impl File {
         Self {
             name: None,
             source: Source {
-                format,
+                format: Some(format),
                 url: Names::Many(urls),
                 id: None,
                 encoding: None,
@@ -104,8 +104,9 @@ impl File {
 #[serde(deny_unknown_fields)]
 pub struct Source {
     /// `reuters`, `csv`, `parquet`, `delta`, `jsonl` or `text`, or `output`: the documents are those of a finished output, whose
-    /// sketches are used again. Required.
-    pub format: Format,
+    /// sketches are used again. Default: what the ending of `url` says, such as `.parquet`, `.csv.gz` or `.jsonl`; required where it
+    /// has none of a format.
+    pub format: Option<Format>,
     /// File, folder, glob or URL, or a list of them; of the format `delta` folders of tables, of `output` one folder or URL
     /// prefix. Required.
     pub url: Names,
@@ -169,6 +170,19 @@ pub enum Format {
     Text,
     /// A finished output, whose sketches are used again: see [`Input::Reuse`](super::Input::Reuse).
     Output,
+}
+
+impl From<super::Format> for Format {
+    fn from(format: super::Format) -> Self {
+        match format {
+            super::Format::Reuters => Format::Reuters,
+            super::Format::Csv => Format::Csv,
+            super::Format::Parquet => Format::Parquet,
+            super::Format::Delta => Format::Delta,
+            super::Format::Jsonl => Format::Jsonl,
+            super::Format::Text => Format::Text,
+        }
+    }
 }
 
 impl Format {

@@ -55,7 +55,7 @@ fn outputs_of(output: file::Names) -> Checked<Vec<String>> {
 
 /// The second source, by the rules for `[source]`.
 fn second_source(source: file::Source) -> Checked<Source> {
-    if source.format == file::Format::Output {
+    if source.format == Some(file::Format::Output) {
         return wrong(SOURCE, "has the format \"output\": set `against.output` instead");
     }
     if source.columns.is_some() {

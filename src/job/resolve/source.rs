@@ -2,7 +2,7 @@
 
 use super::super::file::{self, File, Names};
 use super::super::source::{DocumentColumns, FormatRules};
-use super::super::{Csv, Encoding, Id, Job, Source};
+use super::super::{Csv, Encoding, Format, Id, Job, Source};
 use super::wrong::{Checked, wrong};
 use crate::address;
 
@@ -13,7 +13,7 @@ pub(in crate::job) fn reuse(file: &File) -> Checked<Option<String>> {
 
 /// The same of a source, with whether the sections `shingle` and `minhash` are given: the output decides them.
 pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> Checked<Option<String>> {
-    if source.format != file::Format::Output {
+    if source.format != Some(file::Format::Output) {
         return Ok(None);
     }
     let own = [
@@ -54,10 +54,8 @@ pub(super) fn reused_source(made: &Job, group: Option<String>) -> Checked<Source
 }
 
 pub(super) fn source_of(source: file::Source) -> Checked<Source> {
-    let Some(format) = source.format.of_files() else {
-        return wrong("source.format", "is \"output\", which has no files");
-    };
     let urls = filled("source.url", source.url, "file, folder, glob or URL")?;
+    let format = format_of(source.format, &urls)?;
     for url in &urls {
         address::check(url).or_else(|said| wrong("source.url", said))?;
     }
@@ -136,6 +134,45 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         csv,
         references,
     })
+}
+
+/// The format that is given, or else the one that the endings of `urls` say.
+fn format_of(given: Option<file::Format>, urls: &[String]) -> Checked<Format> {
+    const KEY: &str = "source.format";
+    if let Some(given) = given {
+        return match given.of_files() {
+            Some(format) => Ok(format),
+            None => wrong(KEY, "is \"output\", which has no files"),
+        };
+    }
+    let mut found: Option<(&String, Format)> = None;
+    for url in urls {
+        match (Format::of_ending(url), found) {
+            (None, _) => {
+                return wrong(
+                    KEY,
+                    format!(
+                        "is required but missing: `{url}` has no ending that says it, as .parquet, .csv or .jsonl would; expected \
+                         \"parquet\", \"delta\", \"csv\", \"jsonl\", \"reuters\", \"text\" or \"output\""
+                    ),
+                );
+            }
+            (Some(format), Some((first, of_first))) if format != of_first => {
+                return wrong(
+                    KEY,
+                    format!(
+                        "is required but missing: `{first}` and `{url}` have the endings of different formats; expected files of \
+                         one format"
+                    ),
+                );
+            }
+            (Some(format), _) => found = Some((url, format)),
+        }
+    }
+    match found {
+        Some((_, format)) => Ok(format),
+        None => wrong("source.url", "is empty: expected a file, folder, glob or URL, or a list of them"),
+    }
 }
 
 fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> {

@@ -22,3 +22,23 @@ pub(crate) fn of(format: Format) -> &'static SourceFormat {
         Format::Text => &text::FORMAT,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A job may leave its format out where the ending of its files says it.
+    #[test]
+    fn the_endings_of_a_format_say_that_format() {
+        let formats =
+            [Format::Csv, Format::Delta, Format::Jsonl, Format::Parquet, Format::Reuters, Format::Text];
+        for format in formats {
+            for ending in of(format).endings {
+                let said = Format::of_ending(&format!("a{ending}"));
+                // A Delta table is a folder of Parquet files, and most files of this ending are texts.
+                let known = format == Format::Delta || ending.starts_with(".txt");
+                assert!(known || said == Some(format), "{ending} says {said:?}");
+            }
+        }
+    }
+}

@@ -44,7 +44,19 @@ pub(super) struct Found {
 pub(super) async fn files(ctx: &SessionContext, urls: &[String], format: &SourceFormat) -> Result<Found> {
     let mut found = Vec::with_capacity(urls.len());
     for url in urls {
-        found.push(under(ctx, url, format).await?);
+        let mut skipped = Skipped::default();
+        let under = under(ctx, url, format, &mut skipped).await;
+        skipped.warn(url, format);
+        found.push(under?);
+    }
+    Ok(merge(found))
+}
+
+/// As [`files`], without a word in the log: for a look at files that a job lists later.
+pub(super) async fn quietly(ctx: &SessionContext, urls: &[String], format: &SourceFormat) -> Result<Found> {
+    let mut found = Vec::with_capacity(urls.len());
+    for url in urls {
+        found.push(under(ctx, url, format, &mut Skipped::default()).await?);
     }
     Ok(merge(found))
 }
@@ -77,8 +89,13 @@ fn name_apart(files: &mut [SourceFile]) {
     }
 }
 
-/// The files behind one URL.
-async fn under(ctx: &SessionContext, url: &str, format: &SourceFormat) -> Result<Found> {
+/// The files behind one URL; the others go to `skipped`.
+async fn under(
+    ctx: &SessionContext,
+    url: &str,
+    format: &SourceFormat,
+    skipped: &mut Skipped,
+) -> Result<Found> {
     let pattern = InputPattern::parse(url)?;
     let store_url = pattern.url.object_store();
     let store =
@@ -106,8 +123,11 @@ async fn under(ctx: &SessionContext, url: &str, format: &SourceFormat) -> Result
     };
     listed.sort_by(|a, b| a.name.cmp(&b.name));
 
+    let tables = match format.reading {
+        Reading::ParquetScan => delta_tables::folders(listed.iter().map(|entry| entry.name.as_str())),
+        Reading::Parser(_) => Vec::new(),
+    };
     let mut found = Found::default();
-    let mut skipped = Skipped::default();
     for Entry { name, what } in listed {
         let matched = match &pattern.glob {
             Some(glob) => match matched(glob, &name) {
@@ -134,6 +154,7 @@ async fn under(ctx: &SessionContext, url: &str, format: &SourceFormat) -> Result
             What::File(meta) => {
                 let file = SourceFile { path, name, store: store_url.clone(), meta };
                 check_name(&file, format)?;
+                delta_tables::refuse_file_of_table(&file, &tables)?;
                 found.files.push(file);
             }
             What::Unnamable { bytes, modified } => {
@@ -143,9 +164,8 @@ async fn under(ctx: &SessionContext, url: &str, format: &SourceFormat) -> Result
             What::DanglingLink | What::Special => {}
         }
     }
-    skipped.warn(url, format);
     if found.files.is_empty() {
-        return Err(nothing_at(url, &pattern, format, &skipped));
+        return Err(nothing_at(url, &pattern, format, skipped));
     }
     Ok(found)
 }

@@ -38,6 +38,7 @@ pub(crate) use self::numbering::CHUNK_COLUMN;
 pub(crate) use self::numbering::{Chunk, file_scan};
 #[cfg(feature = "cluster")]
 pub(crate) use self::scan::pinned_scan;
+pub(crate) use self::types::is_string;
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;

@@ -177,7 +177,8 @@ fn read_as(data_type: &DataType) -> DataType {
     if is_string(data_type) { DataType::Utf8View } else { data_type.clone() }
 }
 
-fn is_string(data_type: &DataType) -> bool {
+/// Whether values of a type are strings, in which a text can be.
+pub(crate) fn is_string(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Dictionary(_, values) => is_string(values),

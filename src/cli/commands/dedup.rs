@@ -1,0 +1,154 @@
+//! `resemblance dedup`: writes data without their near-duplicates, without a job file.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+
+use crate::apply::{self, Counts, Opened, Outcome, Settings};
+use crate::cli::support::from_data::{FromData, Job};
+use crate::cli::support::progress::Screen;
+use crate::cli::support::run_job::run_job;
+use crate::cli::support::work::{MANIFEST_MEMORY, Work, on_session};
+use crate::cli::support::{applied, print, temporary};
+use crate::engine::{Engine, Local, RunControl, Silent};
+use crate::error::Result;
+use crate::job::{self, ClusterMethod};
+use crate::lookup::{self, rows};
+use crate::pipeline::OnExisting;
+
+/// Documents that --dry-run shows.
+const SHOWN: usize = 20;
+
+/// Examples of the command.
+const EXAMPLES: &str = "\
+Examples:
+  resemblance dedup reviews.csv --text body --to clean/
+  resemblance dedup reviews.parquet --to clean/ --dry-run";
+
+/// Write a copy of data without their near-duplicates, without a job file
+///
+/// Finds the similar documents as find does, and writes what stays as apply does: the files are in kept/ in the folder that --to names,
+/// with their names, formats, columns and order, and removed/ has the documents that were removed. Each of those is similar to the
+/// document that stays instead of it. The data themselves are not changed.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(in crate::cli) struct Dedup {
+    #[command(flatten)]
+    data: FromData,
+    /// The folder or URL to write to, which must be empty
+    #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
+    to: Option<String>,
+    /// Keep the tables of the run in this folder or URL, for show, sql and apply
+    #[arg(long, value_name = "URL", conflicts_with = "dry_run")]
+    output: Option<String>,
+    /// Print the first 20 documents that would be removed, each with the one that stays, and write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What became of the documents.
+struct Ended {
+    counts: Counts,
+    /// The application; `None` where nothing was to be written.
+    outcome: Option<Outcome>,
+    /// The first documents that would be removed; none where they were.
+    removed: Vec<RecordBatch>,
+}
+
+impl Dedup {
+    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+        let folder = temporary::apart(&self.data.paths, temporary::folders())?;
+        let output = match &self.output {
+            Some(output) => output.clone(),
+            None => folder.path().join("out").to_string_lossy().into_owned(),
+        };
+        let Job { mut job, .. } = self.data.job(screen, &output, &folder)?;
+        // No chain of pairs removes a document.
+        job.clusters.method = ClusterMethod::Representative;
+        let to = self.to.as_deref().filter(|_| !self.dry_run);
+        if let Some(to) = to {
+            on_session(MANIFEST_MEMORY, async |session, _| {
+                apply::refuse_target(session, to, &job.source).await
+            })?;
+        }
+        let (run, _) = run_job(&job, screen.progress(), OnExisting::Fail, Some(0))?;
+        screen.clear();
+        let ended = apply_to(&job, to)?;
+        if self.json {
+            return print::result(&record(&ended)?);
+        }
+        let reasons: Vec<String> =
+            run.manifest.rejects.iter().map(|(reason, n)| format!("{} {reason}", print::count(*n))).collect();
+        let of_rejects = match reasons.is_empty() {
+            true => "not compared".to_owned(),
+            false => format!("not compared ({}), which stay in kept/", reasons.join(", ")),
+        };
+        let mut text = applied::counts(ended.counts, &of_rejects);
+        text.push('\n');
+        text.push_str(&match (&ended.outcome, to) {
+            (Some(outcome), Some(to)) => applied::written(outcome, to),
+            _ => preview(&ended)?,
+        });
+        print::result(&text)
+    }
+}
+
+/// Applies the output of `job` to the folder `to`, or says what that would do.
+fn apply_to(job: &job::Job, to: Option<&str>) -> Result<Ended> {
+    let work = Work::begin(&job.engine)?;
+    let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
+    work.run(async {
+        let engine = Local::new(lookup::session(&job.engine)?);
+        let (session, settings) = (engine.session(), Settings::default());
+        let opened = Opened::open(session, &job.output.url, settings).await?;
+        match to {
+            Some(to) => {
+                let outcome = apply::apply(&engine, opened, to, settings, &control).await?;
+                let counts = outcome.manifest.counts;
+                Ok(Ended { counts, outcome: Some(outcome), removed: Vec::new() })
+            }
+            None => Ok(Ended {
+                counts: opened.counts(session, settings).await?,
+                outcome: None,
+                removed: opened.first_removed(session, SHOWN).await?,
+            }),
+        }
+    })
+}
+
+/// The first documents that would be removed.
+fn preview(ended: &Ended) -> Result<String> {
+    let cells = rows::cells(&ended.removed)?;
+    let mut text = String::new();
+    if !cells.is_empty() {
+        text.push_str(&print::table(&["would be removed", "because of", "jaccard"], &cells));
+        let left = ended.counts.removed.saturating_sub(cells.len() as u64);
+        if left > 0 {
+            text.push_str(&format!("and {} more\n", print::count(left)));
+        }
+    }
+    text.push_str("nothing was written\n");
+    Ok(text)
+}
+
+fn record(ended: &Ended) -> Result<String> {
+    let Ended { counts, outcome, removed } = ended;
+    let removed: Vec<serde_json::Value> =
+        rows::json_lines(removed)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let files =
+        |outcome: &Outcome| outcome.manifest.files.iter().map(|file| file.written.len()).sum::<usize>();
+    let record = serde_json::json!({
+        "read": counts.read,
+        "kept": counts.kept,
+        "removed": counts.removed,
+        "rejected": counts.rejected,
+        "files": outcome.as_ref().map(files),
+        "already_finished": outcome.as_ref().is_some_and(|outcome| outcome.already_finished),
+        "first_removed": outcome.is_none().then_some(removed),
+        "dry_run": outcome.is_none(),
+    });
+    Ok(format!("{record}\n"))
+}

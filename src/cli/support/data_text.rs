@@ -1,0 +1,161 @@
+//! What a job reads and how much disk it takes, as text and as JSON.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::cli::support::print;
+use crate::inspect::{Contents, Rows};
+use crate::job::{Job, Method};
+
+/// Bytes of a document in `documents/` besides its signature and its shingles.
+const RESULT_BYTES: u64 = 20;
+/// Bytes of a value of a signature.
+const VALUE_BYTES: u64 = 4;
+/// Bytes of a shingle.
+const SHINGLE_BYTES: u64 = 8;
+/// Bytes of a document between stages for each band: its key, and its place in a bucket.
+const BAND_BYTES: u64 = 24;
+/// Bytes of a document between stages besides its bands: its keys, the copies of it, and its position.
+const STAGE_BYTES: u64 = 80;
+
+/// Bytes that a document takes on disk, as `docs/scale.md` measures them.
+struct Disk {
+    /// In the result, besides its pairs.
+    result: u64,
+    /// Between stages, until the run ends.
+    between: u64,
+}
+
+impl Disk {
+    fn of(job: &Job, contents: &Contents) -> Self {
+        let shingles = SHINGLE_BYTES * contents.words.round() as u64;
+        let keep = job.output.keep;
+        let signature = VALUE_BYTES * job.minhash.permutations as u64;
+        let kept = |kept: bool, bytes: u64| if kept { bytes } else { 0 };
+        let between = match job.candidates.method {
+            Method::Lsh => BAND_BYTES * job.lsh.bands as u64,
+            Method::All | Method::Prefix => shingles,
+        };
+        Self {
+            result: RESULT_BYTES + kept(keep.signatures(), signature) + kept(keep.shingles(), shingles),
+            between: STAGE_BYTES + between,
+        }
+    }
+}
+
+/// What the job reads, for people.
+pub(in crate::cli) fn as_text(job: &Job, contents: &Contents) -> String {
+    let mut text = String::new();
+    let rows = match contents.rows {
+        Rows::Exact(rows) => print::counted(rows, "row"),
+        Rows::About(rows) => format!("about {}", print::counted(rows, "row")),
+        Rows::Unknown => "an unknown number of rows".to_owned(),
+    };
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "\ndata: {}, {}, {rows}",
+        print::counted(contents.files, "file"),
+        bytes(contents.bytes)
+    );
+    let columns: Vec<Vec<String>> = contents
+        .columns
+        .iter()
+        .map(|column| {
+            vec![column.name.clone(), column.kind.clone(), column.example.clone().unwrap_or_default()]
+        })
+        .collect();
+    if !columns.is_empty() {
+        text.push_str(&print::table(&["column", "values", "for example"], &columns));
+    }
+    if !contents.texts.is_empty() {
+        let _ = writeln!(text, "the first texts");
+        for beginning in &contents.texts {
+            let _ = writeln!(text, "  {beginning}");
+        }
+    }
+    let first = print::counted(contents.sampled, "document");
+    let _ = writeln!(text, "words of a document: {:.1} on average in the first {first}", contents.words);
+    let disk = Disk::of(job, contents);
+    let all = match documents(contents) {
+        Some(documents) => format!(
+            ", so {} and {}",
+            bytes(disk.result.saturating_mul(documents)),
+            bytes(disk.between.saturating_mul(documents))
+        ),
+        None => String::new(),
+    };
+    let _ = writeln!(
+        text,
+        "expected disk: {} bytes of a document in the result, and {} more until the run ends{all}; pairs are extra",
+        disk.result, disk.between
+    );
+    text
+}
+
+/// The same for programs.
+pub(in crate::cli) fn as_json(job: &Job, contents: &Contents) -> Value {
+    let disk = Disk::of(job, contents);
+    let documents = documents(contents);
+    let columns: Vec<Value> = contents
+        .columns
+        .iter()
+        .map(|column| json!({"name": column.name, "values": column.kind, "example": column.example}))
+        .collect();
+    json!({
+        "files": contents.files,
+        "bytes": contents.bytes,
+        "rows": documents,
+        "rows_are_exact": matches!(contents.rows, Rows::Exact(_)),
+        "columns": columns,
+        "texts": contents.texts,
+        "sampled_documents": contents.sampled,
+        "words_of_a_document": contents.words,
+        "expected_bytes_of_result": documents.map(|documents| disk.result.saturating_mul(documents)),
+        "expected_bytes_between_stages": documents.map(|documents| disk.between.saturating_mul(documents)),
+    })
+}
+
+/// The number of documents, as far as it is known.
+fn documents(contents: &Contents) -> Option<u64> {
+    match contents.rows {
+        Rows::Exact(rows) | Rows::About(rows) => Some(rows),
+        Rows::Unknown => None,
+    }
+}
+
+/// A number of bytes in the largest unit of which there is one.
+fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut size, mut unit) = (bytes as f64, None);
+    for name in UNITS {
+        if size < 1024.0 {
+            break;
+        }
+        size /= 1024.0;
+        unit = Some(name);
+    }
+    match unit {
+        None => print::counted(bytes, "byte"),
+        Some(unit) => format!("{size:.1} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_have_units() {
+        for (number, shown) in [
+            (1, "1 byte"),
+            (1023, "1,023 bytes"),
+            (1536, "1.5 KiB"),
+            (3 << 30, "3.0 GiB"),
+            (5 << 60, "5120.0 PiB"),
+        ] {
+            assert_eq!(bytes(number), shown);
+        }
+    }
+}

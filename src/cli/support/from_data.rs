@@ -1,0 +1,161 @@
+//! The arguments of commands that compare data without a job file, and the job that they ask for.
+
+use std::num::NonZeroUsize;
+
+use crate::cli::support::arguments;
+use crate::cli::support::progress::Screen;
+use crate::cli::support::work::on_session;
+use crate::engine::spills::SpillFolder;
+use crate::error::{Error, Result};
+use crate::inspect::{self, Dataset, Found};
+use crate::job::file::{File, Format, Shingle};
+use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method};
+
+/// Bytes for the session that looks at data.
+pub(in crate::cli) const LOOK_MEMORY: u64 = 256 << 20;
+
+/// Data, and how their documents are compared.
+#[derive(clap::Args)]
+pub(in crate::cli) struct FromData {
+    /// Files, folders, patterns and URLs: data whose rows are documents (Parquet, CSV, JSON lines, or the folder of a Delta table),
+    /// or text files; folders are read with their subfolders
+    #[arg(required = true, value_name = "PATH")]
+    pub(in crate::cli) paths: Vec<String>,
+    /// The column of data that holds the texts [default: the only one of strings, or one that is named text, body, content ...]
+    #[arg(long, value_name = "COL")]
+    text: Option<String>,
+    /// The column of data that identifies a document [default: `id` if each row has another one, or else row numbers]
+    #[arg(long, value_name = "COL")]
+    id: Option<String>,
+    /// The lowest similarity of a pair, over 0 and at most 1
+    #[arg(short, long, default_value = "0.8", value_parser = arguments::similarity)]
+    threshold: f64,
+    /// Number of characters (or words) in a shingle
+    #[arg(short = 'k', long, default_value = "9", value_parser = shingle_size)]
+    size: NonZeroUsize,
+    /// What shingles are made of
+    #[arg(short, long, value_enum, default_value_t = Unit::Char)]
+    unit: Unit,
+    /// How the files are encoded: utf-8, utf-8-lossy, latin-1, or a label of the Encoding Standard [default: for data what their bytes
+    /// say, for text files utf-8]
+    #[arg(long, value_name = "NAME", value_parser = encoding)]
+    encoding: Option<Encoding>,
+    /// Compare every document with every other one: exact, but slow for many documents
+    #[arg(long)]
+    all: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Unit {
+    Char,
+    Word,
+}
+
+fn shingle_size(text: &str) -> std::result::Result<NonZeroUsize, String> {
+    arguments::one_to(MAX_SHINGLE_SIZE)(text).map_err(|expected| format!("{expected} after -k"))
+}
+
+pub(in crate::cli) fn encoding(name: &str) -> std::result::Result<Encoding, String> {
+    name.parse().map_err(|e: Error| format!("is {e}"))
+}
+
+/// A job over data.
+pub(in crate::cli) struct Job {
+    pub(in crate::cli) job: job::Job,
+    /// What its documents are.
+    pub(in crate::cli) noun: Noun,
+}
+
+/// What documents are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum Noun {
+    /// Each is a file.
+    File,
+    /// Each is a row.
+    Document,
+}
+
+impl Noun {
+    pub(in crate::cli) fn word(self) -> &'static str {
+        match self {
+            Noun::File => "file",
+            Noun::Document => "document",
+        }
+    }
+}
+
+impl FromData {
+    /// The job that these arguments ask for, with its tables in `output`, and what it spills in `folder`. What was found out about the
+    /// data is shown on the screen.
+    ///
+    /// # Errors
+    /// As [`inspect::look`], and [`Kind::Job`](crate::error::Kind::Job) where the column of texts cannot be chosen.
+    pub(in crate::cli) fn job(&self, screen: &Screen, output: &str, folder: &SpillFolder) -> Result<Job> {
+        let (mut file, noun) = match look(&self.paths, self.encoding)? {
+            Found::Texts { data_files } => {
+                refuse_columns(&[("--text", &self.text), ("--id", &self.id)])?;
+                note_data_files(screen, &data_files);
+                (self.texts(output), Noun::File)
+            }
+            Found::Dataset(dataset) => (self.rows(screen, &dataset, output)?, Noun::Document),
+        };
+        file.shingle = Some(Shingle {
+            unit: match self.unit {
+                Unit::Char => job::Unit::Char,
+                Unit::Word => job::Unit::Word,
+            },
+            size: Some(self.size.get()),
+            ..Shingle::default()
+        });
+        file.candidates.method = if self.all { Method::All } else { Method::Lsh };
+        file.score.threshold = self.threshold;
+        let mut job = job::resolve(file)?;
+        job.engine.spill = Some(folder.path().to_string_lossy().into_owned());
+        Ok(Job { job, noun })
+    }
+
+    fn texts(&self, output: &str) -> File {
+        let mut file = File::new(Format::Text, self.paths.clone(), output);
+        file.source.encoding = self.encoding.map(|encoding| encoding.to_string());
+        file
+    }
+
+    fn rows(&self, screen: &Screen, dataset: &Dataset, output: &str) -> Result<File> {
+        let id = dataset.id_column(self.id.as_deref());
+        let text = dataset.text_column(self.text.as_deref(), id.as_deref())?;
+        screen.say(&dataset.sentence(&text, id.as_deref()));
+        Ok(dataset.job(&text, id.as_deref(), output))
+    }
+}
+
+/// What `paths` name.
+///
+/// # Errors
+/// As [`inspect::look`].
+pub(in crate::cli) fn look(paths: &[String], encoding: Option<Encoding>) -> Result<Found> {
+    on_session(LOOK_MEMORY, async |session, _| inspect::look(session, paths, encoding).await)
+}
+
+/// Refuses options for columns, which text files do not have.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) with the option.
+pub(in crate::cli) fn refuse_columns(options: &[(&str, &Option<String>)]) -> Result<()> {
+    match options.iter().find(|(_, given)| given.is_some()) {
+        None => Ok(()),
+        Some((option, _)) => Err(Error::job(format!(
+            "{option} names a column, and text files have none: leave it out, or name data (Parquet, CSV, JSON lines or a Delta \
+             table) alone"
+        ))),
+    }
+}
+
+/// Shows that data among text files are not compared row by row.
+pub(in crate::cli) fn note_data_files(screen: &Screen, data_files: &[String]) {
+    if let Some(first) = data_files.first() {
+        let more = if data_files.len() > 1 { " and others" } else { "" };
+        screen.say(&format!(
+            "every file is one document; the rows of {first}{more} are not: name data without other files to compare their rows"
+        ));
+    }
+}

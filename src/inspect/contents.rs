@@ -1,0 +1,143 @@
+//! What a job reads: files, rows, columns, and the first of the texts.
+
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use datafusion::execution::context::SessionContext;
+use datafusion::prelude::ident;
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::column::{Column, beginning};
+use super::in_order::in_order;
+use super::{delimited, encoding, json_lines, parquet};
+use crate::error::Result;
+use crate::job::{Format, Source};
+use crate::source::{self, Listed, ParquetFile, Request, SourceFile};
+
+/// Footers that are read at the same time.
+const CONCURRENT_FOOTERS: usize = 32;
+/// Bytes, as they are stored, of the first file of records that are looked at.
+const SAMPLED_BYTES: usize = 1024 * 1024;
+/// Texts whose words are counted.
+const SAMPLED: u64 = 1000;
+/// Bytes of texts after which no more are counted.
+const SAMPLED_TEXTS: usize = 64 * 1024 * 1024;
+/// Texts that are shown.
+const SHOWN: usize = 5;
+
+/// What a job reads.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    /// Files.
+    pub files: u64,
+    /// Their size in bytes.
+    pub bytes: u64,
+    /// Their rows.
+    pub rows: Rows,
+    /// The columns of the first file; none where files have none of their own.
+    pub columns: Vec<Column>,
+    /// The beginnings of the first texts.
+    pub texts: Vec<String>,
+    /// Texts whose words were counted.
+    pub sampled: u64,
+    /// Words of a text between white space, on average.
+    pub words: f64,
+}
+
+/// A number of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rows {
+    /// As the files say themselves.
+    Exact(u64),
+    /// As many as the bytes of the first rows let expect.
+    About(u64),
+    /// Only reading all files would tell.
+    Unknown,
+}
+
+/// What a job with `source` reads. Reads the beginnings of files, the footers of all Parquet files, and the first texts.
+///
+/// # Errors
+/// As [`source::list`] and [`source::read`], and where the first texts cannot be read.
+pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<Contents> {
+    let listed = source::list(ctx, source).await?;
+    let files: Vec<SourceFile> = listed.files().collect();
+    let mut found = Contents {
+        files: files.len() as u64,
+        bytes: files.iter().map(SourceFile::size).sum(),
+        rows: Rows::Unknown,
+        columns: Vec::new(),
+        texts: Vec::new(),
+        sampled: 0,
+        words: 0.0,
+    };
+    found.add_texts(ctx, source, &listed).await?;
+    let first = files.iter().find(|file| file.size() > 0);
+    match (source.format, first) {
+        (Format::Text, _) => found.rows = Rows::Exact(found.files),
+        (Format::Reuters, _) => {}
+        (_, None) => found.rows = Rows::Exact(0),
+        (Format::Parquet | Format::Delta, Some(first)) => {
+            found.columns = parquet::columns(ctx, source, first).await?;
+            found.rows = Rows::Exact(footers(ctx, &files).await?);
+        }
+        (Format::Csv | Format::Jsonl, Some(first)) => found.add_records(ctx, source, first).await?,
+    }
+    Ok(found)
+}
+
+/// The rows of Parquet files.
+async fn footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u64> {
+    let full = files.iter().filter(|file| file.size() > 0);
+    let rows = stream::iter(full).map(|file| async move { Ok(ParquetFile::open(ctx, file).await?.rows()) });
+    rows.buffered(CONCURRENT_FOOTERS).try_fold(0, |all, rows| async move { Ok(all + rows) }).await
+}
+
+impl Contents {
+    /// Counts the words of the first texts.
+    async fn add_texts(&mut self, ctx: &SessionContext, source: &Source, listed: &Listed) -> Result<()> {
+        let frame = source::read(&in_order(ctx), source, listed, Request::all()).await?.frame;
+        let frame = frame.select(vec![ident("text")])?;
+        let mut rows = frame.limit(0, Some(SAMPLED as usize))?.execute_stream().await?;
+        let (mut words, mut bytes) = (0, 0);
+        while bytes < SAMPLED_TEXTS
+            && let Some(batch) = rows.try_next().await?
+        {
+            let texts = cast(batch.column(0), &DataType::Utf8View)?;
+            for text in texts.as_string_view().iter().flatten() {
+                words += text.split_whitespace().count();
+                bytes += text.len();
+                self.sampled += 1;
+                if self.texts.len() < SHOWN {
+                    self.texts.push(beginning(text));
+                }
+            }
+        }
+        self.words = words as f64 / self.sampled.max(1) as f64;
+        Ok(())
+    }
+
+    /// Adds the columns and the number of rows of files of records, by the beginning of the `first`.
+    async fn add_records(&mut self, ctx: &SessionContext, source: &Source, first: &SourceFile) -> Result<()> {
+        let head = first.head(ctx, SAMPLED_BYTES).await?;
+        let text = encoding::text(&head.bytes, source.encoding);
+        let rows = match source.format {
+            Format::Csv => {
+                self.columns = delimited::columns(&text, head.whole, source.csv);
+                delimited::rows(&text, head.whole, source.csv)
+            }
+            _ => {
+                self.columns = json_lines::columns(&text, head.whole);
+                json_lines::rows(&text, head.whole)
+            }
+        };
+        self.rows = match head.whole && self.files == 1 {
+            true => Rows::Exact(rows),
+            false => {
+                let of_byte = rows as f64 / head.stored.max(1) as f64;
+                Rows::About((of_byte * self.bytes as f64).round() as u64)
+            }
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,456 @@
+//! From a file to an answer without a job file: `find` and `dedup` on data, `init`, and what `check` says of the data.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::assert::Assert;
+use predicates::prelude::*;
+use serde_json::{Value, json};
+use tempfile::{TempDir, tempdir};
+
+use crate::support::files::files;
+use crate::support::*;
+
+/// Titles and texts, of which the first two are similar and the third is a copy of the first.
+const ROWS: [(&str, &str); 4] = [
+    ("chairs", "The quick brown fox jumps over the lazy dog while the sun goes down behind the hills."),
+    ("tables", "The quick brown cat jumps over the lazy dog while the sun goes down behind the hills."),
+    ("chairs again", "The quick brown fox jumps over the lazy dog while the sun goes down behind the hills."),
+    ("stools", "Nothing of the kind was ever seen in this house, nor will it be before the end of winter."),
+];
+
+fn write(folder: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = folder.path().join(name);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// The rows as records, the ids from 1.
+fn csv(delimiter: char, header: bool) -> String {
+    let d = delimiter;
+    let head = if header { format!("id{d}title{d}body\n") } else { String::new() };
+    let row = |(at, (title, body)): (usize, &(&str, &str))| format!("{}{d}{title}{d}\"{body}\"\n", at + 1);
+    head + &ROWS.iter().enumerate().map(row).collect::<String>()
+}
+
+fn json_lines() -> String {
+    let row = |(at, (title, body)): (usize, &(&str, &str))| {
+        format!("{}\n", json!({"id": at + 1, "title": title, "body": body}))
+    };
+    ROWS.iter().enumerate().map(row).collect()
+}
+
+fn call(arguments: &[&str], paths: &[&Path]) -> Assert {
+    resemblance().args(arguments).args(paths).assert()
+}
+
+fn out(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stdout.clone()).unwrap()
+}
+
+fn err(assert: &Assert) -> String {
+    String::from_utf8(assert.get_output().stderr.clone()).unwrap()
+}
+
+/// The pairs that `find --json` prints.
+fn found(assert: &Assert) -> BTreeSet<(Value, Value)> {
+    let pair = |line: &str| {
+        let pair: Value = serde_json::from_str(line).unwrap();
+        (pair["id_a"].clone(), pair["id_b"].clone())
+    };
+    out(assert).lines().map(pair).collect()
+}
+
+const FIND: [&str; 5] = ["find", "-t", "0.5", "--all", "--json"];
+
+#[test]
+fn data_are_compared_by_rows_and_the_format_is_found_out() {
+    let folder = tempdir().unwrap();
+    let texts = |delimiter, header| csv(delimiter, header).into_bytes();
+    let documents: Vec<Document> =
+        ROWS.iter().enumerate().map(|(at, (_, body))| ((at + 1).to_string(), (*body).to_owned())).collect();
+    write_parquet(&folder.path().join("a.parquet"), &documents, 2);
+    let parquet = std::fs::read(folder.path().join("a.parquet")).unwrap();
+    let latin = csv(';', true).replace("chairs", "cha\u{ee}rs").chars().map(|c| c as u8).collect::<Vec<u8>>();
+    let utf_16: Vec<u8> =
+        "\u{feff}".encode_utf16().chain(csv('\t', true).encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    for (name, bytes, sentence) in [
+        (
+            "comma.csv",
+            texts(',', true),
+            "as CSV: delimiter \",\", header, utf-8, text column body, id column id",
+        ),
+        ("semicolon.csv", latin, "delimiter \";\", header, windows-1252, text column body"),
+        ("tab.tsv", texts('\t', true), "delimiter \"\\t\", header, utf-8"),
+        ("bar.csv", texts('|', true), "delimiter \"|\", header, utf-8"),
+        ("wide.csv", utf_16, "delimiter \"\\t\", header, utf-16le"),
+        ("lines.jsonl", json_lines().into(), "as JSON lines: utf-8, text column body, id column id"),
+        ("one.json", json_lines().into(), "as JSON lines"),
+        ("no-ending", json_lines().into(), "as JSON lines"),
+        ("part-0", parquet.clone(), "as Parquet: text column text, id column id"),
+        ("table.txt", [texts('\t', true), texts('\t', false)].concat(), "as CSV: delimiter \"\\t\", header"),
+        ("b.parquet", parquet, "as Parquet: text column text, id column id"),
+    ] {
+        let path = write(&folder, name, bytes);
+        let assert = call(&FIND, &[&path]).success();
+        let said = err(&assert);
+        if name == "table.txt" {
+            // Ids come twice there, so they are none.
+            assert!(said.contains(sentence) && said.contains("ids are row numbers"), "{name}: {said}");
+            continue;
+        }
+        assert!(said.contains(sentence), "{name}: {said}");
+        assert!(said.contains(&format!("reading {}", path.display())), "{name}: {said}");
+        let expected = [("1", "2"), ("1", "3"), ("2", "3")].map(|(a, b)| (json!(a), json!(b)));
+        assert_eq!(found(&assert), expected.into(), "{name}");
+    }
+}
+
+#[test]
+fn find_on_a_table_of_parquet_says_documents_and_shows_texts() {
+    let folder = tempdir().unwrap();
+    let documents: Vec<Document> =
+        ROWS.iter().map(|(title, body)| ((*title).to_owned(), (*body).to_owned())).collect();
+    let path = folder.path().join("x.parquet");
+    write_parquet(&path, &documents, 2);
+    let assert = call(&["find", "-t", "0.9", "--all", "-q"], &[&path]).success();
+    assert!(
+        out(&assert).contains("1 pair of similarity 0.9 or more among 4 documents\n"),
+        "{}",
+        out(&assert)
+    );
+    assert!(out(&assert).contains("| document"), "{}", out(&assert));
+    assert_eq!(err(&assert), "");
+    let shown =
+        resemblance().arg("find").arg(&path).args(["-t", "0.9", "--all", "--show"]).assert().success();
+    assert!(out(&shown).contains("[The quick brown fox"), "{}", out(&shown));
+}
+
+#[test]
+fn rows_without_a_header_and_ids_are_numbered() {
+    let folder = tempdir().unwrap();
+    let path = write(
+        &folder,
+        "a.csv",
+        csv(',', false).lines().map(|line| format!("{}\n", &line[2..])).collect::<String>(),
+    );
+    let assert = call(&[&FIND[..], &["--text", "column_2"]].concat(), &[&path]).success();
+    assert!(
+        err(&assert).contains("no header, utf-8, text column column_2, ids are row numbers"),
+        "{}",
+        err(&assert)
+    );
+    assert_eq!(
+        found(&assert),
+        [("0", "1"), ("0", "2"), ("1", "2")].map(|(a, b)| (json!(a), json!(b))).into()
+    );
+}
+
+#[test]
+fn several_columns_of_strings_are_listed_with_a_value_of_each() {
+    let folder = tempdir().unwrap();
+    let head = format!("name;notes;stars\nA\u{7};{};5\nB;short;4\n", "long ".repeat(20).trim());
+    let path = write(&folder, "a.csv", head);
+    let said = err(&call(&["find"], &[&path]).code(2).stdout(""));
+    for part in [
+        "--text COL",
+        "`name` (\"A\\u{7}\")",
+        "`notes` (\"long long long long long long long long …\")",
+        &path.display().to_string(),
+    ] {
+        assert!(said.contains(part), "{part} is not in: {said}");
+    }
+    assert!(!said.contains("`stars`"), "{said}");
+    call(&["find", "--text", "notes"], &[&path]).success();
+    let said = err(&call(&["find", "--text", "nots"], &[&path]).code(2));
+    assert!(said.contains("nots") && said.contains("`notes`"), "{said}");
+    let numbers = write(&folder, "n.csv", "a,b\n1,2\n");
+    let said = err(&call(&["find"], &[&numbers]).code(2));
+    assert!(said.contains("no column") && said.contains("`a` (number)"), "{said}");
+}
+
+#[test]
+fn a_folder_is_texts_unless_all_its_files_are_data() {
+    let folder = tempdir().unwrap();
+    write(&folder, "data/a.csv", csv(',', true));
+    write(
+        &folder,
+        "data/sub/b.csv",
+        csv(',', true)
+            .replace("\n1", "\n11")
+            .replace("\n2", "\n12")
+            .replace("\n3", "\n13")
+            .replace("\n4", "\n14"),
+    );
+    let data = folder.path().join("data");
+    let summary = |assert: &Assert| out(assert).lines().last().unwrap().to_owned();
+    let both = call(&["find"], &[&data]).success();
+    assert!(summary(&both).ends_with("among 8 documents"), "{}", summary(&both));
+    let pattern = data.join("*.csv");
+    assert!(summary(&call(&["find"], &[&pattern]).success()).ends_with("among 4 documents"));
+    // One text makes all of it texts, and the rows that are not compared are mentioned.
+    write(&folder, "data/notes.txt", ROWS[0].1);
+    let texts = call(&["find"], &[&data]).success();
+    assert!(summary(&texts).ends_with("among 3 files"), "{}", summary(&texts));
+    assert!(err(&texts).contains("a.csv"), "{}", err(&texts));
+    assert!(!err(&call(&["find", "-q"], &[&data]).success()).contains("a.csv"));
+    call(&["find", "--text", "body"], &[&data])
+        .code(2)
+        .stderr(predicate::str::contains("--text names a column"));
+    // Files of several formats have no rows in common.
+    let lines = write(&folder, "c.jsonl", json_lines());
+    let several = call(&["find"], &[&lines, &data.join("a.csv")]).code(2);
+    assert!(err(&several).contains("1 CSV, 1 JSON lines"), "{}", err(&several));
+    // A document in JSON is a text.
+    let document = write(&folder, "whole.json", "{\n\"a\": 1\n}\n");
+    assert!(summary(&call(&["find"], &[&document]).success()).contains("among 1 file"));
+}
+
+/// A Delta table of two files, the second of which was removed.
+fn delta_table(folder: &TempDir) -> PathBuf {
+    let table = folder.path().join("table");
+    std::fs::create_dir_all(table.join("_delta_log")).unwrap();
+    let documents: Vec<Document> =
+        ROWS.iter().enumerate().map(|(at, (_, body))| (at.to_string(), (*body).to_owned())).collect();
+    write_parquet(&table.join("a.parquet"), &documents[..2], 10);
+    write_parquet(&table.join("b.parquet"), &documents[2..], 10);
+    let size = std::fs::metadata(table.join("a.parquet")).unwrap().len();
+    let schema = json!({"type": "struct", "fields": []}).to_string();
+    let log = [
+        json!({"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}),
+        json!({"metaData": {"id": "x", "format": {"provider": "parquet", "options": {}}, "schemaString": schema, "partitionColumns": [], "configuration": {}}}),
+        json!({"add": {"path": "a.parquet", "partitionValues": {}, "size": size, "modificationTime": 0, "dataChange": true}}),
+    ];
+    let log: String = log.iter().map(|action| format!("{action}\n")).collect();
+    std::fs::write(table.join("_delta_log/00000000000000000000.json"), log).unwrap();
+    table
+}
+
+#[test]
+fn a_delta_table_is_known_by_its_log() {
+    let folder = tempdir().unwrap();
+    let table = delta_table(&folder);
+    let assert = call(&FIND, &[&table]).success();
+    assert!(err(&assert).contains("as Delta: text column text, id column id"), "{}", err(&assert));
+    assert_eq!(found(&assert), [(json!("0"), json!("1"))].into());
+    // Its files alone may have been removed from it.
+    let job = folder.path().join("job.toml");
+    for url in [table.clone(), folder.path().join("tab*"), table.join("*.parquet")] {
+        std::fs::write(&job, job_text_of("parquet", &url, folder.path().join("out"))).unwrap();
+        let said = err(&call(&["run"], &[&job]).code(2));
+        let named = format!("`{}` is the folder of a Delta table", table.display());
+        assert!(said.contains(&named) && said.contains("format to \"delta\""), "{said}");
+        assert!(!folder.path().join("out").exists());
+    }
+    // One that is named is read.
+    std::fs::write(&job, job_text_of("parquet", table.join("a.parquet"), folder.path().join("out"))).unwrap();
+    call(&["run"], &[&job]).success();
+    let other = write(&folder, "x.csv", csv(',', true));
+    call(&["find"], &[&table, &other]).code(2).stderr(predicate::str::contains("is a Delta table"));
+}
+
+#[test]
+fn dedup_writes_what_stays() {
+    let folder = tempdir().unwrap();
+    let data = write(&folder, "in.csv", csv(';', true));
+    let (clean, tables) = (folder.path().join("clean"), folder.path().join("out"));
+    let dedup = |more: &[&str]| {
+        let mut command = resemblance();
+        command.arg("dedup").arg(&data).args(["-t", "0.9", "--all"]).args(more).assert()
+    };
+    let assert = dedup(&["--to", clean.to_str().unwrap(), "--output", tables.to_str().unwrap()]).success();
+    for line in ["4 documents read", "3 kept", "1 removed", "1 file in"] {
+        assert!(out(&assert).contains(line), "{line} is not in: {}", out(&assert));
+    }
+    let kept = std::fs::read_to_string(clean.join("kept/in.csv")).unwrap();
+    let expected: String = csv(';', true)
+        .lines()
+        .filter(|line| !line.starts_with('3'))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(kept, expected);
+    assert_eq!(strings(&table(&clean, "removed"), "kept_id"), ["1"]);
+    assert!(manifest(&tables).counts.documents == 4);
+    // The same again does nothing, and other files are never overwritten.
+    let again = dedup(&["--to", clean.to_str().unwrap()]).success();
+    assert!(out(&again).contains("is finished already"), "{}", out(&again));
+    let mine = write(&folder, "mine/notes.txt", "mine");
+    let before = files(folder.path());
+    let taken = dedup(&["--to", mine.parent().unwrap().to_str().unwrap()]).code(2);
+    assert!(err(&taken).contains("is not empty") && err(&taken).contains("notes.txt"), "{}", err(&taken));
+    assert!(!err(&taken).contains("stage="), "it was refused too late: {}", err(&taken));
+    assert_eq!(files(folder.path()), before);
+    dedup(&[]).code(2).stderr(predicate::str::contains("--to"));
+}
+
+#[test]
+fn a_dry_run_shows_what_would_go_and_writes_nothing() {
+    let folder = tempdir().unwrap();
+    let (_, text) = ROWS[0];
+    let rows: String =
+        (0..30).map(|at| format!("{}\n", json!({"id": format!("d{at:02}"), "text": text}))).collect();
+    let data = write(&folder, "in.jsonl", rows);
+    let before = files(folder.path());
+    let dry = |more: &[&str]| {
+        let mut command = resemblance();
+        let temporary = folder.path().to_path_buf();
+        command.current_dir(temporary).arg("dedup").arg(&data).arg("--dry-run").args(more).assert().success()
+    };
+    let text = out(&dry(&[]));
+    assert!(
+        text.contains("29 removed")
+            && text.contains("and 9 more\n")
+            && text.ends_with("nothing was written\n"),
+        "{text}"
+    );
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| d")).collect();
+    assert_eq!(rows.len(), 20, "{text}");
+    assert!(rows[0].contains("d01") && rows[0].contains("d00") && rows[0].contains("1.000000"), "{text}");
+    let json: Value = serde_json::from_str(&out(&dry(&["--json"]))).unwrap();
+    assert_eq!((&json["removed"], &json["dry_run"]), (&json!(29), &json!(true)));
+    assert_eq!(json["first_removed"][0], json!({"id": "d01", "kept_id": "d00", "jaccard": 1.0}));
+    assert_eq!(files(folder.path()), before);
+}
+
+#[test]
+fn rows_that_cannot_be_read_are_counted_and_stay() {
+    let folder = tempdir().unwrap();
+    let data = write(&folder, "in.csv", format!("{}5,too,many,fields\n", csv(',', true)));
+    let found = call(&["find", "--all"], &[&data]).success();
+    assert!(out(&found).contains("among 4 documents; not compared: 1 malformed"), "{}", out(&found));
+    let clean = folder.path().join("clean");
+    let mut command = resemblance();
+    let assert = command.arg("dedup").arg(&data).args(["--all", "--to"]).arg(&clean).assert().success();
+    assert!(out(&assert).contains("1 not compared (1 malformed), which stay in kept/"), "{}", out(&assert));
+    assert!(std::fs::read_to_string(clean.join("kept/in.csv")).unwrap().ends_with("5,too,many,fields\n"));
+}
+
+#[test]
+fn init_writes_a_job_that_check_takes() {
+    let folder = tempdir().unwrap();
+    write(
+        &folder,
+        "reviews.csv",
+        csv(';', true).replace("chairs", "cha\u{ee}rs").chars().map(|c| c as u8).collect::<Vec<u8>>(),
+    );
+    let at = |arguments: &[&str]| resemblance().current_dir(folder.path()).args(arguments).assert();
+    let assert = at(&["init", "reviews.csv"]).success();
+    assert!(out(&assert).contains("resemblance check reviews.toml"), "{}", out(&assert));
+    let text = std::fs::read_to_string(folder.path().join("reviews.toml")).unwrap();
+    for part in [
+        "url = \"reviews.csv\"",
+        "delimiter = \";\"",
+        "encoding = \"windows-1252\"",
+        "id = \"id\"",
+        "text = \"body\"",
+        "#   title  text  cha\u{ee}rs",
+    ] {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+    let checked = at(&["check", "reviews.toml"]).success();
+    assert!(out(&checked).contains("4 rows"), "{}", out(&checked));
+    at(&["run", "reviews.toml", "--set", "score.threshold=0.9", "--set", "candidates.method=all"]).success();
+    assert_eq!(pairs(&folder.path().join("out/reviews")).len(), 1);
+    // It overwrites nothing.
+    at(&["init", "reviews.csv"]).code(2).stderr(predicate::str::contains("reviews.toml is there already"));
+    at(&["init", "reviews.csv", "-o", "reviews.csv"]).code(2);
+    assert_eq!(std::fs::read_to_string(folder.path().join("reviews.toml")).unwrap(), text);
+    let printed = at(&["init", "reviews.csv", "-o", "-"]).success();
+    assert_eq!(out(&printed), text);
+    // Where no column is named as texts are, the longest is proposed.
+    write(&folder, "open.csv", "name,notes\nA,quite a long text\nB,another long text\n");
+    at(&["init", "open.csv", "-o", "my.toml"]).success();
+    let text = std::fs::read_to_string(folder.path().join("my.toml")).unwrap();
+    assert!(text.contains("text = \"notes\"") && text.contains("the longest"), "{text}");
+    write(&folder, "essays/a.txt", ROWS[0].1);
+    at(&["init", "essays/"]).success();
+    at(&["check", "essays.toml"]).success();
+}
+
+#[test]
+fn check_says_what_the_data_are() {
+    let folder = tempdir().unwrap();
+    let data = write(&folder, "in.jsonl", json_lines());
+    let text = format!(
+        "[source]\nurl = {data:?}\nid = \"id\"\ntext = \"body\"\n[output]\nurl = {:?}\n",
+        folder.path().join("out")
+    );
+    let job = write(&folder, "job.toml", text);
+    let check = |more: &[&str]| resemblance().arg("check").arg(&job).args(more).assert();
+    let text = out(&check(&[]).success());
+    for part in [
+        "data: 1 file, ",
+        ", 4 rows\n",
+        "| title",
+        "  Nothing of the kind was ever seen in this …\n",
+        "words of a document: 16.5 on average in the first 4 documents",
+        "expected disk: 532 bytes of a document",
+        "expected recall of pairs",
+        "  score.threshold = 0.8\n",
+        "  shingle.size = 5\n",
+    ] {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+    let json: Value = serde_json::from_str(&out(&check(&["--json"]).success())).unwrap();
+    let data_of = &json["data"];
+    assert_eq!(
+        (&data_of["files"], &data_of["rows"], &data_of["rows_are_exact"]),
+        (&json!(1), &json!(4), &json!(true))
+    );
+    assert_eq!(data_of["columns"][2], json!({"name": "title", "values": "text", "example": "chairs"}));
+    assert_eq!(data_of["expected_bytes_of_result"], 4 * 532);
+    assert!(!folder.path().join("out").exists());
+    // A column that is not there, and then data that are not there.
+    check(&["--set", "source.text=bdy"]).code(2).stdout("").stderr(predicate::str::contains("`body`"));
+    std::fs::remove_file(&data).unwrap();
+    let missing = check(&[]).code(3).stdout("");
+    assert!(err(&missing).contains("in.jsonl") && err(&missing).contains("--no-data"), "{}", err(&missing));
+    let alone = out(&check(&["--no-data"]).success());
+    assert!(alone.contains("expected recall") && !alone.contains("expected disk"), "{alone}");
+    let json: Value = serde_json::from_str(&out(&check(&["--no-data", "--json"]).success())).unwrap();
+    assert_eq!(json["data"], Value::Null);
+}
+
+#[test]
+fn check_knows_the_rows_of_every_format() {
+    let documents = corpus(3, 60, 30);
+    for format in formats::formats(&documents) {
+        let folder = tempdir().unwrap();
+        let data = folder.path().join("in");
+        format.write(&data);
+        let source = format.source(data.to_str().unwrap());
+        let job = write(&folder, "job.toml", format!("[source]\n{source}\n[output]\nurl = \"out\"\n"));
+        let checked = resemblance().arg("check").arg(&job).arg("--json").assert().success();
+        let json: Value = serde_json::from_str(&out(&checked)).unwrap();
+        let data = &json["data"];
+        assert_eq!(data["sampled_documents"], 60, "{}", format.name);
+        assert_eq!(data["words_of_a_document"], 30.0, "{}", format.name);
+        match (format.name, data["rows"].as_u64()) {
+            ("reuters", rows) => assert_eq!(rows, None),
+            // One of the files is a little longer than the other.
+            (name, rows) => assert!(rows.is_some_and(|rows| rows.abs_diff(60) <= 2), "{name}: {rows:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_job_may_leave_its_format_to_the_ending() {
+    let folder = tempdir().unwrap();
+    let job = |url: &str| {
+        format!("[source]\nurl = {url}\ntext = \"text\"\n[output]\nurl = {:?}\n", folder.path().join("out"))
+    };
+    let documents = corpus(5, 20, 20);
+    write_parquet(&folder.path().join("a.parquet"), &documents, 10);
+    let path = write(&folder, "job.toml", job(&format!("{:?}", folder.path().join("a.parquet"))));
+    call(&["run"], &[&path]).success();
+    assert_eq!(manifest(&folder.path().join("out")).counts.documents, 20);
+    for (url, said) in [
+        ("'data/'", "`data/` has no ending"),
+        ("['a.csv', 'b.parquet']", "`a.csv` and `b.parquet` have the endings of different formats"),
+    ] {
+        write(&folder, "job.toml", job(url));
+        let wrong = call(&["check", "--no-data"], &[&path]).code(2);
+        assert!(err(&wrong).contains(said) && err(&wrong).contains("source.format"), "{}", err(&wrong));
+    }
+}
