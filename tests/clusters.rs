@@ -237,7 +237,8 @@ impl Graph {
             ("shingles_b", u64s(self.scores.iter().map(|(_, b, _)| size(*b)))),
         ]);
         let frame = |batch: RecordBatch| context.read_batch(batch).unwrap();
-        let ranks = stage::ranks::ranks(frame(members), frame(components), &[]).unwrap();
+        let order = Clusters::default().order();
+        let ranks = stage::ranks::ranks(frame(members), frame(components), &order).unwrap();
         let represented =
             stage::represented::represented(ranks.clone(), frame(scores), method, lit(true)).unwrap();
         found(&collect(
