@@ -9,7 +9,7 @@ use arrow::datatypes::Float64Type;
 use datafusion::prelude::{DataFrame, SessionContext, lit};
 use predicates::prelude::*;
 use resemblance::engine::session;
-use resemblance::job::{ClusterMethod, Engine, Job};
+use resemblance::job::{ClusterMethod, Clusters, Engine, Job};
 use resemblance::pipeline::frames::cluster_id::ClusterId;
 use resemblance::pipeline::stage;
 use tempfile::tempdir;
