@@ -89,9 +89,8 @@ impl Opened {
         let superseded = self.superseded();
         let shown = self.stored.layout().shown();
         let warning = format!(
-            "{superseded} documents that stay in the results of earlier outputs are represented by other documents now, and apply does not \
-             change those results: to remove them too, merge the earlier outputs and {shown}, and apply the merged output to a new \
-             folder"
+            "other documents now represent {superseded} of the documents that earlier outputs keep, and apply does not change their \
+             results: to remove these documents too, merge the earlier outputs and {shown}, and apply the merged output to a new folder"
         );
         (superseded > 0).then_some(warning).into_iter().collect()
     }
@@ -150,8 +149,8 @@ fn refuse_replaced(stored: &Stored) -> Result<()> {
         return Ok(());
     }
     Err(Error::job(format!(
-        "{} is merged of runs that replaced {replaced} documents (against.same_id), whose rows are still in the files of the earlier \
-         runs: write the newest row of each document to one dataset, run a job over that, and apply its output",
+        "{} is merged from runs that replaced documents ({replaced}, by against.same_id), whose rows are still in the files of the \
+         earlier runs: write the newest row of each document to one dataset, run a job over that, and apply its output",
         stored.layout().shown()
     )))
 }
