@@ -1,4 +1,4 @@
-//! The daily recipe: what each day removes, what stays of all days together, and what is said where an earlier day has to change.
+//! The daily recipe: what each day removes, what stays of all days together, and the warning where an earlier day has to change.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -43,7 +43,7 @@ pub(super) fn against_of(against: file::Against, reuses: bool, shingle: &Shingle
     Ok(Against { reference, pairs })
 }
 
-/// Refuses row numbers as ids where no one asked for them: the rows of two days would have the same ones.
+/// Refuses row numbers as ids by default: the rows of two days often have the same ones.
 pub(super) fn check_id(source: &file::Source, against: Option<&file::Against>) -> Checked<()> {
     let by_default = source.id.is_none()
         && source.format.of_files().is_some_and(|format| format.rules().columns == DocumentColumns::OfFile);
@@ -51,8 +51,8 @@ pub(super) fn check_id(source: &file::Source, against: Option<&file::Against>) -
         return wrong(
             "source.id",
             "is left out, so the name of a file and the number of a row are the id, and files of two days often have the same names: \
-             name the column that identifies a document, here and in the jobs of against.output; if there is none, give the files of \
-             each day names of their own and set source.id = \"row_number\"",
+             name the column that identifies a document, here and in the jobs of against.output; without such a column, give the files \
+             of each day names of their own and set source.id = \"row_number\"",
         );
     }
     Ok(())

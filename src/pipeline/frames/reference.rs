@@ -143,8 +143,8 @@ pub(crate) fn removed_since(removed: DataFrame, documents: DataFrame) -> Result<
 /// # Errors
 /// When a frame lacks its columns.
 pub(crate) fn placed(documents: DataFrame, others: DataFrame, place: u64) -> Result<DataFrame> {
-    let mut columns: Vec<Expr> = documents.schema().columns().into_iter().map(Expr::Column).collect();
-    columns.retain(|column| column.schema_name().to_string() != BEFORE);
+    let columns = documents.schema().columns().into_iter().filter(|column| column.name != BEFORE);
+    let mut columns: Vec<Expr> = columns.map(Expr::Column).collect();
     let before = when(col("other").is_not_null(), lit(place)).otherwise(col(BEFORE))?;
     columns.push(before.alias(BEFORE));
     let others = others.select(vec![col("doc").alias("other")])?;
