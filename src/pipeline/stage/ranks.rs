@@ -32,7 +32,7 @@ use crate::schema::{SourceTypes, Table};
 /// # Errors
 /// When a frame lacks its columns.
 pub fn ranks(members: DataFrame, components: DataFrame, order: &[Preference]) -> Result<DataFrame> {
-    in_order(rooted(members, components, columns(order))?, keep::sorted(order))
+    in_order(rooted(members, components, |root| columns(root, order))?, keep::sorted(order))
 }
 
 /// The same of outputs that are merged: members have `before` too.
@@ -44,18 +44,22 @@ pub(crate) fn of_merged(
     components: DataFrame,
     order: &[Preference],
 ) -> Result<DataFrame> {
-    let rooted = rooted(members, components, placed_columns(order))?;
+    let rooted = rooted(members, components, |root| placed_columns(root, order))?;
     in_order(rooted, keep::sorted_with_reference(order))
 }
 
-/// Members with the roots of their components, and with these `columns` of theirs.
-fn rooted(members: DataFrame, components: DataFrame, columns: Vec<Expr>) -> Result<DataFrame> {
+/// What `columns` selects of members, by the root of their component.
+fn rooted(
+    members: DataFrame,
+    components: DataFrame,
+    columns: impl FnOnce(Expr) -> Vec<Expr>,
+) -> Result<DataFrame> {
     let components =
         components.select(vec![col("doc").alias("component_doc"), col("root").alias("found")])?;
     let root = coalesce(vec![col("found"), col("rep")]).alias("root");
     Ok(components
         .join(members, JoinType::Right, &["component_doc"], &["rep"], None)?
-        .select([vec![root], columns].concat())?)
+        .select(columns(root))?)
 }
 
 /// The same where there are reference documents, for the components that have a new document: (doc, root) of all components, (id,
@@ -76,22 +80,21 @@ pub(crate) fn with_reference(
     let nodes = nodes.select(vec![col("doc").alias("node"), col("root")])?;
     let rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
     let sets = merged::representatives(rooted.clone())?;
-    let rooted =
-        merged::grouped(rooted, sets)?.select([vec![col("root")], placed_columns(order)].concat())?;
+    let rooted = merged::grouped(rooted, sets)?.select(placed_columns(col("root"), order))?;
     in_order(rooted, keep::sorted_with_reference(order))
 }
 
 /// What documents are ranked by.
-fn columns(order: &[Preference]) -> Vec<Expr> {
+fn columns(root: Expr, order: &[Preference]) -> Vec<Expr> {
     let mut columns =
-        vec![col("id"), col("doc"), col("shingle_count"), col("rep").alias("set"), col("reference")];
+        vec![col("id"), col("doc"), col("shingle_count"), col("rep").alias("set"), root, col("reference")];
     columns.extend(keep::names(order).into_iter().map(col));
     columns
 }
 
 /// The same where documents have places before or behind others.
-fn placed_columns(order: &[Preference]) -> Vec<Expr> {
-    let mut columns = columns(order);
+fn placed_columns(root: Expr, order: &[Preference]) -> Vec<Expr> {
+    let mut columns = columns(root, order);
     columns.push(col(BEFORE));
     columns
 }
