@@ -42,7 +42,7 @@ impl Days {
     fn job(&self, day: usize, sets: &[&str]) -> Job {
         let known: Vec<PathBuf> = (0..day).map(|earlier| self.output(earlier)).collect();
         let against = format!("against.output={known:?}");
-        let mut sets = sets.to_vec();
+        let mut sets = [&[AS_ONE_RUN], sets].concat();
         if day > 0 {
             sets.push(&against);
         }
@@ -95,7 +95,8 @@ impl Days {
     }
 
     fn whole(&self, sets: &[&str]) -> Job {
-        let own: Vec<&str> = sets.iter().copied().filter(|set| !set.starts_with("against")).collect();
+        let own = sets.iter().copied().filter(|set| !set.starts_with("against"));
+        let own: Vec<&str> = [AS_ONE_RUN].into_iter().chain(own).collect();
         job(&self.path("all.parquet"), &self.path("whole"), &own)
     }
 
@@ -532,6 +533,7 @@ fn soak_reuters_comes_in_22_days() {
                 format!("output.url={}", output.display()),
                 "output.max_expand=0".into(),
                 "lsh.hot_bucket=1000000".into(),
+                AS_ONE_RUN.into(),
             ];
             if !against.is_empty() {
                 sets.push(format!("against.output={against:?}"));
@@ -570,7 +572,8 @@ fn each_day_goes_on_from_what_was_merged() {
     let mut until = days.output(0);
     for day in 1..3 {
         let against = format!("against.output={}", until.display());
-        let of_day = job(&days.path(&format!("day{day}.parquet")), &days.output(day), &[&against]);
+        let of_day =
+            job(&days.path(&format!("day{day}.parquet")), &days.output(day), &[&against, AS_ONE_RUN]);
         let outcome = run(&of_day).unwrap();
         assert!(outcome.manifest.counts.pairs > 10);
         let merged = days.path(&format!("until{day}"));

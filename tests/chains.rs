@@ -52,6 +52,7 @@ impl Chains {
         let known: Vec<PathBuf> = against.iter().map(|name| self.path(name)).collect();
         let known = format!("against.output={known:?}");
         let mut all: Vec<&str> = self.sets.iter().map(String::as_str).collect();
+        all.push(AS_ONE_RUN);
         all.extend(sets);
         if !against.is_empty() {
             all.push(&known);

@@ -9,7 +9,7 @@ use arrow::datatypes::Float64Type;
 use datafusion::prelude::{DataFrame, SessionContext, lit};
 use predicates::prelude::*;
 use resemblance::engine::session;
-use resemblance::job::{ClusterMethod, Engine, Job};
+use resemblance::job::{ClusterMethod, Clusters, Engine, Job};
 use resemblance::pipeline::frames::cluster_id::ClusterId;
 use resemblance::pipeline::stage;
 use tempfile::tempdir;
@@ -237,7 +237,8 @@ impl Graph {
             ("shingles_b", u64s(self.scores.iter().map(|(_, b, _)| size(*b)))),
         ]);
         let frame = |batch: RecordBatch| context.read_batch(batch).unwrap();
-        let ranks = stage::ranks::ranks(frame(members), frame(components), &[]).unwrap();
+        let order = Clusters::default().order();
+        let ranks = stage::ranks::ranks(frame(members), frame(components), &order).unwrap();
         let represented =
             stage::represented::represented(ranks.clone(), frame(scores), method, lit(true)).unwrap();
         found(&collect(

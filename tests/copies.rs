@@ -40,6 +40,7 @@ struct Seen {
     left_out: usize,
     replaced: usize,
     removed: usize,
+    superseded: usize,
     indirect: usize,
 }
 
@@ -129,10 +130,11 @@ impl Case {
         run(&self.job("in", "out", &sets)).unwrap_or_else(|error| panic!("{error:?}: {}", self.what()));
         let mut documents = Documents::new();
         self.add(&mut documents, &texts, 0);
+        documents.values_mut().for_each(|document| document.place = 1);
         for (id, text, group) in &known {
             let set = shingles(text, self.settings.size);
             if !set.is_empty() {
-                documents.insert((true, id.clone()), Document { set, group: *group, run: 0 });
+                documents.insert((true, id.clone()), Document { set, group: *group, run: 0, place: 0 });
             }
         }
         self.check("out", &documents, 0, false, seen);
@@ -144,6 +146,8 @@ impl Case {
     fn days(&mut self, seen: &mut Seen) {
         let last = 2;
         let mut documents = Documents::new();
+        // Documents that do not represent the last cluster that they were in.
+        let mut removed: BTreeSet<String> = BTreeSet::new();
         let mut jobs: Vec<Job> = Vec::new();
         let days: Vec<Vec<Text>> = (0..=last).map(|_| self.texts(11)).collect();
         for (day, mut texts) in days.into_iter().enumerate() {
@@ -163,7 +167,8 @@ impl Case {
                 let set = shingles(&text.1, self.settings.size);
                 // What cannot be compared replaces nothing.
                 if !set.is_empty() && (!is_known || same_id == "replace") {
-                    documents.insert(name, Document { set, group: text.2, run: day });
+                    removed.remove(&name.1);
+                    documents.insert(name, Document { set, group: text.2, run: day, place: day });
                     seen.replaced += usize::from(is_known);
                 }
             }
@@ -187,7 +192,19 @@ impl Case {
             }
             let job = self.job(&source, &output, &sets);
             run(&job).unwrap_or_else(|error| panic!("{error:?}: {}", self.what()));
+            for ((_, id), document) in documents.iter_mut().filter(|(_, document)| document.run < day) {
+                // Behind the new documents, which are in no other result.
+                document.place = if removed.contains(id) { day + 1 } else { document.run };
+            }
             self.check(&output, &documents, day, day == 0, seen);
+            let clusters = table(&self.path(&output), "clusters");
+            let represents = clusters.column_by_name("representative").unwrap().as_boolean().clone();
+            for (row, id) in strings(&clusters, "id").into_iter().enumerate() {
+                match represents.value(row) {
+                    true => removed.remove(&id),
+                    false => removed.insert(id),
+                };
+            }
             self.settings.new_old = new_old;
             self.check_apply(&output, &texts, seen);
             jobs.push(job);
@@ -198,8 +215,8 @@ impl Case {
         let outputs = (0..=last).map(|day| self.path(&format!("out{day}")).display().to_string()).collect();
         let merged = Job::of_merge(outputs, &jobs[last], &self.path("merged").display().to_string());
         run(&merged).unwrap_or_else(|error| panic!("{error:?}: {}", self.what()));
-        for document in documents.values_mut() {
-            document.run = 0;
+        for ((_, id), document) in &mut documents {
+            (document.run, document.place) = (0, usize::from(removed.contains(id)));
         }
         self.check("merged", &documents, 0, true, seen);
     }
@@ -219,7 +236,7 @@ impl Case {
         for (id, text, group) in texts {
             let set = shingles(text, self.settings.size);
             if !set.is_empty() {
-                documents.insert((false, id.clone()), Document { set, group: *group, run });
+                documents.insert((false, id.clone()), Document { set, group: *group, run, place: 0 });
             }
         }
     }
@@ -346,6 +363,12 @@ impl Case {
             same(found.weakest, row.weakest, &format!("weakest of {name:?}: {what}"));
             seen.indirect += usize::from(row.jaccard.is_none());
         }
+        let is_superseded = |(name, row): (&Name, &Row)| {
+            !name.0 && documents[name].place < run && row.representative != *name
+        };
+        let superseded = expected.rows.iter().filter(|row| is_superseded(*row)).count();
+        assert_eq!(counts.superseded_reference_documents.unwrap_or_default(), superseded as u64, "{what}");
+        seen.superseded += superseded;
         if settings.representative || settings.compare != Compare::Across {
             return;
         }

@@ -133,8 +133,11 @@ fn the_page_of_the_job_file_has_the_defaults() {
             continue;
         };
         // Of a section that may be missing, the keys that it requires.
-        let required =
-            if key.starts_with("against.") { vec!["against.output=out/before".into()] } else { vec![] };
+        let required = if key.starts_with("against.") {
+            vec!["against.output=out/before".into(), "source.id=id".into()]
+        } else {
+            vec![]
+        };
         let set = [required.clone(), vec![format!("{key}={value}")]].concat();
         let (with, without) = (resolved(&set), resolved(&required));
         // What stands in for a key that is left out is known only when the job is resolved.

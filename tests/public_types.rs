@@ -473,11 +473,11 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
     resemblance().args(["run", job]).assert().success();
     let path = out.join("manifest.json");
     let whole: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(whole["format_version"], 9);
+    assert_eq!(whole["format_version"], 10);
     let reading: [&[&str]; 3] =
         [&["sql", shown, "SELECT 1 FROM pairs"], &["neighbors", shown, "--id", "d00001"], &["run", job]];
     let others: [&[&str]; 2] = [&["verify", shown], &["clean", shown, "--dry-run"]];
-    for format in [1, 8, 10] {
+    for format in [1, 9, 11] {
         let mut told = whole.clone();
         told["format_version"] = format.into();
         told["resemblance"] = "0.0.7".into();
@@ -487,7 +487,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in reading {
             resemblance().args(arguments).assert().code(3).stderr(
                 predicate::str::contains(format!("tables of format {format}, which resemblance 0.0.7 wrote"))
-                    .and(predicate::str::contains("format 9"))
+                    .and(predicate::str::contains("format 10"))
                     .and(predicate::str::contains("--overwrite")),
             );
         }
@@ -495,7 +495,7 @@ fn an_output_of_another_format_is_refused_with_what_to_do() {
         for arguments in others {
             let asked = resemblance().args(arguments).assert();
             match format {
-                10 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 10"))),
+                11 => drop(asked.code(3).stderr(predicate::str::contains("tables of format 11"))),
                 _ => drop(asked.success()),
             }
         }

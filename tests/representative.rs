@@ -54,12 +54,12 @@ fn shingle_count(document: &Carried) -> i64 {
 }
 
 const CASES: [(&str, Wanted); 4] = [
-    ("[]", |d| (0, -shingle_count(d), 0, d.id.clone())),
-    ("['year desc', 'length desc']", |d| {
+    ("['length desc', 'id', 'reference']", |d| (0, -shingle_count(d), 0, d.id.clone())),
+    ("['year desc', 'length desc', 'id', 'reference']", |d| {
         let Reverse(year) = Reverse(d.year.unwrap_or(i64::MIN + 1));
         (0, -year, -shingle_count(d), d.id.clone())
     }),
-    ("['shop in (west, south)', 'year']", |d| {
+    ("['shop in (west, south)', 'year', 'id', 'reference']", |d| {
         let place = match d.shop {
             Some("west") => 0,
             Some("south") => 1,
@@ -68,7 +68,7 @@ const CASES: [(&str, Wanted); 4] = [
         };
         (place, d.year.unwrap_or(i64::MAX), 0, d.id.clone())
     }),
-    ("['id desc']", |d| {
+    ("['id desc', 'reference']", |d| {
         (0, 0, 0, d.id.chars().map(|c| char::from(b'z' - (c as u8 - b'0').min(60))).collect())
     }),
 ];
@@ -148,7 +148,7 @@ fn documents_are_ordered_by_columns_of_one_kind() {
     write("small.parquet", ["a", "b"], Arc::new(Int32Array::from(vec![9, 10])));
     write("own.parquet", ["c", "d"], Arc::new(Int64Array::from(vec![100, 8])));
     let of = |source: &str, keep: &str, more: &[&str]| {
-        let keep = format!("clusters.keep=['{keep}']");
+        let keep = format!("clusters.keep=['{keep}', 'reference']");
         let output = path(&format!("{source}-{}-{}", more.len(), keep.len()));
         (job(&path(source), &output, &[&["source.columns=['year']", &keep], more].concat()), output)
     };
@@ -194,7 +194,14 @@ fn of_a_second_source_the_first_document_that_is_wanted_represents_a_cluster() {
         "against.source={{ format = 'parquet', url = {:?}, id = 'id', text = 'text' }}",
         path("reference.parquet").display()
     );
-    for (keep, expected) in [("['year']", "x"), ("['length desc']", "x"), ("['length']", "y")] {
+    for (keep, expected) in [
+        ("['year']", "x"),
+        ("['length desc']", "x"),
+        ("['length']", "y"),
+        ("['reference', 'year']", "x"),
+        ("['year', 'reference']", "b"),
+        ("['length', 'id', 'reference']", "a"),
+    ] {
         let output = path(keep);
         let keep = format!("clusters.keep={keep}");
         run(&job(&path("own.parquet"), &output, &["source.columns=['year']", &keep, &source])).unwrap();

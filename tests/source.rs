@@ -279,12 +279,15 @@ async fn an_id_without_one_of_its_parts_is_null_and_a_text_is_what_there_is() {
 }
 
 #[tokio::test]
-async fn row_numbers_name_the_file_where_there_are_several() {
+async fn row_numbers_name_the_file_also_where_it_is_the_only_one() {
     let dir = Folder::new();
     dir.write("a.csv", "id,text\n1,one\n2,two\n");
     let mut source = dir.source(Format::Csv);
     source.id = Id::RowNumber;
-    assert_eq!(read(&source, 2).await.unwrap().ids(), [Some("0"), Some("1")]);
+    assert_eq!(read(&source, 2).await.unwrap().ids(), [Some("a.csv:0"), Some("a.csv:1")]);
+    source.urls = vec![dir.path("a.csv")];
+    assert_eq!(read(&source, 2).await.unwrap().ids(), [Some("a.csv:0"), Some("a.csv:1")]);
+    source.urls = vec![dir.path("")];
     dir.write("sub/b.csv", "id,text\n1,one\n");
     let rows = read(&source, 2).await.unwrap();
     assert_eq!(rows.ids(), [Some("a.csv:0"), Some("a.csv:1"), Some("sub/b.csv:0")]);
@@ -689,7 +692,7 @@ async fn real_reviews_with_quotes_and_newlines_are_read() {
     source.text = vec!["review/text".into()];
     let rows = read(&source, 2).await.unwrap();
     assert_eq!(rows.0.len(), 999);
-    assert_eq!(rows.0.last().unwrap().id.as_deref(), Some("998"));
+    assert_eq!(rows.0.last().unwrap().id.as_deref(), Some("Books_rating.sample.csv:998"));
     source.id = columns(&["Id"]);
     let mut books: Vec<String> =
         read(&source, 2).await.unwrap().ids().iter().flatten().map(|id| id.to_string()).collect();

@@ -155,6 +155,9 @@ pub fn job(source: &Path, output: &Path, sets: &[&str]) -> Job {
     job::resolve(job::file::read(&text, "test.toml", &sets).unwrap()).unwrap()
 }
 
+/// An order in which reference documents come last of all, so that merged outputs are clustered as one run clusters their documents.
+pub const AS_ONE_RUN: &str = "clusters.keep=['length desc', 'id', 'reference']";
+
 /// Runs a job in this process.
 pub fn run(job: &Job) -> resemblance::error::Result<Outcome> {
     run_with(job, |config| config)

@@ -353,7 +353,7 @@ fn amazon_books_stands_in_for_reviews() {
             .collect();
         let set: BTreeSet<u64> = tokens.windows(3).map(|run| crc32(run.join(", ").as_bytes())).collect();
         if !set.is_empty() {
-            sets.insert(row.to_string(), set);
+            sets.insert(format!("Books_rating.sample.csv:{row}"), set);
         }
     }
     const MODULUS: u64 = 4_294_967_295;

@@ -20,6 +20,7 @@ mod compare;
 mod components;
 mod containment;
 mod copies;
+mod daily;
 mod damage;
 mod dense;
 mod docs;

@@ -26,13 +26,15 @@ mod tables;
 mod taken;
 mod target;
 
+use std::collections::BTreeSet;
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::prelude::{SessionContext, col};
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
-use crate::job::{self, Alarms, Encoding, Job, Tables};
+use crate::job::{self, Alarms, Encoding, Format, Job, Tables};
 use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
 use crate::output::{Layout, Stored};
@@ -44,6 +46,7 @@ use crate::source::{Listed, Rewriting, SourceFile, format_of};
 use decisions::{clustered, rejected, rejected_schema, removed, removed_schema};
 pub use groups::GroupCounts;
 pub use manifest::Manifest;
+use parts::SourceToWrite;
 pub use settings::Settings;
 use tables::Wanted;
 use target::Found;
@@ -59,11 +62,11 @@ pub struct Outcome {
     pub files_reused: u64,
 }
 
-/// A finished output whose source is what it was.
+/// A finished output whose sources are what they were.
 pub struct Opened {
     stored: Stored,
-    job: Job,
-    listed: Listed,
+    /// The jobs that read the documents, with their files: one, or those of all outputs that this one is merged from.
+    sources: Vec<(Job, Listed)>,
 }
 
 impl Opened {
@@ -74,44 +77,28 @@ impl Opened {
     /// [`Kind::Job`](crate::error::Kind::Job) where its format or encoding cannot be written so.
     pub async fn open(session: &SessionContext, url: &str, settings: Settings) -> Result<Self> {
         let stored = Stored::open(session, url).await?;
-        let (job, listed) = stored.source(session, "apply reads the source of the output", "").await?;
-        let opened = Self { stored, job, listed };
-        opened.refuse(settings)?;
-        Ok(opened)
+        refuse_replaced(&stored)?;
+        let sources = stored.sources(session, "apply reads the source of the output", "").await?;
+        for (job, listed) in &sources {
+            refuse(&job.source, listed, settings)?;
+        }
+        Ok(Self { stored, sources })
     }
 
-    fn refuse(&self, settings: Settings) -> Result<()> {
-        let source = &self.job.source;
-        let rewriting = format_of(source.format).rewriting;
-        if let Rewriting::Rows(format) = rewriting {
-            format.checked_cutter(source)?;
-        }
-        if settings.tables == Tables::Delta {
-            delta::refuse(source, &self.listed)?;
-        }
-        if !settings.annotate {
-            return Ok(());
-        }
-        if settings.rejects != Rejects::Keep {
-            return Err(Error::job(
-                "--annotate keeps every document, the rejected ones too: leave out --rejects, or --annotate",
-            ));
-        }
-        if matches!(rewriting, Rewriting::WholeFile) {
-            return Err(Error::job(
-                "text files have no columns that --annotate could add to: apply without --annotate, and read the table \
-                 removed",
-            ));
-        }
-        let records = matches!(rewriting, Rewriting::Rows(_));
-        if records && !matches!(source.encoding, Encoding::Utf8 | Encoding::Utf8Lossy) {
-            return Err(Error::job(format!(
-                "--annotate writes UTF-8, and source.encoding is {}: convert the files and run the job again, or apply \
-                 without --annotate",
-                source.encoding
-            )));
-        }
-        Ok(())
+    /// What should be known before the result is used, as sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let superseded = self.superseded();
+        let shown = self.stored.layout().shown();
+        let warning = format!(
+            "other documents now represent {superseded} of the documents that earlier outputs keep, and apply does not change their \
+             results: to remove these documents too, merge the earlier outputs and {shown}, and apply the merged output to a new folder"
+        );
+        (superseded > 0).then_some(warning).into_iter().collect()
+    }
+
+    /// Documents that the reference outputs keep and that another document represents now. They are not in the source.
+    pub fn superseded(&self) -> u64 {
+        self.stored.manifest().counts.superseded_reference_documents.unwrap_or_default()
     }
 
     /// The alarms of the job that made the output.
@@ -176,6 +163,53 @@ pub async fn refuse_target(session: &SessionContext, to: &str, source: &job::Sou
     target::refuse_others(&Layout::open(session, to)?, source).await
 }
 
+/// Refuses an output whose sources have rows that no table of it has: those of documents that a later run replaced.
+fn refuse_replaced(stored: &Stored) -> Result<()> {
+    let replaced = stored.manifest().counts.replaced_documents.unwrap_or_default();
+    if stored.manifest().merged.is_empty() || replaced == 0 {
+        return Ok(());
+    }
+    Err(Error::job(format!(
+        "{} is merged from runs that replaced documents ({replaced}, by against.same_id), whose rows are still in the files of the \
+         earlier runs: write the newest row of each document to one dataset, run a job over that, and apply its output",
+        stored.layout().shown()
+    )))
+}
+
+/// Refuses a source that cannot be written as `settings` say.
+fn refuse(source: &job::Source, listed: &Listed, settings: Settings) -> Result<()> {
+    let rewriting = format_of(source.format).rewriting;
+    if let Rewriting::Rows(format) = rewriting {
+        format.checked_cutter(source)?;
+    }
+    if settings.tables == Tables::Delta {
+        delta::refuse(source, listed)?;
+    }
+    if !settings.annotate {
+        return Ok(());
+    }
+    if settings.rejects != Rejects::Keep {
+        return Err(Error::job(
+            "--annotate keeps every document, the rejected ones too: leave out --rejects, or --annotate",
+        ));
+    }
+    if matches!(rewriting, Rewriting::WholeFile) {
+        return Err(Error::job(
+            "text files have no columns that --annotate could add to: apply without --annotate, and read the table \
+             removed",
+        ));
+    }
+    let records = matches!(rewriting, Rewriting::Rows(_));
+    if records && !matches!(source.encoding, Encoding::Utf8 | Encoding::Utf8Lossy) {
+        return Err(Error::job(format!(
+            "--annotate writes UTF-8, and source.encoding is {}: convert the files and run the job again, or apply \
+             without --annotate",
+            source.encoding
+        )));
+    }
+    Ok(())
+}
+
 /// Writes what stays of the source of a finished output to `to`, or takes up where an earlier attempt stopped.
 ///
 /// # Errors
@@ -192,19 +226,25 @@ pub async fn apply(
     let session = engine.session();
     let fingerprint = settings.fingerprint(&opened.stored);
     let target = Layout::open(session, to)?.written_by(&fingerprint);
-    target::refuse_overlap(&target, &opened.stored, &opened.job.source, &opened.listed)?;
-    let files: Vec<SourceFile> = opened.listed.files().collect();
-    let paths = names::paths(&files, opened.job.source.format)?;
+    for (job, listed) in &opened.sources {
+        target::refuse_overlap(&target, &opened.stored, &job.source, listed)?;
+    }
+    let files = opened.sources.iter().map(|(job, listed)| (job.source.format, listed.files().collect()));
+    let files: Vec<(Format, Vec<SourceFile>)> = files.collect();
+    let paths = names::paths(&files)?;
+    let files: Vec<Vec<SourceFile>> = files.into_iter().map(|(_, files)| files).collect();
     if let Found::Finished(manifest) = target::find(&target, &fingerprint).await? {
         target::tidy_late(&target).await;
         return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
     }
     if settings.annotate {
-        taken::refuse(session, &opened.job.source, &files).await?;
+        for ((job, _), files) in opened.sources.iter().zip(&files) {
+            taken::refuse(session, &job.source, files).await?;
+        }
     }
     let annotations = settings.annotate.then(|| opened.stored.manifest().source.id);
     let kept_schema = match settings.tables {
-        Tables::Delta => Some(delta::kept_schema(session, &files, annotations).await?),
+        Tables::Delta => Some(delta::kept_schema(session, &files.concat(), annotations).await?),
         Tables::Parquet => None,
     };
     let claim = claim::take(&target, "apply", &control.stop).await?;
@@ -247,7 +287,8 @@ struct Attempted<'a> {
 }
 
 impl Attempted<'_> {
-    async fn run(self, files: Vec<(SourceFile, String)>) -> Result<Outcome> {
+    /// Writes the files of each source to their paths.
+    async fn run(self, sources: Vec<(Vec<SourceFile>, Vec<String>)>) -> Result<Outcome> {
         // Somebody may have finished or begun since the folder was looked at.
         if let Found::Finished(manifest) = target::find(self.target, &self.fingerprint).await? {
             return Ok(Outcome { manifest: *manifest, already_finished: true, files_reused: 0 });
@@ -256,8 +297,9 @@ impl Attempted<'_> {
         target::begin(self.target, self.claim, &self.fingerprint, &output).await?;
         let session = self.engine.session();
         let counts = decisions::counts(session, &self.opened.stored).await?;
-        let named: Vec<&str> = files.iter().map(|(file, _)| file.path()).collect();
-        let unnamable = |source: &String| named.binary_search(&source.as_str()).is_err();
+        let named: BTreeSet<&str> =
+            sources.iter().flat_map(|(files, _)| files).map(SourceFile::path).collect();
+        let unnamable = |source: &String| !named.contains(source.as_str());
         let lost = counts.iter().filter(|(source, _)| unnamable(source)).map(|(_, counts)| *counts);
         let lost = lost.fold(Counts::default(), Counts::plus);
         let stages = (self.target, self.claim);
@@ -272,7 +314,6 @@ impl Attempted<'_> {
         };
         let id = self.opened.stored.manifest().source.id;
         let rewrite = Rewrite {
-            source: self.opened.job.source.clone(),
             parts: [].into(),
             target: self.target.absolute(),
             rejects: self.settings.rejects,
@@ -282,8 +323,12 @@ impl Attempted<'_> {
             clustered,
             id,
         };
-        let files = files.into_iter().map(to_write).collect();
-        let done = parts::write(rewrite, files, self.engine, self.target, self.control).await?;
+        let jobs = self.opened.sources.iter().map(|(job, _)| job.source.clone());
+        let sources = jobs.zip(sources).map(|(source, (files, paths))| SourceToWrite {
+            source,
+            files: files.into_iter().zip(paths).map(to_write).collect(),
+        });
+        let done = parts::write(rewrite, sources.collect(), self.engine, self.target, self.control).await?;
         let counts = done.files.iter().map(|file| file.counts).fold(lost, Counts::plus);
         let rows: u64 = removed.iter().map(|file| file.rows).sum();
         if counts.removed != rows || counts.kept + counts.removed + counts.rejected != counts.read {
@@ -291,7 +336,7 @@ impl Attempted<'_> {
                 "{counts:?} do not add up with {rows} rows of the table removed"
             )));
         }
-        let mut warnings = Vec::new();
+        let mut warnings = self.opened.warnings();
         if lost.read > 0 {
             warnings.push(format!(
                 "{} files whose names are not UTF-8 or hold control characters were not copied: rename them",

@@ -1,4 +1,4 @@
-//! Where a file of the source goes in the result: to the path that it has in the source.
+//! Where a file goes in the result: to the path that it has in its source, or, of several sources, in the folder that they share.
 
 use std::collections::BTreeSet;
 
@@ -7,27 +7,53 @@ use crate::error::{Error, Result};
 use crate::job::Format;
 use crate::source::{Rewriting, SourceFile, format_of};
 
-/// The paths of files in the folder of those that stay, in the order of the files.
+/// The paths of the files of sources in the folder of those that stay, in their order.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where two files would have one path.
-pub(super) fn paths(files: &[SourceFile], format: Format) -> Result<Vec<String>> {
+pub(super) fn paths(sources: &[(Format, Vec<SourceFile>)]) -> Result<Vec<Vec<String>>> {
+    let below = match sources {
+        [_] => None,
+        several => Some(shared_folder(several.iter().flat_map(|(_, files)| files).map(SourceFile::path))),
+    };
     let mut seen = BTreeSet::new();
-    let mut paths = Vec::with_capacity(files.len());
-    for file in files {
-        let mut path = relative(file.name());
+    let mut of_file = |format: Format, file: &SourceFile| {
+        let mut path = match &below {
+            None => relative(file.name()),
+            Some(folder) => relative(file.path().strip_prefix(folder.as_str()).unwrap_or(file.path())),
+        };
         if matches!(format_of(format).rewriting, Rewriting::AsParquet) {
             path.push_str(".parquet");
         }
         if path.is_empty() || !seen.insert(path.clone()) {
             return Err(Error::job(format!(
-                "{} and another file of the source would both be written to kept/{path}: run a job over each folder",
+                "{} and another file would both be written to kept/{path}: run a job over each folder",
                 file.path()
             )));
         }
-        paths.push(path);
+        Ok(path)
+    };
+    sources
+        .iter()
+        .map(|(format, files)| files.iter().map(|file| of_file(*format, file)).collect::<Result<Vec<_>>>())
+        .collect()
+}
+
+/// The longest folder that all of these paths lie in, with its `/`; empty if there is none.
+fn shared_folder<'a>(mut paths: impl Iterator<Item = &'a str>) -> String {
+    let Some(first) = paths.next() else { return String::new() };
+    let folders = |path: &'a str| -> Vec<&'a str> {
+        path.rsplit_once('/').map_or_else(Vec::new, |(folder, _)| folder.split('/').collect())
+    };
+    let mut shared = folders(first);
+    for path in paths {
+        let same = shared.iter().zip(folders(path)).take_while(|(a, b)| **a == *b).count();
+        shared.truncate(same);
     }
-    Ok(paths)
+    match shared.is_empty() {
+        true => String::new(),
+        false => shared.join("/") + "/",
+    }
 }
 
 /// A name without what leads out of a folder: files of two URLs that share their names go by their whole paths.
@@ -40,6 +66,20 @@ fn relative(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_shared_folder_is_that_of_all() {
+        for (paths, expected) in [
+            (&["lake/day=1/a.csv", "lake/day=2/a.csv"][..], "lake/"),
+            (&["s3://b/day=1/a.csv", "s3://b/day=1/b.csv"], "s3://b/day=1/"),
+            (&["/in/one.csv", "/in/oneself/two.csv"], "/in/"),
+            (&["/in/a.csv", "/other/a.csv"], "/"),
+            (&["a.csv", "in/b.csv"], ""),
+            (&["a.csv", "b.csv"], ""),
+        ] {
+            assert_eq!(shared_folder(paths.iter().copied()), expected, "{paths:?}");
+        }
+    }
 
     #[test]
     fn names_stay_inside() {

@@ -1,9 +1,10 @@
-//! The files of the source in parts: each is recorded when it is done.
+//! The files of the sources in parts: each is recorded when it is done.
 
 use std::ops::Range;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
+use crate::job;
 use crate::output::Layout;
 use crate::rewrite::record::{Part, finished_part};
 use crate::rewrite::{FileToWrite, PartToWrite, Rewrite, SourceRecord};
@@ -15,7 +16,14 @@ const PART_FILES: usize = 100;
 /// The name by which the engine knows the plan.
 const STEP: &str = "rewrite";
 
-/// All files of the source, written.
+/// The files of a source.
+pub(super) struct SourceToWrite {
+    pub source: job::Source,
+    /// In the order of their paths.
+    pub files: Vec<FileToWrite>,
+}
+
+/// All files, written.
 pub(super) struct Done {
     /// In their order.
     pub files: Vec<SourceRecord>,
@@ -23,32 +31,36 @@ pub(super) struct Done {
     pub reused: u64,
 }
 
-/// Writes `files` of the source as `rewrite` says, which has no parts yet.
+/// Writes the files of `sources` as `rewrite` says, which has no parts yet.
 ///
 /// # Errors
 /// The first one of a file. Parts that are done stay recorded.
 pub(super) async fn write(
     rewrite: Rewrite,
-    files: Vec<FileToWrite>,
+    sources: Vec<SourceToWrite>,
     engine: &dyn Engine,
     target: &Layout,
     control: &RunControl,
 ) -> Result<Done> {
-    let ranges = parts(&files.iter().map(|file| file.file.pin.size).collect::<Vec<_>>());
-    let (mut done, mut ahead) = (Vec::with_capacity(ranges.len()), Vec::new());
-    for (number, range) in ranges.into_iter().enumerate() {
-        let finished = finished_part(target, number, &rewrite.fingerprint).await?;
-        if finished.is_none() {
-            ahead.push(PartToWrite { number, files: files[range].to_vec() });
+    let (mut done, mut ahead, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for SourceToWrite { source, files } in sources {
+        let sizes: Vec<u64> = files.iter().map(|file| file.file.pin.size).collect();
+        bytes += sizes.iter().sum::<u64>();
+        for range in parts(&sizes) {
+            let number = done.len();
+            let finished = finished_part(target, number, &rewrite.fingerprint).await?;
+            if finished.is_none() {
+                let (source, files) = (source.clone(), files[range].to_vec());
+                ahead.push(PartToWrite { number, source, files });
+            }
+            done.push(finished);
         }
-        done.push(finished);
     }
     let reused = done.iter().flatten().map(|part| part.files.len() as u64).sum();
     if !ahead.is_empty() {
         engine.prepare(control).await?;
         let fingerprint = rewrite.fingerprint.clone();
         let numbers: Vec<usize> = ahead.iter().map(|part| part.number).collect();
-        let bytes = files.iter().map(|file| file.file.pin.size).sum();
         let plan = Rewrite { parts: ahead.into(), ..rewrite }.plan(engine.partitions(bytes))?;
         engine.run(STEP, plan, &engine.config(), control).await?;
         for number in numbers {

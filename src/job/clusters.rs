@@ -12,8 +12,23 @@ pub struct Clusters {
     #[serde(default)]
     pub method: ClusterMethod,
     /// The order in which documents represent clusters: the first preference by which two documents differ decides, and at last the
-    /// smallest id. By default the document with the most shingles comes first.
+    /// smallest id. [`Self::order`] has what it leaves out.
     pub keep: Vec<Preference>,
+}
+
+impl Clusters {
+    /// The order that is in effect. Where `keep` does not name reference documents, they come first, and where it names no column, the
+    /// documents with the most shingles come first among the others.
+    pub fn order(&self) -> Vec<Preference> {
+        let mut order = self.keep.clone();
+        if !order.contains(&Preference::Reference) {
+            order.insert(0, Preference::Reference);
+        }
+        if order.iter().all(|preference| *preference == Preference::Reference) {
+            order.push(Preference::longest());
+        }
+        order
+    }
 }
 
 /// What makes documents a cluster.
@@ -65,4 +80,23 @@ pub struct Alarms {
 pub enum Per {
     /// Each group by itself.
     Group,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reference_documents_come_first_unless_keep_says_when() {
+        for (keep, order) in [
+            (&[][..], &["reference", "length desc"][..]),
+            (&["reference"], &["reference", "length desc"]),
+            (&["year desc"], &["reference", "year desc"]),
+            (&["length", "reference"], &["length asc", "reference"]),
+        ] {
+            let parsed = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<_>>();
+            let clusters = Clusters { keep: parsed(keep), ..Clusters::default() };
+            assert_eq!(clusters.order(), parsed(order), "{keep:?}");
+        }
+    }
 }

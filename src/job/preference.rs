@@ -5,18 +5,24 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A column, and which of its values come first: written as `year desc`, `year asc`, `year`, or `shop in (north, south)`.
+/// What decides between two documents of a cluster. A manifest has it as a job file does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Preference {
-    /// A column that is carried, or `length`, `group`, `source` or `id`.
-    pub column: String,
-    /// Which values come first. Missing values come last.
-    pub prefer: Prefer,
+#[serde(try_from = "String", into = "String")]
+pub enum Preference {
+    /// `reference`: reference documents come before new ones, those of earlier outputs first. A document that one of these outputs
+    /// removes comes behind the new ones. Of outputs that are merged, documents that these keep come first.
+    Reference,
+    /// `year desc`, `year asc`, `year`, or `shop in (north, south)`: by the values of a column.
+    Column {
+        /// A column that is carried, or `length`, `group`, `source` or `id`.
+        column: String,
+        /// Which of its values come first. Missing values come last.
+        prefer: Prefer,
+    },
 }
 
 /// Which values of a column come first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prefer {
     /// Smaller ones.
     Least,
@@ -28,7 +34,17 @@ pub enum Prefer {
 
 impl Preference {
     /// The columns that all documents have: the number of shingles, the group, the file and the id.
-    pub(crate) const OWN: [&str; 4] = ["length", "group", "source", "id"];
+    pub(crate) const OWN: [&str; 4] = [Self::LENGTH, "group", "source", "id"];
+
+    /// The number of shingles.
+    pub(crate) const LENGTH: &str = "length";
+
+    const REFERENCE: &str = "reference";
+
+    /// By length, the greatest first.
+    pub(crate) fn longest() -> Self {
+        Self::Column { column: Self::LENGTH.to_owned(), prefer: Prefer::Most }
+    }
 }
 
 impl FromStr for Preference {
@@ -37,7 +53,10 @@ impl FromStr for Preference {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let text = text.trim();
-        let of = |column: &str, prefer| Ok(Self { column: column.trim().to_owned(), prefer });
+        let of = |column: &str, prefer| Ok(Self::Column { column: column.trim().to_owned(), prefer });
+        if text == Self::REFERENCE {
+            return Ok(Self::Reference);
+        }
         if let Some(listed) = text.strip_suffix(')') {
             let Some((column, values)) = listed.split_once(" in (") else {
                 return Err("has a `)` and no ` in (`: expected \"COLUMN in (A, B)\"".into());
@@ -59,12 +78,28 @@ impl FromStr for Preference {
 
 impl fmt::Display for Preference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { column, prefer } = self;
-        match prefer {
-            Prefer::Least => write!(f, "{column} asc"),
-            Prefer::Most => write!(f, "{column} desc"),
-            Prefer::In(values) => write!(f, "{column} in ({})", values.join(", ")),
+        match self {
+            Self::Reference => f.write_str(Self::REFERENCE),
+            Self::Column { column, prefer: Prefer::Least } => write!(f, "{column} asc"),
+            Self::Column { column, prefer: Prefer::Most } => write!(f, "{column} desc"),
+            Self::Column { column, prefer: Prefer::In(values) } => {
+                write!(f, "{column} in ({})", values.join(", "))
+            }
         }
+    }
+}
+
+impl TryFrom<String> for Preference {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Preference> for String {
+    fn from(preference: Preference) -> Self {
+        preference.to_string()
     }
 }
 
@@ -80,6 +115,9 @@ mod tests {
             (" a column  asc ", "a column asc"),
             ("shop in (north,  south)", "shop in (north, south)"),
             ("shop in (one)", "shop in (one)"),
+            (" reference", "reference"),
+            // A column of that name.
+            ("reference asc", "reference asc"),
         ] {
             let preference: Preference = text.parse().unwrap();
             assert_eq!(preference.to_string(), shown);

@@ -149,7 +149,7 @@ impl Format {
 pub enum Id {
     /// The values of these columns, joined by `id_separator`. One Parquet column of integers gives ids that are numbers.
     Columns(Vec<String>),
-    /// The row's number in its file, counted from 0; with several files `path:row`.
+    /// `file:row`: the path of its file below the URL of the source, and its row there, counted from 0.
     RowNumber,
     /// The file's path relative to the source's folder. Only for [`Format::Text`].
     Path,

@@ -48,7 +48,7 @@ pub struct Counts {
     pub pairs_left_out: u64,
     /// Documents that were read and rejected.
     pub rejects: u64,
-    /// Documents of earlier runs that were replaced.
+    /// Documents of earlier runs that were replaced, of a merged output by any of its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaced_documents: Option<u64>,
     /// Candidates whose similarity reached the threshold.
@@ -58,6 +58,9 @@ pub struct Counts {
     pub single_shingle_documents: Option<u64>,
     /// Different shingle sets among the compared documents.
     pub shingle_sets: u64,
+    /// Documents that the reference outputs keep and that another document represents now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superseded_reference_documents: Option<u64>,
     /// Reference documents that may match new ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared_reference_documents: Option<u64>,

@@ -25,7 +25,7 @@ pub(super) fn own(run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
 
 /// What decides which document of a cluster represents it.
 fn order(job: &Job) -> Result<Vec<Expr>> {
-    frames::keep::columns(&job.clusters.keep, job.source.group.as_deref())
+    frames::keep::columns(&job.clusters.order(), job.source.group.as_deref())
 }
 
 /// The columns of [`named`] and of [`order`].
@@ -40,8 +40,7 @@ pub(super) fn order_by_doc(job: &Job) -> Result<Vec<Expr>> {
 
 /// The names of the columns of [`ordered`].
 pub(super) fn ordered_names(job: &Job) -> Vec<String> {
-    let order = (0..job.clusters.keep.len()).map(frames::keep::name);
-    NAMES.map(str::to_owned).into_iter().chain(order).collect()
+    NAMES.map(str::to_owned).into_iter().chain(frames::keep::names(&job.clusters.order())).collect()
 }
 
 /// The column `doc` and those that decide which documents are copies of each other, of documents that carry what `job` carries.

@@ -103,10 +103,13 @@ pub(super) async fn publish(
         counts.reference_documents = Some(count);
         counts.compared_reference_documents = Some(cx.rows(WorkTable::REFERENCE));
     }
+    counts.replaced_documents = merged.map(Chain::replaced_documents);
     let mut warnings = Vec::from_iter(job.low_recall());
     if let Some(outputs) = known.and_then(ReferenceDocuments::outputs) {
         let replaced = same_ids::replaced(&cx, job, outputs.names(cx.session())?).await?;
         counts.replaced_documents = Some(replaced);
+        let superseded = outputs.superseded(cx.session(), cx.table(schema::Table::Clusters)?).await?;
+        counts.superseded_reference_documents = Some(superseded);
         warnings.extend(same_ids::not_replaced(&cx, job, outputs.names(cx.session())?).await?);
     }
     if left_out > 0 {

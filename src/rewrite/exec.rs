@@ -27,13 +27,12 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::schema::IdType;
 use crate::source::{FileToParse, Selection, SourceFile};
 
-/// The files of a source, and how they are rewritten.
+/// Files of one source or more, and how they are rewritten.
 ///
 /// Input: one column of UInt32, indices into `parts`. Output: no rows, with the columns of [`File`]. Finished parts are recorded in
 /// the folder of the result, and are skipped. Partitions stay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Rewrite {
-    pub source: job::Source,
     /// The parts that the input's indices name.
     pub parts: Arc<[PartToWrite]>,
     /// The URL of the folder of the result.
@@ -50,11 +49,13 @@ pub(crate) struct Rewrite {
     pub id: IdType,
 }
 
-/// Neighbouring files of the source in the order of paths.
+/// Neighbouring files of a source in the order of paths.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartToWrite {
     /// Its number, by which its record is named.
     pub number: usize,
+    /// The source of its files.
+    pub source: job::Source,
     pub files: Vec<FileToWrite>,
 }
 
@@ -102,7 +103,7 @@ impl Rewrite {
             positions(&session, &target, &self.rejected, part).await?,
         );
         let annotations = self.clustered.clone().map(|files| Annotations { files, id: self.id });
-        let (source, rejects) = (self.source.clone(), self.rejects);
+        let (source, rejects) = (part.source.clone(), self.rejects);
         let work = Work { session, source, target, rejects, removed, rejected, annotations };
         let mut files = Vec::with_capacity(part.files.len());
         for FileToWrite { file, path, expected } in &part.files {

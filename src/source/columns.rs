@@ -73,8 +73,8 @@ pub(super) fn carried(values: &Values, columns: &[SourceColumn]) -> Result<Vec<E
 
 /// The id, as Utf8View or Int64: null where a part of it is null.
 ///
-/// With `several` files, the name of the file precedes the row number, which is unique only within a file.
-pub(super) fn id(source: &Source, values: &Values, several: bool, kind: IdType) -> Result<Expr> {
+/// The name of the file precedes the row number, which is unique only within a file, so an id stays what it is when another file comes.
+pub(super) fn id(source: &Source, values: &Values, kind: IdType) -> Result<Expr> {
     let id = match &source.id {
         Id::Columns(names) if kind == IdType::Int64 => {
             let [name] = names.as_slice() else {
@@ -95,7 +95,7 @@ pub(super) fn id(source: &Source, values: &Values, several: bool, kind: IdType) 
         }
         Id::RowNumber => {
             let row = cast(column("position"), DataType::Utf8View);
-            if several { joined(":", vec![column("name"), row], None)? } else { row }
+            joined(":", vec![column("name"), row], None)?
         }
         Id::Path => column("name"),
     };

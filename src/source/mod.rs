@@ -270,7 +270,7 @@ pub async fn read(
     let mut selected = vec![
         columns::column("source"),
         columns::column("position"),
-        columns::id(source, &values, files.len() > 1, types.id)?.alias("id"),
+        columns::id(source, &values, types.id)?.alias("id"),
         text.alias("text"),
         defect.alias("defect"),
     ];

@@ -16,6 +16,8 @@ pub struct Document {
     pub group: Option<&'static str>,
     /// The run that read it.
     pub run: usize,
+    /// Its place among reference documents and new ones: the least represents others.
+    pub place: usize,
 }
 
 pub type Documents = BTreeMap<Name, Document>;
@@ -133,8 +135,7 @@ fn written(
     pairs.keys().filter(|(x, y)| keeps(x, y)).cloned().collect()
 }
 
-/// The documents in the order in which they are wanted: those of a second source first. Where documents represent those that they
-/// are paired with, the documents of earlier runs come before those of later ones.
+/// The documents in the order in which they are wanted: by their places, unless the job says when these decide.
 fn order<'a>(
     documents: &'a Documents,
     names: impl Iterator<Item = &'a Name>,
@@ -142,8 +143,12 @@ fn order<'a>(
 ) -> Vec<&'a Name> {
     let mut names: Vec<&Name> = names.collect();
     match settings.keep {
-        Keep::Longest => names.sort_by_key(|name| (!name.0, Reverse(documents[*name].set.len()), &name.1)),
-        Keep::LastId => names.sort_by_key(|name| (!name.0, Reverse(&name.1))),
+        Keep::Longest => names.sort_by_key(|name| (Reverse(documents[*name].set.len()), &name.1)),
+        Keep::LongestThenReference => names.sort_by_key(|name| {
+            let document = &documents[*name];
+            (Reverse(document.set.len()), document.place, &name.1)
+        }),
+        Keep::LastId => names.sort_by_key(|name| Reverse(&name.1)),
         Keep::SouthThenNorth => names.sort_by_key(|name| {
             // All other groups come behind these, and no group last.
             let place = documents[*name].group.map_or(3, |group| match group {
@@ -151,11 +156,11 @@ fn order<'a>(
                 "n" => 1,
                 _ => 2,
             });
-            (!name.0, place, &name.1)
+            (place, &name.1)
         }),
     }
-    if settings.representative {
-        names.sort_by_key(|name| (!name.0, documents[*name].run));
+    if settings.keep != Keep::LongestThenReference {
+        names.sort_by_key(|name| documents[*name].place);
     }
     names
 }

@@ -13,6 +13,7 @@ pub enum Compare {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     Longest,
+    LongestThenReference,
     LastId,
     SouthThenNorth,
 }
@@ -75,7 +76,8 @@ impl Settings {
             max_expand: [0, 1, 2, 3, 1000][random.below(5)],
             new_old,
             representative: random.below(2) == 0,
-            keep: [Keep::Longest, Keep::LastId, Keep::SouthThenNorth][random.below(3)],
+            keep: [Keep::Longest, Keep::LongestThenReference, Keep::LastId, Keep::SouthThenNorth]
+                [random.below(4)],
             hot_bucket: [2, 3, 256][random.below(3)],
             keeps_shingles: method != "lsh" || random.below(2) == 0,
             threads: 1 + random.below(3),
@@ -118,6 +120,7 @@ impl Settings {
         }
         match self.keep {
             Keep::Longest => {}
+            Keep::LongestThenReference => keys.push("clusters.keep=['length desc', 'reference']".to_owned()),
             Keep::LastId => keys.push("clusters.keep=['id desc']".to_owned()),
             Keep::SouthThenNorth => keys.push("clusters.keep=['group in (s, n)']".to_owned()),
         }

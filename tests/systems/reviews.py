@@ -6,6 +6,7 @@ A review without shingles has an empty set, whose signature is all maximum.
 """
 
 import csv
+import os
 import re
 import sys
 import zlib
@@ -36,7 +37,7 @@ def main(path, stop_path, threshold, size, *writing):
         stop_words = set(file.read().split())
     csv.field_size_limit(sys.maxsize)
     with open(path, encoding="utf-8", newline="") as file:
-        sets = {str(row): shingles(record[COLUMN], stop_words, size)
+        sets = {f"{os.path.basename(path)}:{row}": shingles(record[COLUMN], stop_words, size)
                 for row, record in enumerate(csv.DictReader(file)) if record[COLUMN].strip()}
     # b divides the number of functions, and (1/b)^(1/r) is nearest to the threshold.
     divisors = [(FUNCTIONS // rows, rows) for rows in range(1, FUNCTIONS + 1) if FUNCTIONS % rows == 0]

@@ -95,12 +95,13 @@ impl Apply {
             },
         };
         let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
-        let (counts, groups, outcome) = work.run(async {
+        let (counts, groups, superseded, outcome) = work.run(async {
             let engine: Box<dyn Engine> = match &self.scheduler {
                 None => Box::new(Local::new(lookup::session(&settings_of_engine)?)),
                 Some(_) => engine::open(&settings_of_engine, &control).await?,
             };
             let opened = Opened::open(engine.session(), &self.output, settings).await?;
+            let superseded = opened.superseded();
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
             let of_job = opened.alarms();
             let alarms = Alarms {
@@ -112,22 +113,37 @@ impl Apply {
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = apply::apply(engine.as_ref(), opened, to, settings, &control).await?;
-                    Ok((outcome.manifest.counts, None, Some(outcome)))
+                    Ok((outcome.manifest.counts, None, superseded, Some(outcome)))
                 }
                 _ => {
+                    for warning in opened.warnings() {
+                        tracing::warn!("{warning}");
+                    }
                     let groups = opened.groups(engine.session(), settings).await?;
-                    Ok((opened.counts(engine.session(), settings).await?, groups, None))
+                    Ok((opened.counts(engine.session(), settings).await?, groups, superseded, None))
                 }
             }
         })?;
         match self.json {
-            true => print::result(&record(counts, groups.as_deref(), outcome.as_ref())),
-            false => print::result(&self.text(counts, groups.as_deref(), outcome.as_ref())),
+            true => print::result(&record(counts, groups.as_deref(), superseded, outcome.as_ref())),
+            false => print::result(&self.text(counts, groups.as_deref(), superseded, outcome.as_ref())),
         }
     }
 
-    fn text(&self, counts: Counts, groups: Option<&[GroupCounts]>, outcome: Option<&Outcome>) -> String {
+    fn text(
+        &self,
+        counts: Counts,
+        groups: Option<&[GroupCounts]>,
+        superseded: u64,
+        outcome: Option<&Outcome>,
+    ) -> String {
         let mut text = applied::counts(counts, self.of_rejects());
+        if superseded > 0 {
+            let number = print::count(superseded);
+            text.push_str(&format!(
+                "{number:>12} of earlier outputs stay there, though another one represents their cluster now\n"
+            ));
+        }
         text.push('\n');
         if let Some(groups) = groups {
             text.push_str(&table(groups));
@@ -160,12 +176,18 @@ fn table(groups: &[GroupCounts]) -> String {
     print::table(&["group", "documents", "removed", "kept"], &rows)
 }
 
-fn record(counts: Counts, groups: Option<&[GroupCounts]>, outcome: Option<&Outcome>) -> String {
+fn record(
+    counts: Counts,
+    groups: Option<&[GroupCounts]>,
+    superseded: u64,
+    outcome: Option<&Outcome>,
+) -> String {
     let record = serde_json::json!({
         "read": counts.read,
         "kept": counts.kept,
         "removed": counts.removed,
         "rejected": counts.rejected,
+        "superseded_reference_documents": superseded,
         "groups": groups,
         "files": outcome.map(|outcome| outcome.manifest.files.iter().map(|file| file.written.len()).sum::<usize>()),
         "files_reused": outcome.map(|outcome| outcome.files_reused),

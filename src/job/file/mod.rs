@@ -111,8 +111,9 @@ pub struct Source {
     /// prefix. Required.
     pub url: Names,
     /// Column, or list of columns, that identifies a document; or one of the words `"row_number"` and `"path"`. A
-    /// column that bears one of those names is written as a list: `["path"]`.
-    /// Default: `oldid` for reuters, `path` for text, `row_number` for the others.
+    /// column that bears one of those names is written as a list: `["path"]`. A row number is `FILE:ROW`: the path of the file below
+    /// `url`, or the whole path if two folders have files of one name, and the row in the file, counted from 0.
+    /// Default: `oldid` for reuters, `path` for text, `row_number` for the others. Required with `against.output` for those others.
     pub id: Option<Names>,
     /// The encoding of the files: `utf-8` (invalid bytes are an error or a rejected document; in Reuters stories they are read as
     /// Latin-1), `utf-8-lossy` (invalid bytes become U+FFFD), `latin-1` (ISO 8859-1 as in Python: every byte is a character) or a
@@ -405,12 +406,13 @@ pub struct Against {
 pub struct Clusters {
     /// What makes documents a cluster. `components` (default): pairs connect them, so that a chain of pairs may join documents which
     /// are not similar. `representative`: each is paired with the document that represents them. Documents are taken in the order of
-    /// `keep`, reference documents first: each joins the first representative that it is paired with, or becomes one.
+    /// `keep`: each joins the first representative that it is paired with, or becomes one.
     pub method: ClusterMethod,
     /// The order in which documents represent clusters, by the first of these that differs between two documents: `"COLUMN"` or
     /// `"COLUMN asc"` (the smallest value first), `"COLUMN desc"`, or `"COLUMN in (A, B)"` (A before B before all others). A column is
     /// one of `source.columns`, or `length` (the number of shingles), `group`, `source` (the file) or `id`. Missing values come last,
-    /// and at last the smallest id decides. Default: `["length desc"]`.
+    /// and at last the smallest id decides. `"reference"` says where it counts that a document is a reference document; if no entry
+    /// says it, it counts first. Default: `["reference", "length desc"]`.
     pub keep: Vec<String>,
 }
 

@@ -1,5 +1,6 @@
 //! `[against]`: the reference documents.
 
+use super::super::source::DocumentColumns;
 use super::super::{Against, Reference, SameId, Shingle, ShingleHash, Source, file};
 use super::source::{filled, source_of};
 use super::wrong::{Checked, Wrong, wrong};
@@ -40,6 +41,21 @@ pub(super) fn against_of(against: file::Against, reuses: bool, shingle: &Shingle
         }
     };
     Ok(Against { reference, pairs })
+}
+
+/// Refuses row numbers as ids by default: the rows of two days often have the same ones.
+pub(super) fn check_id(source: &file::Source, against: Option<&file::Against>) -> Checked<()> {
+    let by_default = source.id.is_none()
+        && source.format.of_files().is_some_and(|format| format.rules().columns == DocumentColumns::OfFile);
+    if by_default && against.is_some_and(|against| against.output.is_some()) {
+        return wrong(
+            "source.id",
+            "is left out, so the name of a file and the number of a row are the id, and files of two days often have the same names: \
+             name the column that identifies a document, here and in the jobs of against.output; without such a column, give the files \
+             of each day names of their own and set source.id = \"row_number\"",
+        );
+    }
+    Ok(())
 }
 
 fn outputs_of(output: file::Names) -> Checked<Vec<String>> {

@@ -12,7 +12,10 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<
             Ok(preference) => preference,
             Err(said) => return wrong(KEY, format!("{said}, and got {text:?}")),
         };
-        let column = &preference.column;
+        let Preference::Column { column, .. } = &preference else {
+            keep.push(preference);
+            continue;
+        };
         if column == "group" && source.group.is_none() && !source.columns.contains(column) {
             return wrong(KEY, "names `group`, and no document has a group: set `source.group`");
         }
@@ -20,7 +23,7 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<
             return wrong(
                 KEY,
                 format!(
-                    "names `{column}`, which documents do not carry: add it to `source.columns`, or name one of {}",
+                    "names `{column}`, which documents do not carry: add it to `source.columns`, or name one of {}, `reference`",
                     Preference::OWN.map(|own| format!("`{own}`")).join(", ")
                 ),
             );

@@ -12,7 +12,7 @@ mod wrong;
 use super::file::File;
 use super::{Input, Job, Reuse};
 use crate::error::{Error, Result};
-use against::against_of;
+use against::{against_of, check_id};
 use clusters::{check_alarms, clusters_of};
 use engine::engine_of;
 use output::check_output;
@@ -76,6 +76,7 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
         (None, _) => {
             let shingle = shingle_of(shingle.unwrap_or_default())?;
             let minhash = minhash_of(minhash.unwrap_or_default(), shingle.hash)?;
+            check_id(&source, against.as_ref())?;
             (source_of(source)?, shingle, minhash)
         }
         (Some(_), Some(made)) => {

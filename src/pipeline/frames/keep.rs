@@ -9,30 +9,53 @@ use super::by_group::group;
 use crate::error::Result;
 use crate::job::{Prefer, Preference};
 
+/// The column that has the place of a document where an order names reference documents: the least comes first.
+pub(crate) const BEFORE: &str = "before";
+
 /// The name of the column by which preference number `at` orders documents: the least value is wanted most, or the greatest one
 /// where the greatest are.
-pub(crate) fn name(at: usize) -> String {
+fn name(at: usize) -> String {
     format!("keep_{at}")
 }
 
-/// What orders documents, of a frame that has the columns of `documents` and those that it carries.
+/// The preferences of `order` by a column that documents get for it, with their names. All documents have the number of shingles.
+fn by_columns(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
+    order.iter().enumerate().filter_map(|(at, preference)| match preference {
+        Preference::Reference => None,
+        Preference::Column { column, prefer: Prefer::Least | Prefer::Most } if is_length(column) => None,
+        Preference::Column { column, prefer } => Some((name(at), column.as_str(), prefer)),
+    })
+}
+
+fn is_length(column: &str) -> bool {
+    column == Preference::LENGTH
+}
+
+/// The names of [`columns`].
+pub(crate) fn names(order: &[Preference]) -> Vec<String> {
+    by_columns(order).map(|(name, ..)| name).collect()
+}
+
+/// What orders documents besides the number of their shingles, of a frame that has the columns of `documents` and those that it
+/// carries.
 ///
 /// # Errors
 /// When the engine refuses the expression.
-pub(crate) fn columns(keep: &[Preference], of_group: Option<&str>) -> Result<Vec<Expr>> {
-    let column = |(at, Preference { column, prefer }): (usize, &Preference)| -> Result<Expr> {
-        let value = match column.as_str() {
-            "length" => col("shingle_count"),
-            "group" if of_group.is_some() => group(of_group).unalias(),
-            _ => ident(column),
-        };
-        let value = match prefer {
-            Prefer::Least | Prefer::Most => value,
-            Prefer::In(values) => place(value, values)?,
-        };
-        Ok(value.alias(name(at)))
+pub(crate) fn columns(order: &[Preference], of_group: Option<&str>) -> Result<Vec<Expr>> {
+    by_columns(order).map(|(name, column, prefer)| Ok(value(column, prefer, of_group)?.alias(name))).collect()
+}
+
+/// The value by which `column` orders documents.
+fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> {
+    let value = match column {
+        column if is_length(column) => col("shingle_count"),
+        "group" if of_group.is_some() => group(of_group).unalias(),
+        _ => ident(column),
     };
-    keep.iter().enumerate().map(column).collect()
+    match prefer {
+        Prefer::Least | Prefer::Most => Ok(value),
+        Prefer::In(values) => place(value, values),
+    }
 }
 
 /// The place of a value among `values`, counted from 0, all others behind them; null for no value.
@@ -47,16 +70,30 @@ fn place(value: Expr, values: &[String]) -> Result<Expr> {
     Ok(place.when(text.is_not_null(), lit(values.len() as u64)).end()?)
 }
 
-/// The order of documents, by [`columns`], those that are wanted most first.
-pub(crate) fn order(keep: &[Preference]) -> Vec<SortExpr> {
-    let by =
-        |(at, preference): (usize, &Preference)| col(name(at)).sort(preference.prefer != Prefer::Most, false);
-    let mut order: Vec<SortExpr> = match keep.is_empty() {
-        true => vec![col("shingle_count").sort(false, false)],
-        false => keep.iter().enumerate().map(by).collect(),
+/// The order of documents, by [`columns`], those that are wanted most first, where none is a reference document.
+pub(crate) fn sorted(order: &[Preference]) -> Vec<SortExpr> {
+    by(order.iter().enumerate().filter(|(_, preference)| **preference != Preference::Reference))
+}
+
+/// The same by the column [`BEFORE`] too, where the order names reference documents.
+pub(crate) fn sorted_with_reference(order: &[Preference]) -> Vec<SortExpr> {
+    by(order.iter().enumerate())
+}
+
+fn by<'a>(order: impl Iterator<Item = (usize, &'a Preference)>) -> Vec<SortExpr> {
+    let by = |(at, preference): (usize, &Preference)| match preference {
+        Preference::Reference => col(BEFORE).sort(true, false),
+        Preference::Column { column, prefer } => {
+            let value = match prefer {
+                Prefer::Least | Prefer::Most if is_length(column) => col("shingle_count"),
+                _ => col(name(at)),
+            };
+            value.sort(*prefer != Prefer::Most, false)
+        }
     };
-    order.push(col("id").sort(true, false));
-    order
+    let mut sorted: Vec<SortExpr> = order.map(by).collect();
+    sorted.push(col("id").sort(true, false));
+    sorted
 }
 
 /// Documents of a second source, which carry nothing, with null in the columns of [`columns`] that they lack: of the types that
@@ -66,18 +103,17 @@ pub(crate) fn order(keep: &[Preference]) -> Vec<SortExpr> {
 /// When `like` lacks its columns.
 pub(crate) fn without_carried(
     documents: DataFrame,
-    keep: &[Preference],
+    order: &[Preference],
     like: &DataFrame,
 ) -> Result<DataFrame> {
     let mut documents = documents;
-    for (at, preference) in keep.iter().enumerate() {
-        let is_there = Preference::OWN.contains(&preference.column.as_str());
-        let kind = like.schema().as_arrow().field_with_name(&name(at))?.data_type().clone();
-        let value = match is_there {
-            true => columns(std::slice::from_ref(preference), Some("group"))?.remove(0).unalias(),
+    for (name, column, prefer) in by_columns(order) {
+        let kind = like.schema().as_arrow().field_with_name(&name)?.data_type().clone();
+        let value = match Preference::OWN.contains(&column) {
+            true => value(column, prefer, Some("group"))?,
             false => lit(ScalarValue::try_from(&kind)?),
         };
-        documents = documents.with_column(&name(at), cast(value, kind))?;
+        documents = documents.with_column(&name, cast(value, kind))?;
     }
     Ok(documents)
 }

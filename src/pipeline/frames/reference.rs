@@ -8,6 +8,7 @@ use datafusion::logical_expr::{Expr, ExprFunctionExt, ident};
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::by_group;
+use super::keep::BEFORE;
 use crate::error::Result;
 use crate::schema::carried;
 use crate::udf::expr_fn::document_key;
@@ -112,6 +113,42 @@ pub(crate) fn founders(clusters: DataFrame) -> Result<DataFrame> {
     let stays = col("joined").is_null().or(col("joined").lt(col("founded")));
     let founders = clusters.aggregate(vec![col("id")], runs)?;
     Ok(founders.filter(col("founded").is_not_null().and(stays))?.select(vec![col("id")])?)
+}
+
+/// (run, id, representative) of the clusters of several outputs -> (doc: UInt64, removed_by: UInt64) of the documents that do not
+/// represent the cluster that the last of these outputs has them in, with the run of that one.
+///
+/// # Errors
+/// When the frame lacks its columns.
+pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
+    let represents = when(col("representative"), col("run")).end()?;
+    let runs = vec![max(col("run")).alias("removed_by"), max(represents).alias("represented")];
+    let last = clusters.aggregate(vec![col("id")], runs)?;
+    let goes = col("represented").is_null().or(col("represented").lt(col("removed_by")));
+    Ok(last.filter(goes)?.select(vec![document_key(col("id")).alias("doc"), col("removed_by")])?)
+}
+
+/// [`removed`], (doc, since) of the documents that are there, with the run that read them -> the documents (doc) that were removed since.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn removed_since(removed: DataFrame, documents: DataFrame) -> Result<DataFrame> {
+    let removed = removed.with_column_renamed("doc", "gone")?;
+    let joined = removed.join(documents, JoinType::Inner, &["gone"], &["doc"], None)?;
+    Ok(joined.filter(col("removed_by").gt_eq(col("since")))?.select(vec![col("doc")])?)
+}
+
+/// (doc, before, ..) -> the same rows, where `before` is `place` for the documents of `others` (doc, ..).
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn placed(documents: DataFrame, others: DataFrame, place: u64) -> Result<DataFrame> {
+    let columns = documents.schema().columns().into_iter().filter(|column| column.name != BEFORE);
+    let mut columns: Vec<Expr> = columns.map(Expr::Column).collect();
+    let before = when(col("other").is_not_null(), lit(place)).otherwise(col(BEFORE))?;
+    columns.push(before.alias(BEFORE));
+    let others = others.select(vec![col("doc").alias("other")])?;
+    Ok(others.join(documents, JoinType::Right, &["other"], &["doc"], None)?.select(columns)?)
 }
 
 /// (run, doc, id) of the documents of several outputs -> (before, run, id: Utf8): the smallest id that two outputs have in common, for

@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use super::lineage::{self, Seen};
 use crate::error::{Error, Result};
 use crate::job::{ClusterMethod, Job, NewPairs};
-use crate::output::manifest::{KnownOutput, Origin};
+use crate::output::manifest::{KnownOutput, Origin, Run};
 use crate::output::{Layout, Stored};
 use crate::pipeline::frames::{self, merged, reference};
 use crate::pipeline::numbers::utf8;
@@ -105,6 +105,12 @@ impl Chain {
     pub(crate) fn count(&self, table: Table) -> u64 {
         let tables = self.outputs.iter().filter_map(|stored| stored.manifest().tables.get(table.name()));
         tables.map(|written| written.rows).sum()
+    }
+
+    /// How many documents the runs of the outputs replaced, also those of outputs that these are merged from.
+    pub(crate) fn replaced_documents(&self) -> u64 {
+        let counts = self.outputs.iter().map(|stored| stored.manifest().counts.replaced_documents);
+        counts.map(Option::unwrap_or_default).sum()
     }
 
     /// Whether the clusters of all outputs are connected components.
@@ -233,6 +239,21 @@ impl Chain {
         reference::founders(self.clusters(session)?)
     }
 
+    /// The documents (doc) that the outputs remove: the last clusters that have such a document have another representative.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) fn removed(&self, session: &SessionContext) -> Result<DataFrame> {
+        let clusters = self.every(session, Table::Clusters, &[col("id"), col("representative")])?;
+        let removed = reference::removed(clusters)?;
+        if !self.replaced() {
+            return Ok(removed.select(vec![col("doc")])?);
+        }
+        // What was removed may be a text that a later run replaced.
+        let documents = self.live(session, |at, _| Ok(vec![col("doc"), lit(at as u64).alias("since")]))?;
+        reference::removed_since(removed, documents)
+    }
+
     /// The pairs of all outputs, as [`merged::pairs`] returns them.
     ///
     /// # Errors
@@ -295,7 +316,7 @@ async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<Stored
 /// Makes sure that new documents can join representatives of the output at `url`, whose job is `made`.
 fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     const METHOD: &str = "clusters.method = \"representative\"";
-    if made.clusters != job.clusters {
+    if made.clusters.method != job.clusters.method || made.clusters.order() != job.clusters.order() {
         return Err(Error::job(format!(
             "{url} was made with another clusters.method or clusters.keep than this job has, and with {METHOD} new documents join \
              clusters of the same kind: give both the same ones"
@@ -310,9 +331,10 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// Whether the run of an output replaced documents of earlier ones.
+/// Whether the run of an output replaced documents of earlier ones. A merged output holds the documents that are left.
 fn is_replacing(stored: &Stored) -> bool {
-    stored.manifest().counts.replaced_documents.is_some_and(|count| count > 0)
+    let Run { merged, counts, .. } = stored.manifest();
+    merged.is_empty() && counts.replaced_documents.is_some_and(|count| count > 0)
 }
 
 /// The first key that decides signatures and differs between two jobs.

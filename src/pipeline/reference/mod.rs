@@ -15,6 +15,7 @@ use crate::output::Layout;
 use crate::output::manifest::KnownOutput;
 use crate::pipeline::frames;
 use crate::pipeline::frames::cluster_id::ClusterId;
+use crate::pipeline::frames::keep::BEFORE;
 use crate::pipeline::run_tables::RunTables;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
@@ -105,8 +106,8 @@ impl ReferenceDocuments {
 
     /// The documents that clusters may have, without those that this run replaces: in the columns of
     /// [`by_group::ordered`](crate::pipeline::by_group::ordered), with `set_hash_0`, `set_hash_1` and `before`. With them, the
-    /// `before` of new documents: of two documents, the one with the lesser number is the first to represent others. `like` has the
-    /// types of the columns.
+    /// `before` of new documents, by which [`Preference::Reference`](crate::job::Preference::Reference) orders documents, the least
+    /// number first. `like` has the types of the columns.
     ///
     /// # Errors
     /// When a table cannot be read.
@@ -117,15 +118,11 @@ impl ReferenceDocuments {
         like: &DataFrame,
     ) -> Result<(DataFrame, Expr)> {
         match self {
-            Self::Outputs(outputs) => {
-                // Any document may represent a component. By the other method, representatives stay what they are.
-                let by_output = !job.clusters.method.keeps_chains();
-                let before = |at: usize| lit(if by_output { at as u64 } else { 0 });
-                Ok((outputs.clustered(run, job, before)?, before(outputs.chain.outputs().len())))
-            }
+            Self::Outputs(outputs) => Ok((outputs.clustered(run, job)?, lit(outputs.place_of_new()))),
             Self::Source(_) => {
-                let documents = run.table(WorkTable::REFERENCE)?.with_column("before", lit(0_u64))?;
-                Ok((frames::keep::without_carried(documents, &job.clusters.keep, like)?, lit(1_u64)))
+                let documents = run.table(WorkTable::REFERENCE)?.with_column(BEFORE, lit(0_u64))?;
+                let order = job.clusters.order();
+                Ok((frames::keep::without_carried(documents, &order, like)?, lit(1_u64)))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Reference documents of finished outputs: their sketches, texts, pairs and clusters.
 
 use arrow::datatypes::DataType;
-use datafusion::prelude::{DataFrame, Expr, SessionContext, col, lit};
+use datafusion::prelude::{DataFrame, SessionContext, col, lit};
 use datafusion::scalar::ScalarValue;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
@@ -12,11 +12,14 @@ use crate::job::{Job, Prefer, Preference};
 use crate::output::Stored;
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::by_group;
+use crate::pipeline::frames::keep::BEFORE;
 use crate::pipeline::frames::{self, merged, reference};
+use crate::pipeline::numbers::rows_of;
 use crate::pipeline::run_tables::RunTables;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
 use crate::source::Listed;
+use crate::udf::expr_fn::document_key;
 
 /// The finished outputs that hold the reference documents.
 #[derive(Debug)]
@@ -44,8 +47,10 @@ impl ReferenceOutputs {
         if let Some(group) = &group {
             chain.check_column(group, "source.group")?;
         }
-        for Preference { column, .. } in &job.clusters.keep {
-            if job.source.columns.contains(column) {
+        for preference in &job.clusters.keep {
+            if let Preference::Column { column, .. } = preference
+                && job.source.columns.contains(column)
+            {
                 chain.check_column(column, "clusters.keep")?;
             }
         }
@@ -65,9 +70,11 @@ impl ReferenceOutputs {
                     there.id, types.id
                 )));
             }
-            // Lists of values compare texts.
-            let ordered = job.clusters.keep.iter().filter(|by| !matches!(by.prefer, Prefer::In(_)));
-            for Preference { column, .. } in ordered {
+            for preference in &job.clusters.keep {
+                // Lists of values compare texts.
+                let Preference::Column { column, prefer: Prefer::Least | Prefer::Most } = preference else {
+                    continue;
+                };
                 let (Some(own), Some(other)) = (types.column(column), there.column(column)) else { continue };
                 if !have_common_order(own, other) {
                     return Err(Error::job(format!(
@@ -169,25 +176,43 @@ impl ReferenceOutputs {
     }
 
     /// The reference documents that this run does not replace: in the columns of [`by_group::ordered`], with `set_hash_0`,
-    /// `set_hash_1`, and what `before` gives for the output at each place.
+    /// `set_hash_1` and `before`: the place of the output, and [`Self::place_of_removed`] for documents that the outputs remove.
     ///
     /// # Errors
     /// When a table cannot be read.
-    pub(crate) fn clustered(
-        &self,
-        run: &RunTables<'_>,
-        job: &Job,
-        before: impl Fn(usize) -> Expr,
-    ) -> Result<DataFrame> {
+    pub(crate) fn clustered(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
         let documents = self.chain.live(run.session(), |at, _| {
             let mut columns = by_group::ordered(job)?;
-            columns.extend([col("set_hash_0"), col("set_hash_1"), before(at).alias("before")]);
+            columns.extend([col("set_hash_0"), col("set_hash_1"), lit(at as u64).alias(BEFORE)]);
             Ok(columns)
         })?;
+        let removed = self.chain.removed(run.session())?;
+        let documents = reference::placed(documents, removed, self.place_of_removed())?;
         match replaces(job) {
             true => reference::without(documents, run.table(WorkTable::KEYS)?),
             false => Ok(documents),
         }
+    }
+
+    /// Where new documents stand among reference documents: behind those of all outputs.
+    pub(crate) fn place_of_new(&self) -> u64 {
+        self.chain.outputs().len() as u64
+    }
+
+    /// Where documents stand that the outputs remove. Were they before new documents, these would be removed in favour of a document that
+    /// no clean dataset has.
+    fn place_of_removed(&self) -> u64 {
+        self.place_of_new() + 1
+    }
+
+    /// How many documents the outputs keep that do not represent their `clusters` (id, representative, reference, ..) any more.
+    ///
+    /// # Errors
+    /// When a table cannot be read.
+    pub(crate) async fn superseded(&self, session: &SessionContext, clusters: DataFrame) -> Result<u64> {
+        let others = clusters.filter(col("reference").and(!col("representative")))?;
+        let others = others.select(vec![document_key(col("id")).alias("doc")])?;
+        rows_of(reference::without(others, self.chain.removed(session)?)?).await
     }
 }
 

@@ -3,7 +3,7 @@
 use datafusion::prelude::{DataFrame, col};
 
 use crate::error::{Error, Result};
-use crate::job::{Job, SameId};
+use crate::job::{Id, Job, SameId};
 use crate::pipeline::frames;
 use crate::pipeline::numbers::{first_ids, rows_of};
 use crate::pipeline::run_tables::RunTables;
@@ -30,9 +30,17 @@ pub(crate) async fn refuse(run: &RunTables<'_>, job: &Job, reference: DataFrame)
         return Ok(());
     }
     let more = if ids.len() == NAMED { " (perhaps not the only ones)" } else { "" };
+    let what_to_do = match job.source.id {
+        Id::RowNumber => {
+            "rows of files with the same names are not the same documents: name the column that identifies a document as source.id, in \
+             the jobs of against.output too, or give the files of each day names of their own"
+        }
+        Id::Columns(_) | Id::Path => {
+            "set against.same_id = \"replace\" to replace those, or \"skip\" to leave the new ones out"
+        }
+    };
     Err(Error::input(format!(
-        "documents of the source have ids that documents of against.output have: {}{more}; set against.same_id = \"replace\" to replace \
-         those, or \"skip\" to leave the new ones out",
+        "documents of the source have ids that documents of against.output have: {}{more}; {what_to_do}",
         ids.join(", ")
     )))
 }

@@ -9,38 +9,61 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{bool_and, min};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, SortExpr};
-use datafusion::prelude::{DataFrame, col};
+use datafusion::prelude::{DataFrame, col, lit};
 
 use super::interface::{BYTES_OF_MEMBER, Stage, Tables, Writes, all};
 use crate::error::Result;
 use crate::job::{Compare, Job, Preference};
 use crate::pipeline::context::StageContext;
+use crate::pipeline::frames::keep::BEFORE;
 use crate::pipeline::frames::{keep, merged};
 use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::tables::{WorkTable, id_column, numbers};
 use crate::pipeline::{by_group, frames};
 use crate::schema::{SourceTypes, Table};
 
 /// (id, doc, shingle_count, rep, reference, ..), (doc, root) -> (id, doc, set: UInt64, root: UInt64, rank: UInt64, reference), one row per
-/// document: the representative of its shingle set, the root of its component, and its place there in the order of `keep`, counted
-/// from 1.
+/// document: the representative of its shingle set, the root of its component, and its place there in the order of preferences,
+/// counted from 1.
 ///
 /// `components` gives the root of each shingle set that has a score. One without is a component by itself.
 ///
 /// # Errors
 /// When a frame lacks its columns.
-pub fn ranks(members: DataFrame, components: DataFrame, keep: &[Preference]) -> Result<DataFrame> {
+pub fn ranks(members: DataFrame, components: DataFrame, order: &[Preference]) -> Result<DataFrame> {
+    in_order(rooted(members, components, |root| columns(root, order))?, keep::sorted(order))
+}
+
+/// The same of outputs that are merged: members have `before` too.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn of_merged(
+    members: DataFrame,
+    components: DataFrame,
+    order: &[Preference],
+) -> Result<DataFrame> {
+    let rooted = rooted(members, components, |root| placed_columns(root, order))?;
+    in_order(rooted, keep::sorted_with_reference(order))
+}
+
+/// What `columns` selects of members, by the root of their component.
+fn rooted(
+    members: DataFrame,
+    components: DataFrame,
+    columns: impl FnOnce(Expr) -> Vec<Expr>,
+) -> Result<DataFrame> {
     let components =
         components.select(vec![col("doc").alias("component_doc"), col("root").alias("found")])?;
     let root = coalesce(vec![col("found"), col("rep")]).alias("root");
-    let rooted = components
+    Ok(components
         .join(members, JoinType::Right, &["component_doc"], &["rep"], None)?
-        .select(columns(root, keep))?;
-    in_order(rooted, keep::order(keep))
+        .select(columns(root))?)
 }
 
 /// The same where there are reference documents, for the components that have a new document: (doc, root) of all components, (id,
-/// doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..) of all documents. Those with a lesser `before` come first.
+/// doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..) of all documents.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -48,7 +71,7 @@ pub(crate) fn with_reference(
     components: DataFrame,
     documents: DataFrame,
     new: DataFrame,
-    keep: &[Preference],
+    order: &[Preference],
 ) -> Result<DataFrame> {
     let new = new.select(vec![col("doc").alias("new_doc")])?;
     let roots = new.join(components.clone(), JoinType::Inner, &["new_doc"], &["doc"], None)?;
@@ -57,23 +80,27 @@ pub(crate) fn with_reference(
     let nodes = nodes.select(vec![col("doc").alias("node"), col("root")])?;
     let rooted = nodes.join(documents, JoinType::Inner, &["node"], &["doc"], None)?;
     let sets = merged::representatives(rooted.clone())?;
-    let mut columns = columns(col("root"), keep);
-    columns.push(col("before"));
-    let mut order = vec![col("before").sort(true, false)];
-    order.extend(keep::order(keep));
-    in_order(merged::grouped(rooted, sets)?.select(columns)?, order)
+    let rooted = merged::grouped(rooted, sets)?.select(placed_columns(col("root"), order))?;
+    in_order(rooted, keep::sorted_with_reference(order))
 }
 
 /// What documents are ranked by.
-fn columns(root: Expr, keep: &[Preference]) -> Vec<Expr> {
+fn columns(root: Expr, order: &[Preference]) -> Vec<Expr> {
     let mut columns =
         vec![col("id"), col("doc"), col("shingle_count"), col("rep").alias("set"), root, col("reference")];
-    columns.extend((0..keep.len()).map(|at| col(keep::name(at))));
+    columns.extend(keep::names(order).into_iter().map(col));
     columns
 }
 
-fn in_order(rooted: DataFrame, order: Vec<SortExpr>) -> Result<DataFrame> {
-    let rank = row_number().partition_by(vec![col("root")]).order_by(order).build()?;
+/// The same where documents have places before or behind others.
+fn placed_columns(root: Expr, order: &[Preference]) -> Vec<Expr> {
+    let mut columns = columns(root, order);
+    columns.push(col(BEFORE));
+    columns
+}
+
+fn in_order(rooted: DataFrame, sorted: Vec<SortExpr>) -> Result<DataFrame> {
+    let rank = row_number().partition_by(vec![col("root")]).order_by(sorted).build()?;
     let columns = ["id", "doc", "set", "root", "rank", "reference"];
     Ok(rooted.window(vec![rank.alias("rank")])?.select(columns.map(col).to_vec())?)
 }
@@ -119,9 +146,9 @@ pub(super) fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -
     let sets = cx.table(WorkTable::KEYS)?.select(["doc", "set_hash_0", "set_hash_1"].map(col).to_vec())?;
     let own = frames::with_columns(own, sets)?;
     let (reference, before) = reference.clustered(cx, cx.job, &own)?;
-    let own = own.with_column("before", before)?;
+    let own = own.with_column(BEFORE, before)?;
     let names = by_group::ordered_names(cx.job);
-    let names = names.iter().map(String::as_str).chain(["set_hash_0", "set_hash_1", "before"]);
+    let names = names.iter().map(String::as_str).chain(["set_hash_0", "set_hash_1", BEFORE]);
     let both = frames::mark::both(own, Some(reference), &names.collect::<Vec<_>>())?;
     Ok(match cx.job.candidates.compare {
         Compare::All => both,
@@ -129,6 +156,25 @@ pub(super) fn clustered(cx: &StageContext<'_>, reference: &ReferenceDocuments) -
             both.with_column("group_key", frames::by_group::key(col("group")).unalias())?
         }
     })
+}
+
+/// The documents of pairs, with the columns that order them.
+fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
+    let members = cx.table(WorkTable::MEMBERS)?;
+    match keep::names(order).is_empty() {
+        true => Ok(members),
+        false => {
+            let columns = by_group::order_by_doc(cx.job)?;
+            frames::with_columns(members, cx.table(Table::Documents)?.select(columns)?)
+        }
+    }
+}
+
+/// `members` of the outputs of `chain`, which are merged: with `before`, by which the documents that these keep stand before those that
+/// they remove.
+fn kept_first(members: DataFrame, chain: &Chain, cx: &StageContext<'_>) -> Result<DataFrame> {
+    let members = members.with_column(BEFORE, lit(0_u64))?;
+    frames::reference::placed(members, chain.removed(cx.session())?, 1)
 }
 
 /// Orders the documents of each component.
@@ -167,20 +213,16 @@ impl Stage for Ranks {
     }
 
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (keep, components) = (&cx.job.clusters.keep, cx.table(WorkTable::COMPONENTS)?);
-        let frame = match cx.reference {
-            Some(reference) => {
+        let (order, components) = (cx.job.clusters.order(), cx.table(WorkTable::COMPONENTS)?);
+        let frame = match (cx.reference, cx.input.merged()) {
+            (Some(reference), _) => {
                 let new = cx.table(WorkTable::KEYS)?.select(vec![col("doc")])?;
-                with_reference(components, clustered(cx, reference)?, new, keep)?
+                with_reference(components, clustered(cx, reference)?, new, &order)?
             }
-            None => {
-                let mut members = cx.table(WorkTable::MEMBERS)?;
-                if !keep.is_empty() {
-                    let order = cx.table(Table::Documents)?.select(by_group::order_by_doc(cx.job)?)?;
-                    members = frames::with_columns(members, order)?;
-                }
-                ranks(members, components, keep)?
+            (None, Some(chain)) => {
+                of_merged(kept_first(members(cx, &order)?, chain, cx)?, components, &order)?
             }
+            (None, None) => ranks(members(cx, &order)?, components, &order)?,
         };
         let documents = cx.rows(WorkTable::MEMBERS).max(cx.rows(WorkTable::COMPONENTS));
         let bytes = documents * BYTES_OF_MEMBER + cx.bytes(WorkTable::COMPONENTS);

@@ -1,0 +1,342 @@
+//! The daily recipe: what each day removes, what stays of all days together, and the warning where an earlier day has to change.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use arrow::array::AsArray;
+use resemblance::job::Job;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+/// `count` words that no other text has.
+fn words(number: usize, count: usize) -> String {
+    (0..count).map(|word| format!("w{number}x{word}")).collect::<Vec<_>>().join(" ")
+}
+
+fn document(id: impl Into<String>, text: impl Into<String>) -> Document {
+    (id.into(), text.into())
+}
+
+/// The documents of a cluster with whether they represent it.
+fn clusters(output: &Path) -> Vec<(String, bool)> {
+    let clusters = table(output, "clusters");
+    let represents = clusters.column_by_name("representative").unwrap().as_boolean().clone();
+    let ids = strings(&clusters, "id").into_iter().zip(represents.values().iter());
+    let mut ids: Vec<_> = ids.collect();
+    ids.sort();
+    ids
+}
+
+/// The ids of all Parquet files below a folder.
+fn ids(folder: &Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(ids(&path));
+            continue;
+        }
+        let file = std::fs::File::open(&path).unwrap();
+        let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        for batch in reader.build().unwrap() {
+            for id in strings(&batch.unwrap(), "id") {
+                assert!(found.insert(id.clone()), "{id} is there twice");
+            }
+        }
+    }
+    found
+}
+
+/// Days of documents, each with its output and what is kept of it.
+struct Lake {
+    folder: TempDir,
+    sets: Vec<String>,
+}
+
+impl Lake {
+    fn new(sets: &[&str]) -> Self {
+        Self { folder: tempdir().unwrap(), sets: sets.iter().map(|set| set.to_string()).collect() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn job(&self, name: &str, sets: &[&str]) -> Job {
+        let sets: Vec<&str> = self.sets.iter().map(String::as_str).chain(sets.iter().copied()).collect();
+        job(&self.path(&format!("in/{name}")), &self.path(name), &sets)
+    }
+
+    /// Runs a day against `before`. Every day has a file of the same name.
+    fn day(&self, name: &str, documents: &[Document], before: &[&str]) -> Job {
+        let source = self.path(&format!("in/{name}"));
+        std::fs::create_dir_all(&source).unwrap();
+        write_parquet(&source.join("part-0.parquet"), documents, 20);
+        let before: Vec<PathBuf> = before.iter().map(|name| self.path(name)).collect();
+        let against = format!("against.output={before:?}");
+        let sets: &[&str] = if before.is_empty() { &[] } else { &[against.as_str()] };
+        let job = self.job(name, sets);
+        run(&job).unwrap();
+        job
+    }
+
+    fn merge(&self, outputs: &[&str], to: &str) {
+        let mut merge = resemblance();
+        merge.arg("merge").args(outputs.iter().map(|name| self.path(name))).arg("--to");
+        merge.arg(self.path(to)).assert().success();
+    }
+
+    /// Applies an output: what is printed, and what the log says.
+    fn apply(&self, name: &str, more: &[&str]) -> (serde_json::Value, String) {
+        let mut apply = resemblance();
+        apply.arg("apply").arg(self.path(name)).arg("--json").args(more);
+        if !more.contains(&"--dry-run") {
+            apply.arg("--to").arg(self.path(&format!("clean/{name}")));
+        }
+        let ended = apply.assert().success();
+        let output = ended.get_output();
+        let said = String::from_utf8(output.stderr.clone()).unwrap();
+        (serde_json::from_slice(&output.stdout).unwrap(), said)
+    }
+
+    fn kept(&self, name: &str) -> BTreeSet<String> {
+        ids(&self.path(&format!("clean/{name}/kept")))
+    }
+
+    /// The pairs of a run over what is kept of these days together.
+    fn pairs_of_kept(&self, days: &[&str]) -> u64 {
+        let urls: Vec<PathBuf> = days.iter().map(|day| self.path(&format!("clean/{day}/kept"))).collect();
+        let job = self.job("union", &[&format!("source.url={urls:?}")]);
+        run(&job).unwrap().manifest.counts.pairs
+    }
+}
+
+/// Two hundred documents; the next day half of them with five words more, and fifty others.
+fn two_days() -> [Vec<Document>; 2] {
+    let first: Vec<Document> = (0..200).map(|n| document(format!("a{n:03}"), words(n, 30))).collect();
+    let longer = first[..100]
+        .iter()
+        .map(|(id, text)| document(format!("b{id}"), format!("{text} and five more words here")));
+    let others = (300..350).map(|n| document(format!("c{n}"), words(n, 30)));
+    let second = longer.chain(others).collect();
+    [first, second]
+}
+
+/// The block of code in `language` that comes first after a heading of a page.
+fn block(page: &str, heading: &str, language: &str) -> String {
+    let text = std::fs::read_to_string(repository(page)).unwrap();
+    let (_, section) = text.split_once(&format!("## {heading}\n")).unwrap();
+    let (_, block) = section.split_once(&format!("```{language}\n")).unwrap();
+    block.split_once("```").unwrap().0.to_owned()
+}
+
+/// The commands of the page as they stand there, run by a shell.
+#[test]
+fn the_daily_recipe_leaves_no_pair() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for (day, documents) in ["2026-11-20", "2026-11-21"].into_iter().zip(two_days()) {
+        let source = path(&format!("reviews/day={day}"));
+        std::fs::create_dir_all(&source).unwrap();
+        write_parquet(&source.join("part-0.parquet"), &documents, 50);
+    }
+    const HEADING: &str = "A clean dataset every day";
+    std::fs::write(path("reviews.toml"), block("docs/daily.md", HEADING, "toml")).unwrap();
+    let script = block("docs/daily.md", HEADING, "sh");
+    let program = assert_cmd::cargo::cargo_bin("resemblance");
+    let paths = std::env::var_os("PATH").unwrap();
+    let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-e", "-c", &script])
+        .current_dir(folder.path())
+        .env("PATH", std::env::join_paths(paths).unwrap());
+    let ended = shell.output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let kept = |day: &str| ids(&path(&format!("clean/day={day}/kept")));
+    assert_eq!((kept("2026-11-20").len(), kept("2026-11-21").len()), (200, 50));
+    let sets = [
+        format!(
+            "source.url={:?}",
+            ["2026-11-20", "2026-11-21"].map(|day| path(&format!("clean/day={day}/kept")))
+        ),
+        format!("output.url={}", path("union").display()),
+    ];
+    let union = run(&Job::load(path("reviews.toml"), &sets).unwrap()).unwrap();
+    assert_eq!((union.manifest.counts.documents, union.manifest.counts.pairs), (250, 0));
+}
+
+/// By either method a document that is kept stays, however long the new ones are; the job can say otherwise.
+#[test]
+fn reference_documents_represent_their_clusters_unless_the_job_says_otherwise() {
+    let [first, second] = two_days();
+    for method in ["components", "representative"] {
+        let method = format!("clusters.method={method}");
+        let new_first = "clusters.keep=['length desc', 'reference']";
+        for (sets, removed, superseded) in [
+            (vec![method.as_str()], 100, 0),
+            (vec![&method, "clusters.keep=['reference', 'length desc']"], 100, 0),
+            (vec![&method, new_first], 0, 100),
+        ] {
+            let lake = Lake::new(&sets);
+            lake.day("one", &first, &[]);
+            lake.day("two", &second, &["one"]);
+            let counts = manifest(&lake.path("two")).counts;
+            assert_eq!(counts.superseded_reference_documents, Some(superseded), "{sets:?}");
+            lake.apply("one", &[]);
+            let (applied, said) = lake.apply("two", &[]);
+            assert_eq!(applied["removed"], removed, "{sets:?}");
+            assert_eq!(applied["superseded_reference_documents"], superseded, "{sets:?}");
+            assert_eq!(said.contains("other documents now represent"), superseded > 0, "{said}");
+            assert_eq!(lake.pairs_of_kept(&["one", "two"]), superseded, "{sets:?}");
+            // Merged, the days have the representatives that they had.
+            lake.merge(&["one", "two"], "both");
+            let of_both: BTreeSet<_> = clusters(&lake.path("both")).into_iter().collect();
+            assert!(clusters(&lake.path("two")).into_iter().all(|row| of_both.contains(&row)), "{sets:?}");
+        }
+    }
+}
+
+/// Four documents in a row: each is similar to the next one, and to no other.
+fn row_of_four() -> [Document; 4] {
+    let text = |from: usize| (from..from + 30).map(|n| format!("w{n}")).collect::<Vec<_>>().join(" ");
+    [0, 8, 16, 24].map(|from| document(format!("d{from:02}"), text(from)))
+}
+
+/// A new document that connects two reference documents: one of these no longer represents any.
+#[test]
+fn what_an_earlier_day_would_have_to_remove_is_counted() {
+    let lake = Lake::new(&[]);
+    let [a, b, c, d] = row_of_four();
+    lake.day("one", &[a.clone(), c.clone()], &[]);
+    lake.apply("one", &[]);
+    // Day two connects them, and day three goes on: what was superseded once is not counted again.
+    lake.day("two", &[b.clone()], &["one"]);
+    let last = lake.day("three", &[d.clone()], &["one", "two"]);
+    let superseded = |name: &str| manifest(&lake.path(name)).counts.superseded_reference_documents;
+    assert_eq!((superseded("one"), superseded("two"), superseded("three")), (None, Some(1), Some(0)));
+    let represented = [(a.0.clone(), true), (b.0.clone(), false), (c.0.clone(), false)];
+    assert_eq!(clusters(&lake.path("two")), represented);
+
+    for more in [&["--dry-run"][..], &[]] {
+        let (applied, said) = lake.apply("two", more);
+        assert_eq!((&applied["removed"], &applied["superseded_reference_documents"]), (&1.into(), &1.into()));
+        assert!(
+            said.contains("other documents now represent 1 of the documents that earlier outputs keep"),
+            "{said}"
+        );
+        assert!(said.contains("merge the earlier outputs and"), "{said}");
+    }
+    let written = std::fs::read(lake.path("clean/two/manifest.json")).unwrap();
+    let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+    assert_eq!(written["warnings"].as_array().unwrap().len(), 1, "{written}");
+    assert_eq!(lake.apply("three", &[]).0["removed"], 1);
+    // The earlier result has both ends of the row still.
+    assert_eq!(lake.kept("one"), BTreeSet::from([a.0.clone(), c.0.clone()]));
+    assert_eq!(lake.pairs_of_kept(&["one", "two", "three"]), 0);
+
+    lake.merge(&["one", "two", "three"], "all");
+    let (applied, said) = lake.apply("all", &[]);
+    assert_eq!((&applied["read"], &applied["removed"]), (&4.into(), &3.into()), "{said}");
+    assert_eq!(lake.kept("all"), BTreeSet::from([a.0]));
+    assert!(last.against.is_some());
+}
+
+/// A document that an earlier day removed does not represent new ones, even if what represented it was replaced.
+#[test]
+fn a_removed_document_removes_no_new_one() {
+    for method in ["components", "representative"] {
+        let method = format!("clusters.method={method}");
+        let lake = Lake::new(&[&method]);
+        let text = words(1, 30);
+        lake.day("one", &[document("longest", format!("{text} and more")), document("copy", &*text)], &[]);
+        let replace = |name: &str, documents: &[Document], before: &[&str]| {
+            std::fs::create_dir_all(lake.path(&format!("in/{name}"))).unwrap();
+            write_parquet(&lake.path(&format!("in/{name}/part-0.parquet")), documents, 20);
+            let before: Vec<PathBuf> = before.iter().map(|name| lake.path(name)).collect();
+            let sets = [format!("against.output={before:?}"), "against.same_id=replace".to_owned()];
+            run(&lake.job(name, &sets.each_ref().map(String::as_str))).unwrap();
+        };
+        replace("two", &[document("longest", words(2, 30))], &["one"]);
+        replace("three", &[document("new", &*text)], &["one", "two"]);
+        let expected = [("copy".to_owned(), false), ("new".to_owned(), true)];
+        assert_eq!(clusters(&lake.path("three")), expected, "{method}");
+        assert_eq!(lake.apply("three", &[]).0["kept"], 1);
+        // The row of the replaced document is in the source of the first day, and in no table of the merged output.
+        lake.merge(&["one", "two", "three"], "all");
+        assert_eq!(manifest(&lake.path("all")).counts.replaced_documents, Some(1));
+        let mut apply = resemblance();
+        apply.arg("apply").arg(lake.path("all")).arg("--to").arg(lake.path("refused"));
+        let ended = apply.assert().code(2);
+        let said = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
+        assert!(said.contains("replaced documents (1, by"), "{said}");
+        assert!(!lake.path("refused").exists());
+    }
+}
+
+/// The files of all days, under the paths below the folder that they share, with the rows that they have.
+#[test]
+fn a_merged_output_is_applied_to_the_sources_of_all_days() {
+    let lake = Lake::new(&[]);
+    let documents = corpus(7, 90, 25);
+    let days: Vec<&[Document]> = documents.chunks(30).collect();
+    lake.day("one", days[0], &[]);
+    lake.day("two", days[1], &["one"]);
+    lake.merge(&["one", "two"], "until-two");
+    lake.day("three", days[2], &["until-two"]);
+    lake.merge(&["until-two", "three"], "all");
+    let gone: BTreeSet<String> =
+        clusters(&lake.path("all")).into_iter().filter(|(_, stays)| !stays).map(|(id, _)| id).collect();
+    assert!(gone.len() > 10);
+    let (applied, _) = lake.apply("all", &[]);
+    assert_eq!((&applied["read"], &applied["removed"]), (&90.into(), &gone.len().into()));
+    for (day, documents) in ["one", "two", "three"].into_iter().zip(days) {
+        let stays = documents.iter().map(|(id, _)| id.clone()).filter(|id| !gone.contains(id));
+        assert_eq!(ids(&lake.path(&format!("clean/all/kept/{day}"))), stays.collect(), "{day}");
+    }
+    assert_eq!(ids(&lake.path("clean/all/removed")), gone);
+    // The same again does nothing; marked, all documents are there.
+    assert_eq!(lake.apply("all", &[]).0["already_finished"], true);
+    let mut annotate = resemblance();
+    annotate.arg("apply").arg(lake.path("all")).arg("--annotate").arg("--to").arg(lake.path("marked"));
+    annotate.assert().success();
+    assert_eq!(ids(&lake.path("marked/kept")).len(), 90);
+}
+
+/// Rows of files with one name are no documents with one id.
+#[test]
+fn row_numbers_of_two_days_are_no_ids_of_the_same_documents() {
+    let folder = tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    for (day, name) in [("one", "part.csv"), ("two", "part.csv"), ("three", "other.csv")] {
+        std::fs::create_dir_all(path(&format!("in/{day}"))).unwrap();
+        let lines: String = (0..5).map(|n| format!("{}\n", words(n, 20))).collect();
+        std::fs::write(path(&format!("in/{day}/{name}")), format!("text\n{lines}")).unwrap();
+    }
+    let ended = |day: &str, lines: &str| {
+        let text = format!(
+            "[source]\nformat = \"csv\"\nurl = {:?}\ntext = \"text\"\n{lines}\n[output]\nurl = {:?}\n",
+            path(&format!("in/{day}")),
+            path(day)
+        );
+        std::fs::write(path("job.toml"), text).unwrap();
+        resemblance().arg("run").arg(path("job.toml")).output().unwrap()
+    };
+    assert!(ended("one", "").status.success());
+    let against = format!("[against]\noutput = {:?}", path("one"));
+    let refused = |day: &str, lines: &str, code: i32, said: &str| {
+        let ended = ended(day, &format!("{lines}\n{against}"));
+        let message = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(code), "{message}");
+        assert!(message.contains(said) && !message.contains("same_id"), "{message}");
+    };
+    refused("two", "", 2, "`source.id` is left out");
+    refused("two", "id = \"row_number\"", 3, "`part.csv:0`");
+    refused("two", "id = \"row_number\"", 3, "name the column that identifies a document as source.id");
+    // Files with names of their own have rows of their own.
+    assert!(ended("three", &format!("id = \"row_number\"\n{against}")).status.success());
+    let kept = manifest(&path("three")).counts;
+    assert_eq!((kept.documents, kept.pairs), (5, 5));
+}
