@@ -16,7 +16,7 @@ pub(crate) fn of_dataset(dataset: &Dataset, shown: &str, text: (&str, bool), id:
         source.push_str(line);
         source.push('\n');
     };
-    line(&format!("format = {}", quoted(name(dataset.format))));
+    line(&format!("format = {}", quoted(dataset.format.name())));
     line(&format!("url = {}", urls(&dataset.urls)));
     line("# The columns, each with a value:");
     let width = dataset.columns.iter().map(|column| visible(&column.name).chars().count()).max().unwrap_or(0);
@@ -103,18 +103,6 @@ fn job(source: &str, shown: &str) -> String {
         output = quoted(&format!("out/{name}/")),
     );
     text
-}
-
-/// The name of a format in job files.
-fn name(format: Format) -> &'static str {
-    match format {
-        Format::Reuters => "reuters",
-        Format::Csv => "csv",
-        Format::Parquet => "parquet",
-        Format::Delta => "delta",
-        Format::Jsonl => "jsonl",
-        Format::Text => "text",
-    }
 }
 
 fn urls(urls: &[String]) -> String {

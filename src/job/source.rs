@@ -106,6 +106,22 @@ const ENDINGS: [(&str, Format); 9] = [
 ];
 
 impl Format {
+    /// All of them, in the order in which messages name them.
+    pub const ALL: &[Self] =
+        &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text];
+
+    /// The name, as a job file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Reuters => "reuters",
+            Format::Csv => "csv",
+            Format::Parquet => "parquet",
+            Format::Delta => "delta",
+            Format::Jsonl => "jsonl",
+            Format::Text => "text",
+        }
+    }
+
     /// The format that the ending of a path, URL or pattern says, also before `.gz` or `.zst` where such files can be read; `None`
     /// where it says none. A table in `.txt` files is a text by its ending.
     pub(crate) fn of_ending(path: &str) -> Option<Format> {

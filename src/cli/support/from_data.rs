@@ -8,7 +8,7 @@ use crate::cli::support::work::on_session;
 use crate::engine::spills::SpillFolder;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Dataset, Found};
-use crate::job::file::{File, Format, Shingle};
+use crate::job::file::{File, Shingle};
 use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method};
 
 /// Bytes for the session that looks at data.
@@ -115,7 +115,7 @@ impl FromData {
     }
 
     fn texts(&self, output: &str) -> File {
-        let mut file = File::new(Format::Text, self.paths.clone(), output);
+        let mut file = File::new(job::Format::Text.into(), self.paths.clone(), output);
         file.source.encoding = self.encoding.map(|encoding| encoding.to_string());
         file
     }

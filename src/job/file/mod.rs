@@ -3,9 +3,10 @@
 //! [`resolve()`](super::resolve()) checks what the values mean together. Sections that need no resolving are those of the
 //! [`Job`](super::Job).
 
+use std::borrow::Cow;
 use std::fmt;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
 use super::document::Document;
@@ -154,35 +155,20 @@ pub struct Source {
 }
 
 /// What a source can be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// See [`Format::Reuters`](super::Format::Reuters).
-    Reuters,
-    /// See [`Format::Csv`](super::Format::Csv).
-    Csv,
-    /// See [`Format::Parquet`](super::Format::Parquet).
-    Parquet,
-    /// See [`Format::Delta`](super::Format::Delta).
-    Delta,
-    /// See [`Format::Jsonl`](super::Format::Jsonl).
-    Jsonl,
-    /// See [`Format::Text`](super::Format::Text).
-    Text,
-    /// A finished output, whose sketches are used again: see [`Input::Reuse`](super::Input::Reuse).
+    /// Files.
+    Files(super::Format),
+    /// `output`: a finished output, whose sketches are used again. See [`Input::Reuse`](super::Input::Reuse).
     Output,
 }
 
+/// The name of [`Format::Output`].
+const OUTPUT: &str = "output";
+
 impl From<super::Format> for Format {
     fn from(format: super::Format) -> Self {
-        match format {
-            super::Format::Reuters => Format::Reuters,
-            super::Format::Csv => Format::Csv,
-            super::Format::Parquet => Format::Parquet,
-            super::Format::Delta => Format::Delta,
-            super::Format::Jsonl => Format::Jsonl,
-            super::Format::Text => Format::Text,
-        }
+        Format::Files(format)
     }
 }
 
@@ -190,14 +176,39 @@ impl Format {
     /// The format of the files that are read; none if an output is read instead.
     pub fn of_files(self) -> Option<super::Format> {
         match self {
-            Format::Reuters => Some(super::Format::Reuters),
-            Format::Csv => Some(super::Format::Csv),
-            Format::Parquet => Some(super::Format::Parquet),
-            Format::Delta => Some(super::Format::Delta),
-            Format::Jsonl => Some(super::Format::Jsonl),
-            Format::Text => Some(super::Format::Text),
+            Format::Files(format) => Some(format),
             Format::Output => None,
         }
+    }
+
+    /// The names, as a job file has them.
+    fn names() -> impl Iterator<Item = &'static str> {
+        super::Format::ALL.iter().map(|format| format.name()).chain([OUTPUT])
+    }
+}
+
+impl<'de> Deserialize<'de> for Format {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        if name == OUTPUT {
+            return Ok(Format::Output);
+        }
+        let format = super::Format::ALL.iter().find(|format| format.name() == name);
+        format.map(|&format| Format::Files(format)).ok_or_else(|| {
+            let names: Vec<_> = Format::names().map(|name| format!("`{name}`")).collect();
+            de::Error::custom(format!("unknown variant `{name}`, expected one of {}", names.join(", ")))
+        })
+    }
+}
+
+impl JsonSchema for Format {
+    fn schema_name() -> Cow<'static, str> {
+        "Format".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<_> = Format::names().collect();
+        json_schema!({ "type": "string", "enum": names })
     }
 }
 

@@ -44,10 +44,8 @@ pub(super) fn against_of(against: file::Against, reuses: bool, shingle: &Shingle
 }
 
 /// Refuses row numbers as ids by default: the rows of two days often have the same ones.
-pub(super) fn check_id(source: &file::Source, against: Option<&file::Against>) -> Checked<()> {
-    let by_default = source.id.is_none()
-        && source.format.of_files().is_some_and(|format| format.rules().columns == DocumentColumns::OfFile);
-    if by_default && against.is_some_and(|against| against.output.is_some()) {
+pub(super) fn check_id(by_default: bool, source: &Source, against: Option<&file::Against>) -> Checked<()> {
+    if by_default && source.format.rules().columns == DocumentColumns::OfFile && against.is_some_and(|against| against.output.is_some()) {
         return wrong(
             "source.id",
             "is left out, so the name of a file and the number of a row are the id, and files of two days often have the same names: \

@@ -76,8 +76,10 @@ pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
         (None, _) => {
             let shingle = shingle_of(shingle.unwrap_or_default())?;
             let minhash = minhash_of(minhash.unwrap_or_default(), shingle.hash)?;
-            check_id(&source, against.as_ref())?;
-            (source_of(source)?, shingle, minhash)
+            let by_default = source.id.is_none();
+            let source = source_of(source)?;
+            check_id(by_default, &source, against.as_ref())?;
+            (source, shingle, minhash)
         }
         (Some(_), Some(made)) => {
             (reused_source(made, source.group)?, made.shingle.clone(), made.minhash.clone())
