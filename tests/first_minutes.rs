@@ -12,7 +12,7 @@ use tempfile::{TempDir, tempdir};
 use crate::support::files::files;
 use crate::support::*;
 
-/// Titles and texts, of which the first two are similar and the third is a copy of the first.
+/// Titles and texts. The first two are similar, and the third is a copy of the first.
 const ROWS: [(&str, &str); 4] = [
     ("chairs", "The quick brown fox jumps over the lazy dog while the sun goes down behind the hills."),
     ("tables", "The quick brown cat jumps over the lazy dog while the sun goes down behind the hills."),
@@ -97,7 +97,7 @@ fn data_are_compared_by_rows_and_the_format_is_found_out() {
         let assert = call(&FIND, &[&path]).success();
         let said = err(&assert);
         if name == "table.txt" {
-            // Ids come twice there, so they are none.
+            // Ids come twice there, so rows are numbered.
             assert!(said.contains(sentence) && said.contains("ids are row numbers"), "{name}: {said}");
             continue;
         }
