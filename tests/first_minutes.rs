@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use assert_cmd::assert::Assert;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use predicates::prelude::*;
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
@@ -11,7 +12,7 @@ use tempfile::{TempDir, tempdir};
 use crate::support::files::files;
 use crate::support::*;
 
-/// Titles and texts, of which the first two are similar and the third is a copy of the first.
+/// Titles and texts. The first two are similar, and the third is a copy of the first.
 const ROWS: [(&str, &str); 4] = [
     ("chairs", "The quick brown fox jumps over the lazy dog while the sun goes down behind the hills."),
     ("tables", "The quick brown cat jumps over the lazy dog while the sun goes down behind the hills."),
@@ -96,7 +97,7 @@ fn data_are_compared_by_rows_and_the_format_is_found_out() {
         let assert = call(&FIND, &[&path]).success();
         let said = err(&assert);
         if name == "table.txt" {
-            // Ids come twice there, so they are none.
+            // Ids come twice there, so rows are numbered.
             assert!(said.contains(sentence) && said.contains("ids are row numbers"), "{name}: {said}");
             continue;
         }
@@ -130,14 +131,10 @@ fn find_on_a_table_of_parquet_says_documents_and_shows_texts() {
 #[test]
 fn rows_without_a_header_and_ids_are_numbered() {
     let folder = tempdir().unwrap();
-    let path = write(
-        &folder,
-        "a.csv",
-        csv(',', false).lines().map(|line| format!("{}\n", &line[2..])).collect::<String>(),
-    );
-    let assert = call(&[&FIND[..], &["--text", "column_2"]].concat(), &[&path]).success();
+    let path = write(&folder, "a.csv", csv(',', false));
+    let assert = call(&[&FIND[..], &["--text", "column_3"]].concat(), &[&path]).success();
     assert!(
-        err(&assert).contains("no header, utf-8, text column column_2, ids are row numbers"),
+        err(&assert).contains("no header, utf-8, text column column_3, ids are row numbers"),
         "{}",
         err(&assert)
     );
@@ -270,8 +267,13 @@ fn dedup_writes_what_stays() {
         .map(|line| format!("{line}\n"))
         .collect();
     assert_eq!(kept, expected);
-    assert_eq!(strings(&table(&clean, "removed"), "kept_id"), ["1"]);
-    assert!(manifest(&tables).counts.documents == 4);
+    let applied: Value =
+        serde_json::from_slice(&std::fs::read(clean.join("manifest.json")).unwrap()).unwrap();
+    let removed = std::fs::File::open(clean.join(applied["removed"][0]["path"].as_str().unwrap())).unwrap();
+    let mut removed = ParquetRecordBatchReaderBuilder::try_new(removed).unwrap().build().unwrap();
+    let removed = removed.next().unwrap().unwrap();
+    assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["3".into()], vec!["1".into()]));
+    assert_eq!(manifest(&tables).counts.documents, 4);
     // The same again does nothing, and other files are never overwritten.
     let again = dedup(&["--to", clean.to_str().unwrap()]).success();
     assert!(out(&again).contains("is finished already"), "{}", out(&again));
@@ -383,8 +385,8 @@ fn check_says_what_the_data_are() {
         "data: 1 file, ",
         ", 4 rows\n",
         "| title",
-        "  Nothing of the kind was ever seen in this …\n",
-        "words of a document: 16.5 on average in the first 4 documents",
+        "  Nothing of the kind was ever seen in thi…\n",
+        "words of a document: 17.5 on average in the first 4 documents",
         "expected disk: 532 bytes of a document",
         "expected recall of pairs",
         "  score.threshold = 0.8\n",
@@ -429,7 +431,7 @@ fn check_knows_the_rows_of_every_format() {
         match (format.name, data["rows"].as_u64()) {
             ("reuters", rows) => assert_eq!(rows, None),
             // One of the files is a little longer than the other.
-            (name, rows) => assert!(rows.is_some_and(|rows| rows.abs_diff(60) <= 2), "{name}: {rows:?}"),
+            (name, rows) => assert!(rows.is_some_and(|rows| rows.abs_diff(60) <= 4), "{name}: {rows:?}"),
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Column {
     pub is_text: bool,
     /// Whether every row that was looked at has a value, and each another one.
     pub is_unique: bool,
-    /// The beginning of its first value, with control characters escaped; none where there is none.
+    /// The beginning of its first value, with control characters escaped, if it has one.
     pub example: Option<String>,
     /// Characters of a value, on average.
     pub mean_characters: f64,

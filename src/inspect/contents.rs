@@ -34,7 +34,7 @@ pub(crate) struct Contents {
     pub bytes: u64,
     /// Their rows.
     pub rows: Rows,
-    /// The columns of the first file; none where files have none of their own.
+    /// The columns of the first file; empty for formats whose files have no columns of their own.
     pub columns: Vec<Column>,
     /// The beginnings of the first texts.
     pub texts: Vec<String>,

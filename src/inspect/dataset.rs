@@ -109,7 +109,7 @@ impl Dataset {
     }
 }
 
-/// A source of these files, of which only the files matter.
+/// A source of these files, whose other settings do not matter.
 fn any_source(format: Format, urls: &[String]) -> Source {
     Source {
         format,

@@ -123,16 +123,14 @@ async fn by_content(ctx: &SessionContext, paths: &[String], files: &[SourceFile]
     let Some(first) = files.iter().find(|file| paths.iter().any(|path| path == file.path())) else {
         return Ok(None);
     };
-    let (bytes, text, whole) = match start(ctx, first).await? {
-        (head, text) => (head.bytes, text, head.whole),
-    };
-    if bytes.starts_with(PARQUET) {
+    let (head, text) = start(ctx, first).await?;
+    if head.bytes.starts_with(PARQUET) {
         return Ok(Some(Format::Parquet));
     }
     if json_lines::are_there(&text) {
         return Ok(Some(Format::Jsonl));
     }
-    Ok((files.len() == 1 && delimited::sniff(&text, whole).is_table()).then_some(Format::Csv))
+    Ok((files.len() == 1 && delimited::sniff(&text, head.whole).is_table()).then_some(Format::Csv))
 }
 
 /// The first bytes of a file, and the text that they are.

@@ -123,7 +123,7 @@ impl Format {
     }
 
     /// The format that the ending of a path, URL or pattern says, also before `.gz` or `.zst` where such files can be read; `None`
-    /// where it says none. A table in `.txt` files is a text by its ending.
+    /// if it says nothing. A table in `.txt` files is a text by its ending.
     pub(crate) fn of_ending(path: &str) -> Option<Format> {
         let path = path.trim_end_matches('/').to_ascii_lowercase();
         let (path, compressed) = match path.strip_suffix(".gz").or_else(|| path.strip_suffix(".zst")) {

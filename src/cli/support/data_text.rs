@@ -125,7 +125,7 @@ fn documents(contents: &Contents) -> Option<u64> {
     }
 }
 
-/// A number of bytes in the largest unit of which there is one.
+/// A number of bytes, in the largest unit that it fills.
 fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     let (mut size, mut unit) = (bytes as f64, None);

@@ -111,44 +111,6 @@ pub(in crate::source) async fn is_table(ctx: &SessionContext, url: &str) -> Resu
     Ok(first.context(|| format!("`{url}` cannot be listed"))?.is_some())
 }
 
-/// The folders of Delta tables, by the `names` of what lies in them: each ends in `/`, and is empty where all names are relative to
-/// it.
-pub(super) fn folders<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let table = |name: &str| {
-        let mut above = 0;
-        for part in name.split('/') {
-            if part == delta::FOLDER {
-                return Some(name[..above].to_owned());
-            }
-            above += part.len() + 1;
-        }
-        None
-    };
-    let mut folders: Vec<String> = names.filter_map(table).collect();
-    folders.sort();
-    folders.dedup();
-    folders
-}
-
-/// Refuses to read `file` as a Parquet file of its own where it lies in one of `tables`: the table may have removed it.
-///
-/// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) with the folder of the table.
-pub(super) fn refuse_file_of_table(file: &SourceFile, tables: &[String]) -> Result<()> {
-    let Some(table) = tables.iter().find(|table| file.name.starts_with(table.as_str())) else {
-        return Ok(());
-    };
-    let above = file.path.len() - file.name.len() + table.len();
-    let table = match file.path[..above].trim_end_matches('/') {
-        "" => ".",
-        table => table,
-    };
-    Err(Error::job(format!(
-        "`{table}` is the folder of a Delta table, and as Parquet files those are read too that the table has removed: set [source] \
-         format to \"delta\" and url to that folder"
-    )))
-}
-
 /// The location of a file of the table in the folder `root`.
 fn location(root: &Path, name: &str) -> Result<Path> {
     let location = match root.as_ref() {
@@ -175,20 +137,4 @@ async fn in_store(store: &dyn ObjectStore, root: &Path, url: &str) -> Result<BTr
     let listed: Vec<ObjectMeta> =
         store.list(Some(root)).try_collect().await.context(|| format!("`{url}` cannot be listed"))?;
     Ok(listed.into_iter().map(|meta| (meta.location.clone(), meta)).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_with_a_log_is_a_table() {
-        let folders = |names: &[&str]| folders(names.iter().copied());
-        assert_eq!(folders(&["_delta_log", "a.parquet"]), [""]);
-        assert_eq!(
-            folders(&["b/_delta_log/0.json", "b/_delta_log/1.json", "c/d/_delta_log"]),
-            ["b/", "c/d/"]
-        );
-        assert!(folders(&["a.parquet", "not_delta_log/a", "b/_other"]).is_empty());
-    }
 }

@@ -4,6 +4,7 @@ pub(super) mod delta_tables;
 mod pattern;
 pub(crate) mod reach;
 mod skipped;
+mod table_folders;
 mod walk;
 
 use std::collections::{BTreeMap, HashSet};
@@ -124,7 +125,7 @@ async fn under(
     listed.sort_by(|a, b| a.name.cmp(&b.name));
 
     let tables = match format.reading {
-        Reading::ParquetScan => delta_tables::folders(listed.iter().map(|entry| entry.name.as_str())),
+        Reading::ParquetScan => table_folders::folders(listed.iter().map(|entry| entry.name.as_str())),
         Reading::Parser(_) => Vec::new(),
     };
     let mut found = Found::default();
@@ -154,7 +155,7 @@ async fn under(
             What::File(meta) => {
                 let file = SourceFile { path, name, store: store_url.clone(), meta };
                 check_name(&file, format)?;
-                delta_tables::refuse_file_of_table(&file, &tables)?;
+                table_folders::refuse_file(&file, &tables)?;
                 found.files.push(file);
             }
             What::Unnamable { bytes, modified } => {
