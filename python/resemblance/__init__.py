@@ -9,6 +9,10 @@ Each function calls the command `resemblance`, which comes with this package, as
 order, and its errors are exceptions: see `ResemblanceError`.
 """
 
+from importlib.metadata import PackageNotFoundError as _NotFound
+from importlib.metadata import version as _version
+
+from .dedup import dedup
 from .errors import (
     AlarmError,
     BugError,
@@ -26,6 +30,12 @@ from .output import Output, Run, Table
 from .output import open_output as open
 from .rows import Neighbor, Pair, Passage, Rows, ShownPair
 from .upkeep import Applied, Cleaned, Generated, Verified, Written, apply, clean, generate, merge, verify
+
+try:
+    #: The version of this package.
+    __version__ = _version("resemblance")
+except _NotFound:  # used from its sources
+    __version__ = "0.1.0"
 
 __all__ = [
     "AlarmError",
@@ -55,6 +65,7 @@ __all__ = [
     "clean",
     "command",
     "compare",
+    "dedup",
     "find",
     "generate",
     "merge",

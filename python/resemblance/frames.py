@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Optional
@@ -59,3 +60,22 @@ def _library(name: str, method: str) -> Any:
         raise ImportError(
             f"{method} needs {name}, which is not installed: pip install {name} (or resemblance[{name}])", name=name
         ) from error
+
+
+#: Rows that a notebook shows.
+HTML_ROWS = 10
+
+
+def html_table(shown: pyarrow.Table, rows: int) -> str:
+    """The rows `shown`, out of `rows` in all, as a table for notebooks."""
+
+    def cell(value: Any) -> str:
+        text = f"{value:.6f}" if isinstance(value, float) else "" if value is None else str(value)
+        return html.escape(text if len(text) <= 100 else text[:100] + "…")
+
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in shown.column_names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{cell(value)}</td>" for value in row.values()) + "</tr>" for row in shown.to_pylist()
+    )
+    more = f"<p>{shown.num_rows} of {rows} rows</p>" if rows > shown.num_rows else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"

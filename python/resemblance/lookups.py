@@ -6,13 +6,16 @@ import os
 from typing import Any, Literal, Optional, Union
 
 from . import rows
+from .in_memory import ID, TEXT, Data, as_file, is_in_memory, to_table
 from .output import Location, location_of
 from .process import call
 from .rows import Id, Neighbor, Pair, Rows, ShownPair
 
 
 def find(
-    *paths: Union[str, os.PathLike[str]],
+    *data: Data,
+    text: Optional[str] = None,
+    id: Optional[str] = None,
     threshold: float = 0.8,
     size: int = 9,
     unit: Literal["char", "word"] = "char",
@@ -20,26 +23,45 @@ def find(
     all: bool = False,
     progress: bool = True,
 ) -> Rows[Pair]:
-    """Finds similar files without a job, the most similar ones first.
+    """Finds similar documents without a job, the most similar ones first.
 
     Args:
-        paths: files and folders; folders are walked.
+        data: a list of texts; a data frame of pandas, Polars or Arrow; data files, whose rows are documents (Parquet, CSV,
+            JSON lines, a Delta table); or text files and folders of them. The ids of texts and of rows without an id are
+            their numbers, from 0.
+        text: the column of the texts; not needed if there is only one of text.
+        id: the column of the ids.
         threshold: the least similarity of a pair, over 0 and at most 1.
         size: characters (or words) in a shingle.
         unit: what shingles are made of.
-        encoding: how the files are encoded, such as `latin-1`; UTF-8 unless given.
-        all: whether every two files are compared, which is exact and quadratic.
+        encoding: how the files are encoded, such as `latin-1`; found out, or UTF-8, unless given.
+        all: whether every two documents are compared, which is exact and quadratic.
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+
+    Raises:
+        ValueError: a data frame has no such column, or several of text and none is named.
     """
-    if not paths:
-        raise TypeError("find needs at least one file or folder")
-    options = [f"--threshold={threshold}", f"--size={size}", f"--unit={unit}"]
+    if not data:
+        raise TypeError("find needs a list of texts, a data frame, or at least one file or folder")
+    options = search_options(threshold, size, unit, all)
     if encoding is not None:
         options.append(f"--encoding={encoding}")
-    if all:
-        options.append("--all")
-    files = [os.fspath(path) for path in paths]
+    if is_in_memory(data[0]):
+        if len(data) > 1:
+            raise TypeError("find takes one list of texts or one data frame")
+        with as_file(to_table(data[0], text, id)) as folder:
+            path = os.path.join(folder, "data.parquet")
+            options += [f"--text={TEXT}", f"--id={ID}"]
+            return rows.pairs(call(["find", "--json", *options, "--", path], progress=progress))
+    options += [f"--{name}={value}" for name, value in (("text", text), ("id", id)) if value is not None]
+    files = [os.fspath(path) for path in data]
     return rows.pairs(call(["find", "--json", *options, "--", *files], progress=progress))
+
+
+def search_options(threshold: float, size: int, unit: str, all: bool) -> list[str]:
+    """The options of `find` and `dedup` that say what similar means."""
+    options = [f"--threshold={threshold}", f"--size={size}", f"--unit={unit}"]
+    return [*options, "--all"] if all else options
 
 
 def neighbors(

@@ -10,7 +10,7 @@ import pyarrow
 import pyarrow.dataset
 
 from .errors import InputError
-from .frames import Frame
+from .frames import HTML_ROWS, Frame, html_table
 from .storage import absolute, filesystem
 
 
@@ -48,6 +48,13 @@ class Table(Frame):
     def to_arrow(self) -> pyarrow.Table:
         """All rows as an Arrow table in memory."""
         return self.dataset().to_table()
+
+    def head(self, rows: int = 5) -> pyarrow.Table:
+        """The first rows as an Arrow table; no more are read."""
+        return self.dataset().head(rows)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.head(HTML_ROWS), self.rows)
 
     def _scannable(self) -> Any:
         # DuckDB reads of a dataset what a query needs.

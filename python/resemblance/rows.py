@@ -10,7 +10,7 @@ from typing import Any, Callable, Generic, Optional, TypeVar, Union, overload
 
 import pyarrow
 
-from .frames import Frame
+from .frames import HTML_ROWS, Frame, html_table
 
 #: The id of a document: a number where the source's column is one, and else text.
 Id = Union[int, str]
@@ -105,6 +105,13 @@ class Rows(Sequence[Row], Frame, Generic[Row]):
 
     def __repr__(self) -> str:
         return "[" + ",\n ".join(map(repr, self._rows)) + "]"
+
+    def head(self, rows: int = 5) -> Rows[Row]:
+        """The first rows."""
+        return self[:rows]
+
+    def _repr_html_(self) -> str:
+        return html_table(self.head(HTML_ROWS).to_arrow(), len(self))
 
     def to_arrow(self) -> pyarrow.Table:
         """All rows as an Arrow table."""

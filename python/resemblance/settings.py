@@ -19,6 +19,12 @@ from .errors import ResemblanceError
 Job = Union[Mapping[str, Any], str, "os.PathLike[str]"]
 
 
+#: The sections of a job.
+SECTIONS = frozenset(
+    ["source", "shingle", "minhash", "lsh", "candidates", "against", "score", "clusters", "alarms", "output", "engine"]
+)
+
+
 @contextmanager
 def job_arguments(job: Job, settings: Mapping[str, Any]) -> Iterator[list[str]]:
     """The arguments of a command that give a job and the settings over it.
@@ -44,7 +50,15 @@ def job_arguments(job: Job, settings: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def set_arguments(settings: Mapping[str, Any]) -> list[str]:
-    """`score__threshold=0.9` as `--set=score.threshold=0.9`. A setting that is None is left as the job has it."""
+    """`score__threshold=0.9` as `--set=score.threshold=0.9`. A setting that is None is left as the job has it.
+
+    Raises:
+        TypeError: a setting has one underscore where a section and a key are divided by two.
+    """
+    for key in settings:
+        section, _, rest = key.partition("_")
+        if "__" not in key and rest and section in SECTIONS:
+            raise TypeError(f"{key} is no setting: write {section}__{rest}, with two underscores after the section")
     return [
         f"--set={key.replace('__', '.')}={toml_value(value, key)}"
         for key, value in settings.items()

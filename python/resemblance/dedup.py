@@ -1,0 +1,76 @@
+"""The command that removes near-duplicates without a job: dedup."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Literal, Optional, Union
+
+import pyarrow.dataset
+
+from .in_memory import ID, TEXT, Data, as_file, is_in_memory, keep, to_table
+from .lookups import search_options
+from .process import call
+from .upkeep import Applied
+
+
+def dedup(
+    data: Data,
+    to: Union[str, os.PathLike[str], None] = None,
+    *,
+    text: Optional[str] = None,
+    id: Optional[str] = None,
+    threshold: float = 0.8,
+    size: int = 9,
+    unit: Literal["char", "word"] = "char",
+    all: bool = False,
+    dry_run: bool = False,
+    progress: bool = True,
+) -> Any:
+    """The data without near-duplicates: of similar documents one stays, the longest.
+
+    Args:
+        data: a list of texts or a data frame of pandas, Polars or Arrow, of which what stays is returned as the same type; or the
+            path or URL of data files (Parquet, CSV, JSON lines, a Delta table), which are written to `to`.
+        to: the folder or URL to write to, which must be empty; for files alone.
+        text: the column of the texts; not needed if there is only one of text.
+        id: the column of the ids.
+        threshold: the least similarity of two documents of which only one stays, over 0 and at most 1.
+        size: characters (or words) in a shingle.
+        unit: what shingles are made of.
+        all: whether every two documents are compared, which is exact and quadratic.
+        dry_run: for files, whether documents are only counted.
+        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
+
+    Returns:
+        For data in memory what stays of it; for files an `Applied`.
+
+    Raises:
+        TypeError: `to` or `dry_run` is given for data in memory, or neither of them for files.
+        ValueError: a data frame has no such column, or several of text and none is named.
+    """
+    options = search_options(threshold, size, unit, all)
+    if is_in_memory(data):
+        if to is not None or dry_run:
+            raise TypeError("dedup returns what stays of data in memory: leave out to and dry_run")
+        return _in_memory(data, to_table(data, text, id), options, progress)
+    if to is None and not dry_run:
+        raise TypeError("dedup of files needs `to`, the folder to write to, or dry_run=True")
+    options += [f"--{name}={value}" for name, value in (("text", text), ("id", id)) if value is not None]
+    options += ["--dry-run"] if dry_run else [f"--to={os.fspath(to)}"]  # type: ignore[arg-type]
+    record = json.loads(call(["dedup", "--json", *options, "--", os.fspath(data)], progress=progress))
+    known = ("read", "kept", "removed", "rejected", "files", "already_finished")
+    return Applied(**{name: record.get(name) for name in known})
+
+
+def _in_memory(data: Any, table: pyarrow.Table, options: list[str], progress: bool) -> Any:
+    # The rows are known by their numbers, whatever their ids.
+    numbers = pyarrow.array(range(table.num_rows), pyarrow.int64())
+    table = pyarrow.table({ID: numbers, TEXT: table.column(TEXT)})
+    with as_file(table) as folder:
+        clean = os.path.join(folder, "clean")
+        options = [*options, f"--text={TEXT}", f"--id={ID}", f"--to={clean}"]
+        call(["dedup", "--json", *options, "--", os.path.join(folder, "data.parquet")], progress=progress)
+        removed = pyarrow.dataset.dataset(os.path.join(clean, "removed"), format="parquet").to_table(columns=[ID])
+    gone = set(removed.column(ID).to_pylist())
+    return keep(data, [number not in gone for number in range(table.num_rows)])

@@ -1,0 +1,99 @@
+"""Data in memory: lists of texts and data frames, written to a Parquet file for the command."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Optional, Union
+
+import pyarrow
+import pyarrow.parquet
+
+#: A column that holds the ids, or the row numbers from 0.
+ID = "id"
+#: A column that holds the texts.
+TEXT = "text"
+
+
+def is_in_memory(data: object) -> bool:
+    """Whether `data` is a list of texts or a data frame, and no path."""
+    if isinstance(data, (str, bytes, os.PathLike)):
+        return False
+    return isinstance(data, Sequence) or hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow")
+
+
+def to_table(data: Any, text: Optional[str], id: Optional[str]) -> pyarrow.Table:
+    """The ids and the texts of `data`: (id, text).
+
+    Raises:
+        TypeError: `data` is neither a list of texts nor a data frame.
+        ValueError: there is no such column, or `text` is not given and several columns hold text.
+    """
+    if isinstance(data, Sequence):
+        wrong = next((at for at, value in enumerate(data) if not isinstance(value, (str, type(None)))), None)
+        if wrong is not None:
+            raise TypeError(f"expected a list of texts, but element {wrong} is of the type {type(data[wrong]).__name__}")
+        texts = pyarrow.array(data, pyarrow.string())
+        return pyarrow.table({ID: pyarrow.array(range(len(data)), pyarrow.int64()), TEXT: texts})
+    table = _arrow(data)
+    column = _text_column(table, text, id)
+    if id is not None and id not in table.column_names:
+        raise ValueError(f"there is no column {id!r}; the columns are {', '.join(table.column_names)}")
+    ids = pyarrow.array(range(table.num_rows), pyarrow.int64()) if id is None else table.column(id)
+    return pyarrow.table({ID: ids, TEXT: table.column(column)})
+
+
+@contextmanager
+def as_file(table: pyarrow.Table) -> Iterator[str]:
+    """A folder for the time of the context, in which `data.parquet` has the rows of `table`."""
+    with tempfile.TemporaryDirectory(prefix="resemblance-") as folder:
+        pyarrow.parquet.write_table(table, os.path.join(folder, "data.parquet"))
+        yield folder
+
+
+def keep(data: Any, kept: Sequence[bool]) -> Any:
+    """The rows of `data` that are kept, as what `data` is."""
+    if isinstance(data, Sequence):
+        return [value for value, stays in zip(data, kept) if stays]
+    if isinstance(data, pyarrow.Table):
+        return data.filter(pyarrow.array(kept, pyarrow.bool_()))
+    if hasattr(data, "filter") and hasattr(data, "to_arrow"):  # Polars
+        import polars
+
+        return data.filter(polars.Series(kept, dtype=polars.Boolean))
+    if hasattr(data, "loc"):  # pandas
+        return data.loc[list(kept)]
+    return _arrow(data).filter(pyarrow.array(kept, pyarrow.bool_()))
+
+
+def _arrow(data: Any) -> pyarrow.Table:
+    if isinstance(data, pyarrow.Table):
+        return data
+    if hasattr(data, "loc") and hasattr(data, "columns"):
+        return pyarrow.Table.from_pandas(data, preserve_index=False)
+    return data.to_arrow() if hasattr(data, "to_arrow") else pyarrow.table(data)
+
+
+def _is_text(kind: pyarrow.DataType) -> bool:
+    views = getattr(pyarrow.types, "is_string_view", lambda _: False)
+    if pyarrow.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind) or views(kind))
+
+
+def _text_column(table: pyarrow.Table, text: Optional[str], id: Optional[str]) -> str:
+    if text is not None:
+        if text not in table.column_names:
+            raise ValueError(f"there is no column {text!r}; the columns are {', '.join(table.column_names)}")
+        return text
+    found = [field.name for field in table.schema if _is_text(field.type) and field.name != id]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise ValueError(f"no column holds text; the columns are {', '.join(table.column_names)}")
+    raise ValueError(f"several columns hold text, {', '.join(found)}: name one of them as text=")
+
+
+Data = Union[str, "os.PathLike[str]", Sequence[Optional[str]], Any]

@@ -1,0 +1,89 @@
+"""Lists of texts and data frames. What stays and what is a pair is counted by plain Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow
+import pytest
+
+import resemblance
+
+TEXTS = [
+    "the quick brown fox jumps over the lazy dog near the river bank",
+    "nothing of the kind was ever seen in this old and quiet house",
+    "the quick brown fox jumps over the lazy dog near the river bank!",
+    None,
+    "the quick brown fox jumps over the lazy dog near the river bank",
+]
+
+
+def shingles(text: str, size: int = 9) -> set[str]:
+    text = " ".join(text.lower().split())
+    return {text[at : at + size] for at in range(len(text) - size + 1)}
+
+
+def similar(threshold: float) -> set[tuple[int, int]]:
+    sets = {at: shingles(text) for at, text in enumerate(TEXTS) if text is not None}
+    return {
+        (a, b) for a in sets for b in sets if a < b and len(sets[a] & sets[b]) / len(sets[a] | sets[b]) >= threshold
+    }
+
+
+def test_find_compares_texts() -> None:
+    found = resemblance.find(TEXTS, threshold=0.7, progress=False)
+    assert {(pair.id_a, pair.id_b) for pair in found} == similar(0.7) == {(0, 2), (0, 4), (2, 4)}
+    assert found.head(1)[0].jaccard == 1.0
+    assert "<td>1.000000</td>" in found._repr_html_()
+
+
+def test_dedup_keeps_one_of_similar_texts() -> None:
+    kept = resemblance.dedup(TEXTS, threshold=0.7, progress=False)
+    # The longest stays, and what cannot be compared.
+    assert kept == [TEXTS[1], TEXTS[2], None]
+    assert resemblance.find(kept, threshold=0.7, progress=False) == resemblance.find(["a", "b"], progress=False)
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "pandas", "polars"])
+def test_data_frames_stay_what_they_are(library: str) -> None:
+    columns = {"key": ["a", "b", "c", "d", "e"], "body": TEXTS, "stars": [1, 2, 3, 4, 5]}
+    frame: Any = pyarrow.table(columns)
+    if library != "pyarrow":
+        frame = getattr(pytest.importorskip(library), "DataFrame")(columns)
+    kept = resemblance.dedup(frame, text="body", threshold=0.7, progress=False)
+    assert type(kept) is type(frame)
+    assert list(kept.columns if library == "pandas" else kept.schema.names if library == "pyarrow" else kept.columns) == list(columns)
+    stars = kept["stars"].to_pylist() if library == "pyarrow" else list(kept["stars"])
+    assert stars == [2, 3, 4]
+    found = resemblance.find(frame, text="body", id="key", threshold=0.7, progress=False)
+    assert {(pair.id_a, pair.id_b) for pair in found} == {("a", "c"), ("a", "e"), ("c", "e")}
+    with pytest.raises(ValueError, match="several columns hold text, key, body"):
+        resemblance.find(frame)
+    with pytest.raises(ValueError, match="there is no column 'bodies'; the columns are key, body, stars"):
+        resemblance.find(frame, text="bodies")
+
+
+def test_wrong_arguments_say_what_is_expected() -> None:
+    with pytest.raises(TypeError, match="element 1 is of the type int"):
+        resemblance.find(["a", 1])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="leave out to"):
+        resemblance.dedup(["a"], "clean/")
+    with pytest.raises(TypeError, match="the folder to write to"):
+        resemblance.dedup("reviews.csv")
+    with pytest.raises(TypeError, match="write score__threshold, with two underscores"):
+        resemblance.check("jobs/quickstart.toml", score_threshold=0.9)
+
+
+def test_files_are_written_without_their_duplicates(tmp_path: Any) -> None:
+    path = tmp_path / "in.csv"
+    rows = [f'{at},"{text}"' for at, text in enumerate(TEXTS) if text is not None]
+    path.write_text("id,body\n" + "\n".join(rows) + "\n")
+    planned = resemblance.dedup(path, text="body", threshold=0.7, dry_run=True, progress=False)
+    assert (planned.read, planned.kept, planned.removed, planned.files) == (4, 2, 2, None)
+    done = resemblance.dedup(path, tmp_path / "clean", text="body", threshold=0.7, progress=False)
+    assert (done.kept, done.removed) == (2, 2)
+    assert (tmp_path / "clean/kept/in.csv").read_text().count("fox") == 1
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert resemblance.__version__.count(".") == 2
