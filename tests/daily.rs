@@ -213,8 +213,8 @@ fn what_an_earlier_day_would_have_to_remove_is_counted() {
     lake.day("one", &[a.clone(), c.clone()], &[]);
     lake.apply("one", &[]);
     // Day two connects them, and day three goes on: what was superseded once is not counted again.
-    lake.day("two", &[b.clone()], &["one"]);
-    let last = lake.day("three", &[d.clone()], &["one", "two"]);
+    lake.day("two", std::slice::from_ref(&b), &["one"]);
+    let last = lake.day("three", std::slice::from_ref(&d), &["one", "two"]);
     let superseded = |name: &str| manifest(&lake.path(name)).counts.superseded_reference_documents;
     assert_eq!((superseded("one"), superseded("two"), superseded("three")), (None, Some(1), Some(0)));
     let represented = [(a.0.clone(), true), (b.0.clone(), false), (c.0.clone(), false)];
