@@ -204,7 +204,7 @@ fn a_folder_is_texts_unless_all_its_files_are_data() {
     assert!(summary(&call(&["find"], &[&document]).success()).contains("among 1 file"));
 }
 
-/// A Delta table of two files, the second of which was removed.
+/// A Delta table of two files. The second is removed.
 fn delta_table(folder: &TempDir) -> PathBuf {
     let table = folder.path().join("table");
     std::fs::create_dir_all(table.join("_delta_log")).unwrap();
