@@ -23,12 +23,13 @@ def find(
     """Finds similar files, or similar rows of data, without a job, the most similar ones first.
 
     Args:
-        paths: files and folders; folders are walked. Of data (Parquet, CSV, JSON lines, or the folder of a Delta table) the
-            rows are compared.
+        paths: files and folders; folders are walked. Of data (Parquet, CSV, JSON lines, a Delta table) the rows are
+            compared.
         threshold: the least similarity of a pair, over 0 and at most 1.
         size: characters (or words) in a shingle.
         unit: what shingles are made of.
-        encoding: how the files are encoded, such as `latin-1`. Unless given, text files are UTF-8, and data what their bytes say.
+        encoding: how the files are encoded, such as `latin-1`. Unless given, text files are UTF-8, and data
+            what their bytes say.
         all: whether every two files are compared, which is exact and quadratic.
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
     """
