@@ -107,8 +107,7 @@ const ENDINGS: [(&str, Format); 9] = [
 
 impl Format {
     /// All of them, in the order in which messages name them.
-    pub const ALL: &[Self] =
-        &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text];
+    pub const ALL: &[Self] = &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text];
 
     /// The name, as a job file has it.
     pub fn name(self) -> &'static str {

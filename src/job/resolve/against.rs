@@ -45,7 +45,10 @@ pub(super) fn against_of(against: file::Against, reuses: bool, shingle: &Shingle
 
 /// Refuses row numbers as ids by default: the rows of two days often have the same ones.
 pub(super) fn check_id(by_default: bool, source: &Source, against: Option<&file::Against>) -> Checked<()> {
-    if by_default && source.format.rules().columns == DocumentColumns::OfFile && against.is_some_and(|against| against.output.is_some()) {
+    if by_default
+        && source.format.rules().columns == DocumentColumns::OfFile
+        && against.is_some_and(|against| against.output.is_some())
+    {
         return wrong(
             "source.id",
             "is left out, so the name of a file and the number of a row are the id, and files of two days often have the same names: \
