@@ -326,7 +326,7 @@ fn completions_and_manual_pages_are_those_of_all_commands() {
     for shell in ["bash", "zsh", "fish"] {
         let printed = resemblance().args(["completions", shell]).assert().success();
         let script = String::from_utf8(printed.get_output().stdout.clone()).unwrap();
-        assert!(script.contains("neighbors") && script.contains("--overwrite"), "{shell}");
+        assert!(script.contains("neighbors") && script.contains("overwrite"), "{shell}");
     }
     let folder = tempdir().unwrap();
     let pages = folder.path().join("man");

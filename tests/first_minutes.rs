@@ -272,7 +272,8 @@ fn dedup_writes_what_stays() {
     assert_eq!(kept, expected);
     let applied: Value =
         serde_json::from_slice(&std::fs::read(clean.join("manifest.json")).unwrap()).unwrap();
-    let removed = std::fs::File::open(clean.join(applied["removed"][0]["path"].as_str().unwrap())).unwrap();
+    let written = applied["removed"].as_array().unwrap().iter().find(|file| file["rows"] != 0).unwrap();
+    let removed = std::fs::File::open(clean.join(written["path"].as_str().unwrap())).unwrap();
     let mut removed = ParquetRecordBatchReaderBuilder::try_new(removed).unwrap().build().unwrap();
     let removed = removed.next().unwrap().unwrap();
     assert_eq!((strings(&removed, "id"), strings(&removed, "kept_id")), (vec!["3".into()], vec!["1".into()]));
@@ -433,8 +434,8 @@ fn check_knows_the_rows_of_every_format() {
         assert_eq!(data["words_of_a_document"], 30.0, "{}", format.name);
         match (format.name, data["rows"].as_u64()) {
             ("reuters", rows) => assert_eq!(rows, None),
-            // One of the files is a little longer than the other.
-            (name, rows) => assert!(rows.is_some_and(|rows| rows.abs_diff(60) <= 4), "{name}: {rows:?}"),
+            // An estimate from the beginning of the first file, where all rows would have to be read.
+            (name, rows) => assert!(rows.is_some_and(|rows| rows.abs_diff(60) <= 20), "{name}: {rows:?}"),
         }
     }
 }

@@ -28,7 +28,7 @@ fn long_text(seed: u64, bytes: usize, vocabulary: usize) -> String {
 fn job_of(folder: &Path, shingle: &str) -> std::path::PathBuf {
     let job = folder.join("job.toml");
     let text = format!(
-        "[source]\nformat = \"text\"\nurl = {:?}\n[shingle]\n{shingle}\n[score]\nthreshold = 0.3\n[output]\nurl = {:?}\n\
+        "[source]\nformat = \"text\"\nurl = {:?}\n[shingle]\n{shingle}\nshort = \"reject\"\n[score]\nthreshold = 0.3\n[output]\nurl = {:?}\n\
          keep = \"shingles\"\n",
         folder.join("in/"),
         folder.join("out"),

@@ -366,7 +366,7 @@ impl Scene {
         std::fs::write(folder.path().join("in.jsonl"), lines.join("\n")).unwrap();
         let job = format!(
             "[source]\nformat = \"jsonl\"\nurl = {:?}\nid = \"id\"\ntext = \"text\"\n\
-             [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
+             [shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
             folder.path().join("in.jsonl"),
             folder.path().join("out"),
         );

@@ -141,7 +141,7 @@ pub fn job_text(source: impl Debug, output: impl Debug) -> String {
 pub fn job_text_of(format: &str, source: impl Debug, output: impl Debug) -> String {
     format!(
         "[source]\nformat = {format:?}\nurl = {source:?}\nid = \"id\"\ntext = \"text\"\n\
-         [shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n"
+         [shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n[output]\nurl = {output:?}\n"
     )
 }
 

@@ -419,7 +419,7 @@ impl Folder {
         };
         let at = |name: &str| -> String { Path::new(&self.path(name)).display().to_string() };
         format!(
-            "[source]\nformat = \"{format}\"\nurl = {:?}\n{columns}{more}\n[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n\
+            "[source]\nformat = \"{format}\"\nurl = {:?}\n{columns}{more}\n[shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n\
              [output]\nurl = {:?}\n",
             at(input),
             at("out")

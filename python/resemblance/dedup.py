@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal, Optional, Union, cast
 
 import pyarrow.dataset
 
@@ -30,12 +30,12 @@ def dedup(
     """The data without near-duplicates: of similar documents one stays, the longest.
 
     Args:
-        data: a list of texts or a data frame of pandas, Polars or Arrow, of which what stays is returned as the same type; or the
-            path or URL of data files (Parquet, CSV, JSON lines, a Delta table), which are written to `to`.
+        data: a list of texts or a data frame of pandas, Polars or Arrow; what stays is returned as the same type. Or the path or
+            URL of data files (Parquet, CSV, JSON lines, a Delta table); what stays is written to `to`.
         to: the folder or URL to write to, which must be empty; for files alone.
         text: the column of the texts; not needed if there is only one of text.
         id: the column of the ids.
-        threshold: the least similarity of two documents of which only one stays, over 0 and at most 1.
+        threshold: two documents of this similarity or more are near-duplicates; over 0 and at most 1.
         size: characters (or words) in a shingle.
         unit: what shingles are made of.
         all: whether every two documents are compared, which is exact and quadratic.
@@ -58,7 +58,7 @@ def dedup(
         raise TypeError("dedup of files needs `to`, the folder to write to, or dry_run=True")
     options += [f"--{name}={value}" for name, value in (("text", text), ("id", id)) if value is not None]
     options += ["--dry-run"] if dry_run else [f"--to={os.fspath(to)}"]  # type: ignore[arg-type]
-    record = json.loads(call(["dedup", "--json", *options, "--", os.fspath(data)], progress=progress))
+    record = json.loads(call(["dedup", "--json", *options, "--", os.fspath(cast(Any, data))], progress=progress))
     known = ("read", "kept", "removed", "rejected", "files", "already_finished")
     return Applied(**{name: record.get(name) for name in known})
 

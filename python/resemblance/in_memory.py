@@ -11,6 +11,9 @@ from typing import Any, Optional, Union
 import pyarrow
 import pyarrow.parquet
 
+#: A list of texts, a data frame, or the path or URL of files.
+Data = Union[str, "os.PathLike[str]", Sequence[Optional[str]], Any]
+
 #: A column that holds the ids, or the row numbers from 0.
 ID = "id"
 #: A column that holds the texts.
@@ -88,12 +91,9 @@ def _text_column(table: pyarrow.Table, text: Optional[str], id: Optional[str]) -
         if text not in table.column_names:
             raise ValueError(f"there is no column {text!r}; the columns are {', '.join(table.column_names)}")
         return text
-    found = [field.name for field in table.schema if _is_text(field.type) and field.name != id]
+    found: list[str] = [field.name for field in table.schema if _is_text(field.type) and field.name != id]
     if len(found) == 1:
         return found[0]
     if not found:
         raise ValueError(f"no column holds text; the columns are {', '.join(table.column_names)}")
     raise ValueError(f"several columns hold text, {', '.join(found)}: name one of them as text=")
-
-
-Data = Union[str, "os.PathLike[str]", Sequence[Optional[str]], Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal, Optional, Union, cast
 
 from . import rows
 from .in_memory import ID, TEXT, Data, as_file, is_in_memory, to_table
@@ -54,7 +54,7 @@ def find(
             options += [f"--text={TEXT}", f"--id={ID}"]
             return rows.pairs(call(["find", "--json", *options, "--", path], progress=progress))
     options += [f"--{name}={value}" for name, value in (("text", text), ("id", id)) if value is not None]
-    files = [os.fspath(path) for path in data]
+    files: list[str] = [os.fspath(cast(Any, path)) for path in data]
     return rows.pairs(call(["find", "--json", *options, "--", *files], progress=progress))
 
 

@@ -65,7 +65,7 @@ def test_data_frames_stay_what_they_are(library: str) -> None:
 
 def test_wrong_arguments_say_what_is_expected() -> None:
     with pytest.raises(TypeError, match="element 1 is of the type int"):
-        resemblance.find(["a", 1])  # type: ignore[list-item]
+        resemblance.find(["a", 1])
     with pytest.raises(TypeError, match="leave out to"):
         resemblance.dedup(["a"], "clean/")
     with pytest.raises(TypeError, match="the folder to write to"):

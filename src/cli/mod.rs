@@ -7,7 +7,7 @@ mod support;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use crate::address::secrets::{self, masked};
 use crate::engine::spills;
@@ -59,7 +59,7 @@ fn run(arguments: &Arguments) -> ExitCode {
         Some(id) => log::span(id).entered(),
         None => tracing::Span::none().entered(),
     };
-    let result = panics::caught(|| arguments.command.run(&screen));
+    let result = panics::caught(|| arguments.command.run(&screen, Arguments::command));
     screen.clear();
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -98,8 +98,6 @@ fn refuse(refused: &clap::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     /// The words of a line as a shell divides it, up to a redirection.

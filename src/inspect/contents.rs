@@ -75,13 +75,14 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<Co
     let first = files.iter().find(|file| file.size() > 0);
     match (source.format, first) {
         (Format::Text, _) => found.rows = Rows::Exact(found.files),
-        (Format::Reuters, _) => {}
         (_, None) => found.rows = Rows::Exact(0),
         (Format::Parquet | Format::Delta, Some(first)) => {
             found.columns = parquet::columns(ctx, source, first).await?;
             found.rows = Rows::Exact(footers(ctx, &files).await?);
         }
         (Format::Csv | Format::Jsonl, Some(first)) => found.add_records(ctx, source, first).await?,
+        // Only a parser can count them.
+        _ => {}
     }
     Ok(found)
 }

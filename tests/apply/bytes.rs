@@ -262,7 +262,7 @@ fn files_of_two_folders_stay_apart() {
     applied.run("csv", "id = \"id\"\ntext = \"text\"");
     let (x, y) = (applied.path("in/x"), applied.path("in/y"));
     let job = format!(
-        "[source]\nformat = \"csv\"\nurl = [{x:?}, {y:?}]\nid = \"id\"\ntext = \"text\"\n[shingle]\nsize = 3\n\
+        "[source]\nformat = \"csv\"\nurl = [{x:?}, {y:?}]\nid = \"id\"\ntext = \"text\"\n[shingle]\nsize = 3\nshort = \"reject\"\n\
          [score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
         applied.path("first")
     );

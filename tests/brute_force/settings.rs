@@ -38,6 +38,8 @@ pub struct Settings {
     pub separator: &'static str,
     pub hash: Hash,
     pub min_words: usize,
+    /// Whether a text shorter than a shingle is one.
+    pub short_is_whole: bool,
     pub permutations: usize,
     pub seed: u64,
     pub family: Family,
@@ -115,6 +117,7 @@ impl Settings {
             max_expand: one_of(random, if exact_prefixes { &[1000, 1000, 0, 0] } else { &[1000, 0, 2, 3] }),
             threads: 1 + random.below(3),
             keep: one_of(random, &["signatures", "shingles", "none"]),
+            short_is_whole: random.below(2) == 0,
         }
     }
 
@@ -141,6 +144,7 @@ impl Settings {
             format!("shingle.separator={:?}", self.separator),
             format!("shingle.hash={hash}"),
             format!("shingle.min_words={}", self.min_words),
+            format!("shingle.short={}", if self.short_is_whole { "whole" } else { "reject" }),
             format!("minhash.permutations={}", self.permutations),
             format!("minhash.seed={}", self.seed),
             format!("lsh.bands={}", self.bands),

@@ -24,14 +24,16 @@ pub fn shingles(text: &str, settings: &Settings) -> (String, BTreeSet<Vec<u8>>) 
     if words.len() < settings.min_words {
         return (text, BTreeSet::new());
     }
+    let whole = |units: usize| settings.short_is_whole && units < settings.size && !text.trim().is_empty();
+    let size = |units: usize| if whole(units) { units.max(1) } else { settings.size };
     let shingles = if settings.by_chars {
         let chars: Vec<char> = text.chars().collect();
-        chars.windows(settings.size).map(|run| run.iter().collect::<String>().into_bytes()).collect()
+        chars.windows(size(chars.len())).map(|run| run.iter().collect::<String>().into_bytes()).collect()
     } else if settings.hash == Hash::Xxh3 {
         let hashes: Vec<[u8; 8]> = words.iter().map(|word| xxh3_64(word.as_bytes()).to_le_bytes()).collect();
-        hashes.windows(settings.size).map(|run| run.concat()).collect()
+        hashes.windows(size(words.len())).map(|run| run.concat()).collect()
     } else {
-        words.windows(settings.size).map(|run| run.join(settings.separator).into_bytes()).collect()
+        words.windows(size(words.len())).map(|run| run.join(settings.separator).into_bytes()).collect()
     };
     (text, shingles)
 }

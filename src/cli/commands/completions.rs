@@ -1,9 +1,7 @@
 //! `resemblance completions`: completions of a shell.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::cli::Arguments;
 use crate::cli::support::print;
 use crate::error::Result;
 
@@ -22,9 +20,9 @@ pub(in crate::cli) struct Completions {
 }
 
 impl Completions {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(in crate::cli) fn run(&self, mut line: clap::Command) -> Result<()> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Arguments::command(), "resemblance", &mut script);
+        clap_complete::generate(self.shell, &mut line, "resemblance", &mut script);
         print::result(&String::from_utf8_lossy(&script))
     }
 }

@@ -2,9 +2,6 @@
 
 use std::path::PathBuf;
 
-use clap::CommandFactory;
-
-use crate::cli::Arguments;
 use crate::cli::support::print;
 use crate::error::{Error, Result};
 
@@ -24,13 +21,13 @@ pub(in crate::cli) struct Man {
 }
 
 impl Man {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(in crate::cli) fn run(&self, line: clap::Command) -> Result<()> {
         let failed = |error| {
             let folder = self.folder.display();
             Error::input(format!("the manual pages cannot be written to {folder}")).because(error)
         };
         std::fs::create_dir_all(&self.folder).map_err(failed)?;
-        clap_mangen::generate_to(Arguments::command(), &self.folder).map_err(failed)?;
+        clap_mangen::generate_to(line, &self.folder).map_err(failed)?;
         print::result(&format!("manual pages in {}\n", self.folder.display()))
     }
 }

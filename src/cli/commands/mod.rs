@@ -80,8 +80,8 @@ impl Command {
         false
     }
 
-    /// Runs the command.
-    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+    /// Runs the command; `line` describes the command line.
+    pub(in crate::cli) fn run(&self, screen: &Screen, line: impl FnOnce() -> clap::Command) -> Result<()> {
         match self {
             Command::Run(command) => command.run(screen),
             Command::Check(command) => command.run(),
@@ -95,8 +95,8 @@ impl Command {
             Command::Clean(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Sql(command) => command.run(),
-            Command::Completions(command) => command.run(),
-            Command::Man(command) => command.run(),
+            Command::Completions(command) => command.run(line()),
+            Command::Man(command) => command.run(line()),
             Command::Schema(command) => command.run(),
             Command::Compare(command) => command.run(screen),
             Command::Sweep(command) => command.run(screen),

@@ -99,7 +99,7 @@ pub(in crate::source) async fn is_table(ctx: &SessionContext, url: &str) -> Resu
     let pattern = InputPattern::parse(url)?;
     let local = pattern.url.object_store().as_str() == LOCAL;
     // Below a file there is nothing that can be listed.
-    if pattern.glob.is_some() || local && !pattern.url.is_collection() {
+    if pattern.glob.is_some() || local && matches!(walk::file(pattern.url.prefix()).await, Ok(Some(_))) {
         return Ok(false);
     }
     let store = ctx
