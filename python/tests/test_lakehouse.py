@@ -55,7 +55,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def job(source: Path, output: Path) -> dict[str, Any]:
     return {
         "source": {"format": "parquet", "url": str(source), "id": "id", "text": "text", "columns": list(CARRIED)},
-        "shingle": {"size": 3},
+        "shingle": {"size": 3, "short": "reject"},
         "score": {"threshold": 0.5},
         "output": {"url": str(output), "tables": "delta", "keep": "shingles"},
     }
