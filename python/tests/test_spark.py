@@ -82,7 +82,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> resemblance.Run:
     def job(name: str, source: Path) -> dict[str, Any]:
         return {
             "source": {"format": "parquet", "url": str(source), "id": "id", "text": "text", "group": "shop"},
-            "shingle": {"size": 3},
+            "shingle": {"size": 3, "short": "reject"},
             "score": {"threshold": 0.5},
             "output": {"url": str(folder / name), "keep": "shingles", "passages": True},
         }
