@@ -64,7 +64,7 @@ impl Dataset {
                 csv: CSV,
                 columns: parquet::columns(ctx, &source, first).await?,
             },
-            Format::Reuters | Format::Text => {
+            _ => {
                 return Err(Error::bug(format!("{} are not looked at for columns", files::title(format))));
             }
         };
