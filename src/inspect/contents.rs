@@ -8,6 +8,7 @@ use datafusion::prelude::ident;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::column::{Column, beginning};
+use super::dataset::SAMPLED_BYTES;
 use super::in_order::in_order;
 use super::{delimited, encoding, json_lines, parquet};
 use crate::error::Result;
@@ -16,8 +17,6 @@ use crate::source::{self, Listed, ParquetFile, Request, SourceFile};
 
 /// Footers that are read at the same time.
 const CONCURRENT_FOOTERS: usize = 32;
-/// Bytes, as they are stored, of the first file of records that are looked at.
-const SAMPLED_BYTES: usize = 1024 * 1024;
 /// Texts whose words are counted.
 const SAMPLED: u64 = 1000;
 /// Bytes of texts after which no more are counted.

@@ -10,7 +10,7 @@ use crate::job::{Csv, DuplicateIds, Encoding, Format, Id, OnError, References, S
 use crate::source::{self, SourceFile};
 
 /// Bytes, as they are stored, of the first file that are looked at.
-const SAMPLED_BYTES: usize = 1024 * 1024;
+pub(super) const SAMPLED_BYTES: usize = 1024 * 1024;
 
 /// Files whose rows are documents.
 #[derive(Debug)]

@@ -138,7 +138,7 @@ impl Job {
         let (recall, threshold) = (self.expected_recall(), self.score.threshold);
         (self.compares() && recall < LOW_RECALL).then(|| {
             format!(
-                "of the pairs at similarity {threshold}, this job is expected to find {:.1} %: leave [lsh] out to find 99 %, or \
+                "this job is expected to find {:.1} % of the pairs at similarity {threshold}: leave [lsh] out to find 99 %, or \
                  set candidates.method = \"prefix\" to find all",
                 100.0 * recall
             )

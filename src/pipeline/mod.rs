@@ -41,7 +41,7 @@ use input::{Input, Read};
 use outcome::finished;
 pub use outcome::{OnExisting, Outcome};
 use previous_result::PreviousResult;
-use publish::{MadeOf, publish, publish_logs};
+use publish::{Provenance, publish, publish_logs};
 use reference::ReferenceDocuments;
 pub(crate) use reference::texts::{reference_texts, with_group};
 use run_tables::RunTables;
@@ -169,7 +169,7 @@ impl Run<'_> {
         walk(&cx).await?;
         let mut inputs = read.inputs;
         inputs.extend(known.map(ReferenceDocuments::inputs).unwrap_or_default());
-        let of = MadeOf { inputs: &inputs, origin: input.origin(), known, merged: input.merged() };
+        let of = Provenance { inputs: &inputs, origin: input.origin(), known, merged: input.merged() };
         publish(cx, job, of, replaced).await
     }
 }

@@ -26,12 +26,12 @@ use crate::pipeline::{frames, stage};
 use crate::schema;
 
 /// What a result was made of.
-pub(super) struct MadeOf<'a> {
+pub(super) struct Provenance<'a> {
     /// Every file that was read.
     pub(super) inputs: &'a [InputFile],
     /// The run that cut the texts, if it was another one.
     pub(super) origin: Option<&'a Origin>,
-    /// The documents that earlier runs know.
+    /// The reference documents.
     pub(super) known: Option<&'a ReferenceDocuments>,
     /// The outputs that were merged.
     pub(super) merged: Option<&'a Chain>,
@@ -41,10 +41,10 @@ pub(super) struct MadeOf<'a> {
 pub(super) async fn publish(
     cx: StageContext<'_>,
     job: &Job,
-    of: MadeOf<'_>,
+    of: Provenance<'_>,
     replaced: PreviousResult,
 ) -> Result<Outcome> {
-    let MadeOf { inputs, origin, known, merged } = of;
+    let Provenance { inputs, origin, known, merged } = of;
     let (output, claim) = (cx.runner.output, cx.runner.claim);
     let tables = schema::Table::of(job);
     let mut checks = Vec::with_capacity(tables.len());

@@ -141,7 +141,7 @@ impl Apply {
         if superseded > 0 {
             let number = print::count(superseded);
             text.push_str(&format!(
-                "{number:>12} of earlier outputs stay there, though another one represents their cluster now\n"
+                "{number:>12} kept by earlier outputs, although another document represents their cluster now\n"
             ));
         }
         text.push('\n');
@@ -182,17 +182,9 @@ fn record(
     superseded: u64,
     outcome: Option<&Outcome>,
 ) -> String {
-    let record = serde_json::json!({
-        "read": counts.read,
-        "kept": counts.kept,
-        "removed": counts.removed,
-        "rejected": counts.rejected,
-        "superseded_reference_documents": superseded,
-        "groups": groups,
-        "files": outcome.map(|outcome| outcome.manifest.files.iter().map(|file| file.written.len()).sum::<usize>()),
-        "files_reused": outcome.map(|outcome| outcome.files_reused),
-        "already_finished": outcome.is_some_and(|outcome| outcome.already_finished),
-        "dry_run": outcome.is_none(),
-    });
+    let mut record = applied::record(counts, outcome);
+    record["superseded_reference_documents"] = superseded.into();
+    record["groups"] = serde_json::json!(groups);
+    record["files_reused"] = outcome.map(|outcome| outcome.files_reused).into();
     format!("{record}\n")
 }

@@ -80,11 +80,9 @@ impl Dedup {
         if self.json {
             return print::result(&record(&ended)?);
         }
-        let reasons: Vec<String> =
-            run.manifest.rejects.iter().map(|(reason, n)| format!("{} {reason}", print::count(*n))).collect();
-        let of_rejects = match reasons.is_empty() {
-            true => "not compared".to_owned(),
-            false => format!("not compared ({}), which stay in kept/", reasons.join(", ")),
+        let of_rejects = match print::reasons(&run.manifest.rejects) {
+            reasons if reasons.is_empty() => "not compared".to_owned(),
+            reasons => format!("not compared ({reasons}), which stay in kept/"),
         };
         let mut text = applied::counts(ended.counts, &of_rejects);
         text.push('\n');
@@ -138,17 +136,7 @@ fn record(ended: &Ended) -> Result<String> {
     let Ended { counts, outcome, removed } = ended;
     let removed: Vec<serde_json::Value> =
         rows::json_lines(removed)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let files =
-        |outcome: &Outcome| outcome.manifest.files.iter().map(|file| file.written.len()).sum::<usize>();
-    let record = serde_json::json!({
-        "read": counts.read,
-        "kept": counts.kept,
-        "removed": counts.removed,
-        "rejected": counts.rejected,
-        "files": outcome.as_ref().map(files),
-        "already_finished": outcome.as_ref().is_some_and(|outcome| outcome.already_finished),
-        "first_removed": outcome.is_none().then_some(removed),
-        "dry_run": outcome.is_none(),
-    });
+    let mut record = applied::record(*counts, outcome.as_ref());
+    record["first_removed"] = serde_json::json!(outcome.is_none().then_some(removed));
     Ok(format!("{record}\n"))
 }

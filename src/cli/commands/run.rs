@@ -129,9 +129,10 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         let _ = writeln!(text, "{:>12} {rest}", print::count(n));
     };
     line(counts.documents, &format!("{} compared", print::plural(counts.documents, "document")));
-    let reasons: Vec<String> =
-        manifest.rejects.iter().map(|(reason, n)| format!("{} {reason}", print::count(*n))).collect();
-    let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    let reasons = match print::reasons(&manifest.rejects) {
+        reasons if reasons.is_empty() => reasons,
+        reasons => format!(" ({reasons})"),
+    };
     line(counts.rejects, &format!("rejected{reasons}"));
     if let Some(n) = positive(counts.single_shingle_documents) {
         line(n, &format!("{} of one shingle, compared as a whole", print::plural(n, "document")));

@@ -1,5 +1,7 @@
 //! What an application kept, removed and wrote, in lines.
 
+use serde_json::{Value, json};
+
 use crate::apply::{Counts, Outcome};
 use crate::cli::support::print;
 
@@ -19,10 +21,28 @@ pub(in crate::cli) fn written(outcome: &Outcome, to: &str) -> String {
     if outcome.already_finished {
         return format!("{to} is finished already; nothing was written\n");
     }
-    let files: usize = outcome.manifest.files.iter().map(|file| file.written.len()).sum();
+    let files = files(outcome);
     let reused = match outcome.files_reused {
         0 => String::new(),
         files => format!("; an earlier run had done {} of the source", print::counted(files, "file")),
     };
     format!("{} in {to}{reused}\n", print::counted(files as u64, "file"))
+}
+
+/// The counts for programs, and what was written; nothing was where there is no `outcome`.
+pub(in crate::cli) fn record(counts: Counts, outcome: Option<&Outcome>) -> Value {
+    json!({
+        "read": counts.read,
+        "kept": counts.kept,
+        "removed": counts.removed,
+        "rejected": counts.rejected,
+        "files": outcome.map(files),
+        "already_finished": outcome.is_some_and(|outcome| outcome.already_finished),
+        "dry_run": outcome.is_none(),
+    })
+}
+
+/// The number of files that were written.
+fn files(outcome: &Outcome) -> usize {
+    outcome.manifest.files.iter().map(|file| file.written.len()).sum()
 }

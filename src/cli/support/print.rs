@@ -1,5 +1,6 @@
 //! Output: the only module that writes to standard output, and with the log the only one that writes to standard error.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
@@ -61,6 +62,11 @@ pub(in crate::cli) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 /// A count with its noun: `1 pair`, `1,000 pairs`.
 pub(in crate::cli) fn counted(n: u64, noun: &str) -> String {
     format!("{} {}", count(n), plural(n, noun))
+}
+
+/// Rejected documents by reason, as in `2 empty_text, 1 invalid_utf8`.
+pub(in crate::cli) fn reasons(rejects: &BTreeMap<String, u64>) -> String {
+    rejects.iter().map(|(reason, &n)| format!("{} {reason}", count(n))).collect::<Vec<_>>().join(", ")
 }
 
 /// The noun in the singular for 1, else in the plural.

@@ -112,7 +112,7 @@ pub struct Source {
     /// prefix. Required.
     pub url: Names,
     /// Column, or list of columns, that identifies a document; or one of the words `"row_number"` and `"path"`. A
-    /// column that bears one of those names is written as a list: `["path"]`. A row number is `FILE:ROW`: the path of the file below
+    /// column with one of those names is written as a list: `["path"]`. A row number is `FILE:ROW`: the path of the file below
     /// `url`, or the whole path if two folders have files of one name, and the row in the file, counted from 0.
     /// Default: `oldid` for reuters, `path` for text, `row_number` for the others. Required with `against.output` for those others.
     pub id: Option<Names>,

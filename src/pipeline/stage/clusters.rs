@@ -99,7 +99,7 @@ pub fn clusters(
     ])?)
 }
 
-/// (id, cluster_id, ..), the `founders` (id) -> (old_cluster_id, cluster_id) of each founder whose cluster bears another id now.
+/// (id, cluster_id, ..), the `founders` (id) -> (old_cluster_id, cluster_id) of each founder whose cluster has another id now.
 ///
 /// # Errors
 /// When a frame lacks its columns.
