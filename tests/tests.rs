@@ -13,6 +13,7 @@ mod alarms;
 mod apply;
 mod brute_force;
 mod chains;
+#[cfg(feature = "cluster")]
 mod cluster;
 mod clusters;
 mod command;
@@ -47,6 +48,7 @@ mod ownership;
 mod passages;
 mod pipeline;
 mod plain_sql;
+#[cfg(feature = "cluster")]
 mod plans;
 mod platform;
 mod prefix;
@@ -60,6 +62,7 @@ mod s3;
 mod schema;
 mod secrets;
 mod show;
+#[cfg(feature = "cluster")]
 mod soak;
 mod source;
 mod spills;

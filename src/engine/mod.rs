@@ -52,7 +52,7 @@ async fn on_cluster(
 #[cfg(not(feature = "cluster"))]
 async fn on_cluster(_: &job::Engine, _: &job::Cluster, _: &RunControl) -> Result<Box<dyn Engine>> {
     Err(crate::error::Error::job(
-        "engine.mode is \"cluster\", and this program was built without the feature `cluster`: build it with its default \
-         features, or set engine.mode = \"local\"",
+        "engine.mode is \"cluster\", and this program was built without the feature `cluster`: build it with \
+         `--features cluster`, or set engine.mode = \"local\"",
     ))
 }
