@@ -19,13 +19,13 @@ def call(arguments: Sequence[str], *, stdin: Optional[str] = None, progress: boo
     """Calls the command and returns what it wrote to standard output.
 
     Args:
-        arguments: what stands behind `resemblance` on the command line.
-        stdin: what the command reads from standard input; nothing unless given.
+        arguments: the arguments after `resemblance` on the command line.
+        stdin: the standard input of the command; empty unless given.
         progress: whether progress is written to `sys.stderr`. Warnings always are.
 
     Raises:
         ResemblanceError: the command failed; the class says who must act.
-        KeyboardInterrupt: Ctrl-C was pressed. The command has ended in order before this is raised.
+        KeyboardInterrupt: Ctrl-C was pressed. The command has ended cleanly before this is raised.
     """
     log = Log(progress)
     with ExitStack() as stack:
@@ -70,7 +70,7 @@ def _follow(child: subprocess.Popen[bytes], log: Log) -> None:
 
 
 def _stop(child: subprocess.Popen[bytes], log: Log) -> None:
-    """Asks the child to end, and waits until it has. Who presses Ctrl-C again asks it to end at once."""
+    """Asks the child to end, and waits until it has. A second Ctrl-C asks it to end at once."""
     while child.poll() is None:
         try:
             if os.name == "posix":

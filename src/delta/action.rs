@@ -59,7 +59,7 @@ impl CommitInfo {
         }
     }
 
-    /// The hash of the manifest that the commit follows; `None` where another program made it.
+    /// The hash of the manifest that the commit follows; `None` if another program made it.
     pub(crate) fn manifest(&self) -> Option<&str> {
         self.resemblance_manifest.as_deref().filter(|_| self.is_ours())
     }
@@ -181,7 +181,7 @@ impl TableCommit {
     /// The bytes of the commit: an action in each line.
     ///
     /// # Errors
-    /// Where an action cannot be written, which is a bug.
+    /// If an action cannot be written, which is a bug.
     pub(crate) fn into_bytes(self) -> Result<Bytes> {
         let Self { info, protocol, meta_data, removes, adds } = self;
         let mut actions = vec![

@@ -29,13 +29,13 @@ pub(crate) struct Snapshot {
     pub files: BTreeMap<String, u64>,
 }
 
-/// Reads the log of the table in the folder `root` of a store, which the user calls `shown`.
+/// Reads the log of the table in the folder `root` of a store; `shown` is the table's name in errors.
 ///
 /// The log's folder is listed, so `_last_checkpoint`, which would save that, is not read.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where there is no log, it is damaged, or it needs a feature that this program does
-/// not support.
+/// [`Kind::Input`](crate::error::Kind::Input) if there is no log, it is damaged, or it needs a feature that this
+/// program does not support.
 pub(crate) async fn read(store: &Arc<dyn ObjectStore>, root: &Path, shown: &str) -> Result<Snapshot> {
     let shown = shown.trim_end_matches('/');
     let folder = root.clone().join(FOLDER);
@@ -70,7 +70,7 @@ pub(crate) async fn read(store: &Arc<dyn ObjectStore>, root: &Path, shown: &str)
     snapshot(table, needed.version, shown)
 }
 
-/// `actions`, among which there are none that only v2 checkpoints have.
+/// `actions`, unless one of them is of a kind that only v2 checkpoints have.
 fn without_v2(actions: Vec<Action>, shown: &str) -> Result<Vec<Action>> {
     match actions.iter().any(|action| action.sidecar.is_some() || action.checkpoint_metadata.is_some()) {
         true => Err(unusable(shown, Unusable::V2Checkpoint)),
@@ -98,7 +98,7 @@ fn snapshot(table: TableState, version: u64, shown: &str) -> Result<Snapshot> {
     Ok(Snapshot { version, partition_columns: meta_data.partition_columns, files: sizes })
 }
 
-/// Refuses a file outside of the table's folder, and a path that no file can have.
+/// Refuses a file outside the table's folder, and a path that no file can have.
 fn check_path(path: &str, FileState { uri, .. }: &FileState, shown: &str) -> Result<()> {
     if uri.starts_with('/') || uri.starts_with("file:") || address::scheme(uri).is_some() {
         return Err(unreadable(

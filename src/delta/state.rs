@@ -45,7 +45,7 @@ impl TableState {
     }
 }
 
-/// The path of a URI; the URI itself where it is not an encoded path.
+/// The path of a URI; the URI itself if it is not an encoded path.
 fn decoded(uri: &str) -> String {
     percent_decode_str(uri).decode_utf8().map_or_else(|_| uri.to_owned(), |path| path.into_owned())
 }

@@ -15,8 +15,8 @@ use crate::output::{Stored, read};
 use crate::schema::{IdType, Table};
 use crate::source::Listed;
 
-/// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`,
-/// and `dictionary` where there is one.
+/// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`, and
+/// `dictionary` if it has one.
 pub struct Finished {
     session: SessionContext,
     stored: Stored,
@@ -56,10 +56,11 @@ impl Finished {
         self.stored.sources(&self.session, why, or).await
     }
 
-    /// One of the outputs that this one's run compared its documents with, in a session of its own.
+    /// One of the reference outputs of this output's run, in a session of its own.
     ///
     /// # Errors
-    /// As [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) where it was made again since, with other documents.
+    /// As [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) if it was replaced since by a run over other
+    /// documents.
     pub(super) async fn known(&self, known: &KnownOutput) -> Result<Finished> {
         let state = self.session.state();
         let session =
@@ -87,7 +88,7 @@ impl Finished {
     /// The documents with their signatures.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where the output keeps none.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the output keeps none.
     pub async fn signed(&self) -> Result<DataFrame> {
         if !self.job().output.keep.signatures() {
             return Err(Error::input(
@@ -98,7 +99,7 @@ impl Finished {
         self.table(Table::Documents).await
     }
 
-    /// The rows of a table as its files have them. Lazy.
+    /// The rows of a table, with its numbers signed as in the files. Lazy.
     pub(super) async fn stored(&self, table: Table) -> Result<DataFrame> {
         Ok(self.session.table(table.name()).await?)
     }
@@ -116,7 +117,7 @@ impl Finished {
         read::unsigned(rows, Table::Documents)
     }
 
-    /// The id that `text` spells; `None` if ids are numbers and `text` is not one.
+    /// The id that `text` is; `None` if ids are numbers and `text` is not one.
     pub fn id(&self, text: &str) -> Option<Id> {
         match self.manifest().source.id {
             IdType::Utf8 => Some(Id::Text(text.to_owned())),
@@ -133,7 +134,7 @@ impl Finished {
         Ok(documents.limit(0, Some(1))?.count().await? > 0)
     }
 
-    /// Whether the output holds the shingles of its documents.
+    /// Whether the output keeps the shingles of its documents.
     pub fn keeps_shingles(&self) -> bool {
         self.job().output.keep.shingles()
     }

@@ -14,10 +14,10 @@ use crate::schema::Table;
 
 /// The most ids that an error suggests.
 const NAMED: usize = 5;
-/// From this length on, a text that is part of an id is near that id, however long the id is.
+/// From this length on, a text that is part of an id is similar to it, however long the id is.
 const MIN_PART: usize = 3;
 
-/// The error that says that the document `id` was rejected, or that there is none and which ids are similar.
+/// The error for an unknown `id`: the document was rejected, or there is none, with the ids that are similar.
 ///
 /// # Errors
 /// When the tables cannot be read.

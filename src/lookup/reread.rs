@@ -22,7 +22,7 @@ pub struct Reread<'a> {
     sources: Vec<(Job, Listed)>,
 }
 
-/// What a source is read again for.
+/// The reason to read a source again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Shingles that the output does not keep.
@@ -35,7 +35,7 @@ impl<'a> Reread<'a> {
     /// Lists the sources of `finished`, and checks that they have not changed.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where one is gone or has changed.
+    /// [`Kind::Input`](crate::error::Kind::Input) if one is gone or has changed.
     pub async fn open(finished: &'a Finished, need: Need) -> Result<Self> {
         let (kept, or) = match need {
             Need::Shingles => (
@@ -48,7 +48,7 @@ impl<'a> Reread<'a> {
         Ok(Self { finished, sources })
     }
 
-    /// (source, position) of documents -> their texts by their ids, as the source has them.
+    /// (source, position) of documents -> their texts from the source, by their ids.
     ///
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
@@ -78,7 +78,7 @@ impl<'a> Reread<'a> {
         let mut all = Vec::with_capacity(self.sources.len());
         for (at, (job, listed)) in self.sources.iter().enumerate() {
             let of_source = listed.take(&mut wanted);
-            // The first source makes a frame even if none of its documents is wanted.
+            // The first source gives a frame even if none of its documents is wanted.
             if of_source.is_empty() && at > 0 {
                 continue;
             }
@@ -97,7 +97,7 @@ impl<'a> Reread<'a> {
 /// The texts of the documents `ids` of the second source. Reads all of that source.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where that source is gone or has changed.
+/// [`Kind::Input`](crate::error::Kind::Input) if that source is gone or has changed.
 pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
     let job = finished.job();
     let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };
@@ -133,8 +133,8 @@ async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeM
     Ok(texts)
 }
 
-/// The `[shingle]` section for texts whose shingles are only compared with each other. A dictionary's numbers exist only for
-/// its collection; any other hash that tells shingles apart gives the same similarity.
+/// The `[shingle]` section for texts whose shingles are only compared with each other. A dictionary's numbers exist
+/// only for its collection; any other hash without collisions gives the same similarity.
 pub(super) fn comparable(job: &Job) -> Shingle {
     let hash = match job.shingle.hash {
         ShingleHash::Dictionary => ShingleHash::Xxh3,

@@ -1,7 +1,7 @@
 //! Two texts in two columns, with the passages that they have in common marked and, where possible, next to each other.
 //!
-//! Passages are found word by word and whatever the case, as the longest way through both texts (Myers, *An O(ND)
-//! difference algorithm and its variations*, Algorithmica 1, 1986): one that moved past another is not found.
+//! Passages are found word by word and ignoring case, as the longest way through both texts (Myers, *An O(ND)
+//! difference algorithm and its variations*, Algorithmica 1, 1986): a passage that moved past another one is not found.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,15 +13,15 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::job::{Shingle, Unit};
 
-/// Tokens of a text that are compared and shown, which is more than anybody reads in columns: the time follows the length
-/// times the difference of the two.
+/// The most tokens of a text that are compared and shown, more than a person reads in columns: the time grows with the
+/// length times the difference of the two.
 const MAX_TOKENS: usize = 5_000;
-/// Columns of each side, at least.
+/// The least width of each side, in columns.
 const MIN_WIDTH: usize = 10;
-/// What stands between the two sides.
+/// The separator of the two sides.
 const BETWEEN: &str = " | ";
 
-/// How a common passage is marked.
+/// The mark of a common passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// `[` before it and `]` behind it.
@@ -30,12 +30,12 @@ pub enum Mark {
     Colour,
 }
 
-/// How two texts are laid out.
+/// The layout of two texts.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// Columns in all.
+    /// The width of the whole, in columns.
     pub width: usize,
-    /// How a common passage is marked.
+    /// The mark of a common passage.
     pub mark: Mark,
     /// Only passages as long as one of these shingles are marked: shorter ones do not make two texts similar.
     pub shingle: &'a Shingle,
@@ -75,8 +75,8 @@ pub fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layou
     Layout { lines, whole }
 }
 
-/// A passage that two texts have in common: where it stands in each, counted in characters (Unicode code points) from 0,
-/// without its end.
+/// A passage that two texts have in common: its place in each, in characters (Unicode code points) from 0, without its
+/// end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Common {
     /// Its place in the first text.
@@ -85,7 +85,7 @@ pub struct Common {
     pub b: Range<usize>,
 }
 
-/// The passages that [`side_by_side`] marks, in their order, and whether both texts were looked through to their ends.
+/// The passages that [`side_by_side`] marks, in their order, and whether both texts were compared whole.
 pub fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<Common>, bool) {
     let [(a, whole_a), (b, whole_b)] = texts.map(tokens);
     let place = |tokens: &[Token], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
@@ -100,13 +100,13 @@ struct Token {
     text: String,
     /// Its place in the text, in characters.
     at: Range<usize>,
-    /// Whether white space stands before it, and not another token.
+    /// Whether white space precedes it, and not another token.
     spaced: bool,
-    /// Whether an empty line stands before it.
+    /// Whether an empty line precedes it.
     paragraph: bool,
 }
 
-/// The tokens of a text, and whether they are all.
+/// The tokens of a text, and whether they are all of them.
 fn tokens(text: &str) -> (Vec<Token>, bool) {
     let mut tokens = Vec::new();
     let (mut spaced, mut newlines, mut end) = (true, 0, 0);
@@ -127,19 +127,19 @@ fn tokens(text: &str) -> (Vec<Token>, bool) {
     (tokens, true)
 }
 
-/// Some characters would act on the terminal. One takes the place of each, so that the text next to them stays there.
+/// Replaces characters that would act on the terminal, each by one, so that the text after them does not move.
 fn printable(text: &str) -> String {
     text.replace(crate::error::visible::acts, "\u{fffd}")
 }
 
-/// Tokens that both texts have in a row.
+/// Tokens that follow each other in both texts.
 struct Passage {
     a: Range<usize>,
     b: Range<usize>,
 }
 
 fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<Passage> {
-    // A number for each token: it is compared many times.
+    // Tokens are numbered, since each is compared many times.
     let mut numbers = BTreeMap::new();
     let mut keys = |tokens: &[Token]| -> Vec<usize> {
         let number = |token: &Token| {
@@ -159,7 +159,7 @@ fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<Passage> {
     all.filter(|passage| is_long_enough(&a[passage.a.clone()], shingle)).collect()
 }
 
-/// Whether a run of tokens has as many words or characters as a shingle.
+/// Whether a run of tokens has at least as many words or characters as a shingle.
 fn is_long_enough(run: &[Token], shingle: &Shingle) -> bool {
     let units = match shingle.unit {
         Unit::Word => run.iter().filter(|token| token.text.chars().any(char::is_alphanumeric)).count(),
@@ -219,8 +219,7 @@ fn words(tokens: &[Token], passages: impl Iterator<Item = Range<usize>>, mark: M
     words
 }
 
-/// The lines of both sides. Where a passage begins in another row on one side than on the other, the side that is ahead
-/// waits.
+/// The lines of both sides. If a passage begins in different rows on the two sides, the side that is ahead waits.
 fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<Line>; 2] {
     let mut sides = words.each_ref().map(|words| (words.as_slice(), Column::new(width)));
     for passage in 1..=passages {
@@ -243,7 +242,7 @@ fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<Line>;
     })
 }
 
-/// A line on its way, and the columns that it takes.
+/// A line while it is filled, and its width in columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Line {
     text: String,
@@ -272,7 +271,7 @@ impl Line {
     }
 }
 
-/// Lines of at most `width` columns; the last one is being filled.
+/// Lines of at most `width` columns; the last one is still being filled.
 struct Column {
     lines: Vec<Line>,
     width: usize,
@@ -287,18 +286,18 @@ impl Column {
         self.lines.last().map_or(0, |line| line.width)
     }
 
-    /// Whether `word` begins a line, when it comes next.
+    /// Whether `word` would begin a line as the next word.
     fn breaks(&self, word: &Word) -> bool {
         let width: usize = word.pieces.iter().map(|piece| piece.text.width()).sum();
         self.filled() > 0 && (word.paragraph || self.filled() + 1 + width > self.width)
     }
 
-    /// The row in which `word` begins, when it comes next.
+    /// The row in which `word` would begin as the next word.
     fn row(&self, word: &Word) -> usize {
         self.lines.len() - 1 + usize::from(self.breaks(word))
     }
 
-    /// Goes on in a row further down.
+    /// Continues in a later row.
     fn break_to(&mut self, row: usize) {
         self.lines.resize(row + 1, Line::default());
     }
@@ -321,7 +320,7 @@ impl Column {
         }
     }
 
-    /// A piece that is wider than what is left of the line goes on in the next one.
+    /// Places a piece. One that is wider than the rest of the line continues in the next one.
     fn place_piece(&mut self, piece: &Piece) {
         let (mut from, mut filled) = (0, self.filled());
         for (at, grapheme) in piece.text.grapheme_indices(true) {
@@ -370,7 +369,7 @@ mod tests {
     fn lines(a: &str, b: &str, width: usize, mark: Mark) -> Vec<String> {
         let layout = side_by_side(["a", "b"], [a, b], View { width, mark, shingle: &two_words() });
         assert!(layout.whole);
-        // Without names and rule.
+        // Without the line of names and the rule.
         layout.lines[2..].to_vec()
     }
 

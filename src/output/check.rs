@@ -14,35 +14,35 @@ use crate::error::{Context, Error, Result};
 /// The number of files that are read at the same time.
 const CONCURRENT_FILES: usize = 8;
 
-/// A file that differs from its manifest.
+/// A file that differs from its entry in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damage {
     /// Its path inside the output.
     pub path: String,
-    /// What is wrong with it.
+    /// The difference.
     pub what: What,
 }
 
-/// What is wrong with a file.
+/// The difference between a file and its entry in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// It is not there.
+    /// It does not exist.
     Gone {
-        /// Its size by the manifest.
+        /// The size in the manifest.
         bytes: u64,
     },
     /// It has another size.
     Size {
-        /// The size that it has.
+        /// Its size.
         found: u64,
-        /// Its size by the manifest.
+        /// The size in the manifest.
         bytes: u64,
     },
     /// It has other bytes.
     Crc32 {
         /// The CRC-32 of its bytes.
         found: u32,
-        /// Their CRC-32 by the manifest.
+        /// The CRC-32 in the manifest.
         crc32: u32,
     },
 }
@@ -60,7 +60,8 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Those of `files` that are gone or have another size. Reads only sizes: one listing for each folder of an object store.
+/// Those of `files` that are missing or have another size. Reads only sizes: one listing for each folder of an object
+/// store.
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
@@ -102,7 +103,7 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
     Ok(damaged)
 }
 
-/// Those of `files` that are gone, have another size or other bytes. Reads every byte.
+/// Those of `files` that are missing, or have another size or other bytes. Reads every byte.
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
@@ -114,7 +115,7 @@ pub(crate) async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
     let checked: Vec<Option<Damage>> = stream::iter(whole)
         .map(|file| {
             let output = output.clone();
-            // Its own task, so that several cores compute.
+            // In a task of its own, so that several cores compute.
             let task = tokio::spawn(async move { checksum(&output, &file).await });
             async move { task.await.map_err(|e| Error::bug("a file was not read to its end").because(e))? }
         })
@@ -160,7 +161,7 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
     )))
 }
 
-/// What of the files of a result is compared with its manifest.
+/// The part of the files of a result that is compared with its manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Their sizes.
@@ -169,11 +170,12 @@ pub(crate) enum Depth {
     Bytes,
 }
 
-/// The manifest of the result in `output` and its damaged files, as deep as `depth` says for the manifest; `None` if the
-/// output holds no finished result. Where another run replaces the result meanwhile, its own is checked.
+/// The manifest of the result in `output` and its damaged files; `None` if the output holds no finished result. `depth`
+/// chooses how thoroughly the files of a manifest are compared. If another run replaces the result meanwhile, the new
+/// one is checked.
 ///
 /// # Errors
-/// As [`Layout::manifest`], [`sizes`] and [`bytes`], and those of `depth`.
+/// As [`Layout::manifest`], [`sizes`], [`bytes`] and `depth`.
 pub(crate) async fn result(
     output: &Layout,
     depth: impl Fn(&Run) -> Result<Depth>,

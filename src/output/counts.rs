@@ -1,12 +1,12 @@
-//! The counts of a run, as its manifest has them.
+//! The counts of a run in its manifest.
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of a run. One that does not apply to its job is `None`, and is not in the manifest.
+/// Counts of a run. A count that does not apply to the job is `None`, and is not in the manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
-    /// Pairs of shingle sets that were candidates; `None` where every two documents were compared.
+    /// Pairs of shingle sets that were candidates; `None` if every two documents were compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidates: Option<u64>,
     /// Documents that clusters.method = "components" would remove in addition.
@@ -53,12 +53,12 @@ pub struct Counts {
     pub replaced_documents: Option<u64>,
     /// Candidates whose similarity reached the threshold.
     pub scores: u64,
-    /// Documents that are no longer than a shingle and so compared as a whole.
+    /// Documents that are no longer than a shingle and are therefore compared as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_shingle_documents: Option<u64>,
     /// Different shingle sets among the compared documents.
     pub shingle_sets: u64,
-    /// Documents that the reference outputs keep and that another document represents now.
+    /// Documents that the reference outputs kept and that are duplicates of other documents now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_reference_documents: Option<u64>,
     /// Reference documents that may match new ones.

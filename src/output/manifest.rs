@@ -45,10 +45,10 @@ impl File {
         Arc::clone(&FILE_SCHEMA)
     }
 
-    /// One row for each file, as the writer node hands them to the driver.
+    /// One row for each file, as the writer node sends them to the driver.
     ///
     /// # Errors
-    /// None that a list of files can cause.
+    /// Never for a list of files.
     pub fn write_rows(files: &[File]) -> datafusion::error::Result<RecordBatch> {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(StringArray::from_iter_values(files.iter().map(|f| &f.table))),
@@ -60,10 +60,10 @@ impl File {
         Ok(RecordBatch::try_new(Self::schema(), columns)?)
     }
 
-    /// The files that [`File::write_rows`] made rows of.
+    /// The files in rows of [`File::write_rows`].
     ///
     /// # Errors
-    /// When the columns are others.
+    /// When the batch has other columns.
     pub fn read_rows(batch: &RecordBatch) -> Result<Vec<File>> {
         let (tables, paths) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
         let (rows, bytes) = (as_uint64_array(batch.column(2))?, as_uint64_array(batch.column(3))?);
@@ -82,7 +82,7 @@ impl File {
 /// A stage that is done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FinishedStage {
-    /// Its name.
+    /// The name of the stage.
     #[serde(rename = "stage")]
     pub stage: String,
     /// The run that it belongs to: see [`crate::job::fingerprint`].
@@ -127,11 +127,11 @@ pub struct Run {
     /// The runs that read the texts, if this output was merged from others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
-    /// The outputs whose documents the run knew, in their order.
+    /// The reference outputs of the run, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,
-    /// The fingerprints of the outputs that this one is merged from. A merged output among them is replaced by those that it is
-    /// merged from.
+    /// The fingerprints of the outputs that this one is merged from. A merged output among them is replaced by those
+    /// that it is merged from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
     /// Counts of the run.
@@ -143,10 +143,10 @@ pub struct Run {
     pub stages: Vec<StageTime>,
     /// The public tables.
     pub tables: BTreeMap<String, Table>,
-    /// Sentences for the reader.
+    /// Sentences for the user.
     pub warnings: Vec<String>,
-    /// For a local output, the boot of the machine that wrote it: see `process::boot`. Until a restart, its files are as they
-    /// were written.
+    /// For a local output, the boot of the machine that wrote it: see `process::boot`. Until a restart, no power cut
+    /// can have damaged its files.
     #[serde(default)]
     pub boot: Option<String>,
     /// The attempts that wrote to this output, whose ids are in the names of their files: a file with one of these ids that is
@@ -163,8 +163,7 @@ impl Run {
 
     /// Checks that this program can read the tables. Files of other formats can still be listed, compared and removed.
     ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where the output, which the user calls `shown`, has another format.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the output has another format; `shown` is its name in errors.
     pub fn check_format(&self, shown: &str) -> Result<()> {
         let Self { format_version, resemblance, .. } = self;
         if *format_version == u64::from(FORMAT_VERSION) {
@@ -181,13 +180,13 @@ impl Run {
     /// The job that was run, every default filled in.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) when another version of this program wrote it, or this program would not
-    /// have run it.
+    /// [`Kind::Input`](crate::error::Kind::Input) if another version of this program wrote it, or this program would
+    /// refuse the job.
     pub fn job(&self) -> Result<Job> {
         self.read_job(&self.job)
     }
 
-    /// The job that `written` records, which this run's program wrote: its own, or that of one of its origins.
+    /// The job that `written` records: that of this run, or that of one of its origins.
     ///
     /// # Errors
     /// As [`Self::job`].
@@ -223,13 +222,13 @@ pub struct Origin {
     pub job: serde_json::Value,
     /// Its fingerprint, which shows whether its source has changed.
     pub fingerprint: String,
-    /// The outputs whose documents it knew, without those that they are merged from. They are part of its fingerprint.
+    /// Its reference outputs, without those that they are merged from. They are part of its fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,
 }
 
 impl Origin {
-    /// The known outputs as inputs of the fingerprint.
+    /// Reference outputs as inputs of the fingerprint.
     pub(crate) fn known_inputs(known: &[KnownOutput]) -> Vec<InputFile> {
         let input = |(at, known): (usize, &KnownOutput)| InputFile {
             path: format!("against {at}"),
@@ -241,10 +240,10 @@ impl Origin {
     }
 }
 
-/// An output whose documents were known to a run.
+/// A reference output of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownOutput {
-    /// Where it was.
+    /// Its folder or URL.
     pub output: String,
     /// The fingerprint in its manifest.
     pub fingerprint: String,

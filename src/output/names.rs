@@ -52,9 +52,9 @@ impl Attempt {
         format!("{folder}/{name}-{}{ENDING}", place(folder, &name))
     }
 
-    /// The attempt that wrote a file, from the file's path inside the output; `None` for paths that [`Attempt::part`] does not
-    /// return, such as that of a copy in another folder. A number after `#`, which a local store adds to incomplete files, is
-    /// ignored.
+    /// The attempt that wrote a file, from the file's path inside the output; `None` for paths that [`Attempt::part`]
+    /// does not return, such as that of a copy in another folder. The number after `#` that a local store adds to
+    /// incomplete files is ignored.
     pub(crate) fn of_part(inside: &str) -> Option<Self> {
         let (folder, name) = whole_name(inside).rsplit_once('/')?;
         let (name, of_place) = name.strip_suffix(ENDING)?.rsplit_once('-')?;

@@ -28,7 +28,7 @@ pub struct Layout {
     root: Path,
     /// The output as the user named it.
     shown: String,
-    /// The folder, where the output is on this machine.
+    /// The folder, if the output is on this machine.
     folder: Option<PathBuf>,
     /// The prefix of unfinished files on a disk.
     writer: String,
@@ -69,7 +69,8 @@ impl Layout {
         Ok(Self { store, store_url, root, shown: url.to_owned(), folder, writer: String::new() })
     }
 
-    /// The same output, whose unfinished files have the prefix `writer`, by which those of a killed process are found.
+    /// The same output, whose unfinished files have the prefix `writer`, so that those of a killed process can be
+    /// found.
     pub(crate) fn written_by(self, writer: &str) -> Self {
         Self { writer: format!("{writer}-"), ..self }
     }
@@ -84,7 +85,7 @@ impl Layout {
         &self.shown
     }
 
-    /// The output as another process can open it, wherever that was started.
+    /// The output with an absolute path, so that a process with another working folder can open it.
     pub(crate) fn absolute(&self) -> String {
         match &self.folder {
             Some(folder) => folder.to_string_lossy().into_owned(),
@@ -107,7 +108,7 @@ impl Layout {
         &self.root
     }
 
-    /// The folder, where the output is on this machine.
+    /// The folder, if the output is on this machine.
     pub(crate) fn folder(&self) -> Option<&FsPath> {
         self.folder.as_deref()
     }
@@ -139,10 +140,10 @@ impl Layout {
     /// The URL of a file of the output.
     ///
     /// # Errors
-    /// When store and path do not make a URL.
+    /// When store and path are not a valid URL.
     pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
-        // Encode what would otherwise end the path; the parser encodes the rest.
+        // Encode the characters that would end the path; the parser encodes the rest.
         let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
             .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))

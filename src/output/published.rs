@@ -65,7 +65,7 @@ impl Layout {
         Ok(manifest)
     }
 
-    /// The error where a finished output is expected and there is none.
+    /// The error if a finished output is expected and there is none.
     pub(crate) fn unfinished(&self) -> Error {
         Error::input(format!(
             "{} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to its end",

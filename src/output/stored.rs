@@ -53,7 +53,7 @@ impl Stored {
         &self.job
     }
 
-    /// The run that read the texts: its own, or that of the output whose sketches it reused.
+    /// The run that read the texts: this one, or the run whose sketches it reused.
     pub(crate) fn origin(&self) -> Origin {
         let Run { origin, job, fingerprint, known, .. } = &self.manifest;
         let alone = |known: &KnownOutput| KnownOutput { merged: Vec::new(), ..known.clone() };
@@ -62,8 +62,8 @@ impl Stored {
         origin.clone().unwrap_or_else(own)
     }
 
-    /// The job that read the texts and the files of its source, which have not changed since. Messages begin with `why` the
-    /// source is needed, and end with the alternative `or`.
+    /// The job that read the texts and the files of its source, which have not changed since. Messages begin with the
+    /// reason `why` the source is needed, and end with the alternative `or`.
     ///
     /// # Errors
     /// As [`Run::job`], and [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed.
@@ -129,10 +129,10 @@ impl Stored {
         }
     }
 
-    /// The sources that the documents were read from, as the jobs named them.
+    /// The sources of the documents, by their names in the jobs.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where a job in the manifest cannot be read.
+    /// [`Kind::Input`](crate::error::Kind::Input) if a job in the manifest cannot be read.
     pub(crate) fn read_sources(&self) -> Result<Vec<job::Source>> {
         self.origins().iter().map(|origin| Ok(self.manifest.read_job(&origin.job)?.source)).collect()
     }
@@ -140,7 +140,7 @@ impl Stored {
     /// The provider of a table; `None` if the job does not write it.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where the manifest does not name it.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the manifest does not name it.
     pub(crate) fn provider(&self, table: Table) -> Result<Option<ManifestTable>> {
         let Some(written) = self.manifest.tables.get(table.name()) else {
             if table.is_optional() {

@@ -17,7 +17,7 @@ use super::digest::{self, Digest, PUT_BYTES};
 use super::local::{self, Staged};
 use crate::error::{Context, Error, Result};
 
-/// A file that is being put.
+/// A file that is being written.
 pub(crate) struct Upload {
     output: Layout,
     inside: String,
@@ -106,7 +106,7 @@ impl Layout {
         }
     }
 
-    /// The path of a file on this machine, with its name as it is: [`Layout::path`] encodes some names.
+    /// The path of a file on this machine, with its name unchanged: [`Layout::path`] encodes some names.
     fn place(&self, inside: &str) -> Result<PathBuf> {
         let folder = self.folder().ok_or_else(|| Error::bug("an output in a store has no folder"))?;
         inside.split('/').all(is_name).then(|| folder.join(inside)).ok_or_else(|| outside(inside))
@@ -253,7 +253,8 @@ mod tests {
         )
     }
 
-    /// Two tasks begin the same file before either has ended, as where a stage is submitted again while its tasks still run.
+    /// Two tasks begin the same file before either has ended, as when a stage is submitted again while its tasks still
+    /// run.
     #[tokio::test]
     async fn who_comes_second_with_the_same_bytes_is_no_error_and_with_others_replaces_nothing() {
         let (outputs, _folder) = outputs();

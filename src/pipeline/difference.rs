@@ -1,4 +1,4 @@
-//! What distinguishes a run from the result that its output holds.
+//! The differences between a run and the result in its output.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The values of a job that are no sections, by their dotted keys. A key without a value is left out.
+/// The values of a job that are not sections, by their dotted keys. A key without a value is left out.
 fn leaves(job: &Value) -> BTreeMap<String, &Value> {
     let mut found = BTreeMap::new();
     let mut sections = vec![(String::new(), job)];

@@ -1,4 +1,5 @@
-//! The result that an output has when a run begins, which `--overwrite` replaces by one put when the new one is complete.
+//! The result in an output at the beginning of a run, which `--overwrite` replaces with one put when the new one is
+//! complete.
 
 use bytes::Bytes;
 use object_store::UpdateVersion;
@@ -26,7 +27,7 @@ impl PreviousResult {
         let there = output.manifest_bytes().await?;
         let manifest = there.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
         if let (Some((bytes, _)), None) = (&there, &manifest) {
-            // A manifest of another version can be replaced, but names nothing that could be removed.
+            // A manifest of another version can be replaced, but its files are unknown and stay.
             ours::refuse_writer(bytes, output.shown())?;
         }
         Ok(Self { there, manifest })
@@ -56,7 +57,7 @@ impl PreviousResult {
         }
     }
 
-    /// Puts `manifest` in place of the previous one. Returns false where another process has put one meanwhile.
+    /// Replaces the previous manifest by `manifest`. Returns false if another process has put one meanwhile.
     ///
     /// # Errors
     /// When the store refuses.

@@ -1,5 +1,5 @@
-//! Runs a stage: plans its frames, executes them and publishes what they wrote by one manifest, or takes over what an earlier
-//! attempt published.
+//! Runs a stage: plans its frames, executes them and publishes their files by one manifest, or takes over an earlier
+//! attempt's.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -23,15 +23,16 @@ use crate::output::{Layout, check};
 use crate::plan::OperatorExec;
 use crate::schema::Table;
 
-/// Runs stages on an engine, one after the other, and publishes what each has written by a manifest of its own.
+/// Runs stages on an engine and publishes each of them by a manifest of its own.
 pub(crate) struct Runner<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) output: &'a Layout,
     pub(super) claim: &'a Claim,
     control: &'a RunControl,
-    /// The fingerprint of the run. A stage of another one is not taken over.
+    /// The fingerprint of the run. A stage of another run is not taken over.
     pub(super) fingerprint: &'a str,
-    /// A part of the names of stage manifests: the stages of a run that replaces a result are not those of the run that made it.
+    /// A part of the names of stage manifests, so that a run which replaces a result does not take over stages of that
+    /// result.
     key: String,
     reached: Mutex<Reached>,
     /// Stages of an earlier attempt, each checked once.
@@ -44,9 +45,9 @@ pub(crate) struct Work<'w> {
     pub(crate) name: &'w str,
     /// The tables that it writes.
     pub(crate) targets: Vec<Target>,
-    /// Bytes that are shuffled between its partitions, of which there are as many as that needs.
+    /// Bytes that are shuffled between its partitions, which determine their number.
     pub(crate) bytes: u64,
-    /// Rows of a batch, at most, where rows may be long.
+    /// The most rows of a batch, if rows may be long.
     pub(crate) batch_rows: Option<usize>,
     /// The columns by which the rows of each partition are sorted; none if their order does not matter.
     pub(crate) sorted_by: &'static [&'static str],
@@ -58,14 +59,14 @@ pub(crate) struct Work<'w> {
 pub(crate) enum Place {
     /// On the engine of the run.
     Engine,
-    /// In this process, for rows that it holds: they may be too many to be sent to a cluster.
+    /// In this process, for rows in its memory: they may be too many to send to a cluster.
     Here,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Default)]
 struct Reached {
-    /// Stages that the run has, and of those the ones that have begun.
+    /// The number of stages, and of those that have begun.
     total: usize,
     begun: usize,
     /// Stages that an earlier run had finished.
@@ -87,7 +88,7 @@ impl<'a> Runner<'a> {
         Self { engine, output, claim, control, fingerprint, key, reached, earlier }
     }
 
-    /// Counts this many stages more.
+    /// Adds this many stages to the total.
     pub(crate) fn expect(&self, more: usize) {
         self.reached().total += more;
     }
@@ -123,7 +124,7 @@ impl<'a> Runner<'a> {
         Ok(self.find(name).await?.is_some())
     }
 
-    /// The stage as an earlier attempt finished it; `None` if it has to run, also because its files are damaged.
+    /// The stage of an earlier attempt; `None` if it has to run, or if its files are damaged.
     async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
         if let Some(finished) = self.earlier().get(name) {
             return Ok(Some(finished.clone()));
@@ -131,7 +132,7 @@ impl<'a> Runner<'a> {
         let inside = Layout::stage(name, &self.key);
         let damage = match self.output.read::<FinishedStage>(&inside).await {
             Ok(None) => return Ok(None),
-            // The names of stage manifests hold half of the fingerprint: this is another run's.
+            // The names of stage manifests have only half of the fingerprint: this one is of another run.
             Ok(Some(finished)) if finished.fingerprint != self.fingerprint => {
                 "it belongs to another run".to_owned()
             }
@@ -145,7 +146,7 @@ impl<'a> Runner<'a> {
                     Some(first) => first.to_string(),
                 }
             }
-            // Cut off, as by a power cut.
+            // Incomplete, as after a power cut.
             Err(error) if error.source().is_some_and(|cause| cause.is::<serde_json::Error>()) => {
                 format!("{inside} cannot be read")
             }
@@ -156,12 +157,12 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// The names of the stages whose manifests earlier runs left.
+    /// The names of the stages whose manifests earlier attempts left.
     pub(super) async fn finished_earlier(&self) -> Result<Vec<String>> {
         self.output.stages(&self.key).await
     }
 
-    /// Removes what a stage wrote, which no later one reads. What stays is removed with the rest at the end of the run.
+    /// Removes the files of a stage that no later stage reads. If that fails, they are removed at the end of the run.
     pub(super) async fn remove(&self, name: &str) {
         self.earlier().remove(name);
         let written =
@@ -180,8 +181,9 @@ impl<'a> Runner<'a> {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `frames` one after the other, each into all tables of the stage, and publishes what they wrote; or takes over what an
-    /// earlier attempt published. The frames are made for a number of partitions, and have the same rows for any number.
+    /// Runs `frames` one after the other, each into all tables of the stage, and publishes the files; or takes over
+    /// those that an earlier attempt published. The frames are made for a number of partitions, and have the same rows
+    /// for any number.
     ///
     /// # Errors
     /// When the frames cannot be planned, or as [`Engine::run`] and the store.
@@ -227,8 +229,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs the frames, with more partitions where a task runs out of memory. What a plan that failed has written, no
-    /// manifest names; it is removed at the end of the run.
+    /// Runs the frames, with more partitions if a task runs out of memory. The files of a plan that failed are in no
+    /// manifest, and are removed at the end of the run.
     async fn write(
         &self,
         engine: &dyn Engine,
@@ -242,7 +244,7 @@ impl<'a> Runner<'a> {
         let mut attempt = Attempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
-            // It was done a moment ago, so that nothing was planned for it.
+            // The caller found it finished a moment ago, and so planned nothing for it.
             return Err(self.removed(stage));
         }
         let (mut files, mut road, mut written) = (Vec::new(), None, 0);
@@ -286,7 +288,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<Attempt>> {
         let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
         let config = session::hold_no_side(tried.config.clone());
-        // What a task needs may follow its rows or not, so both are tried in turn.
+        // It is unknown whether the memory of a task grows with its rows, so both are tried in turn.
         let fewer = || Some(Attempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
         if tried.is_divided
             && let Some(fewer) = fewer()
@@ -302,7 +304,7 @@ impl<'a> Runner<'a> {
             if divides(&plan) {
                 return Ok(Some(more));
             }
-            // More partitions would leave each task what it has.
+            // With more partitions each task would need as much memory.
             if sorts(&plan) && !tried.sorts_alone {
                 let config = session::sort_alone(config, engine.task_bytes());
                 return Ok(Some(Attempt { config, partitions: 1, is_divided: true, sorts_alone: true }));
@@ -344,7 +346,7 @@ impl<'a> Runner<'a> {
         Ok(plan)
     }
 
-    /// Writes the stage's manifest; where another run of the same job was faster, its stage is the one that counts.
+    /// Writes the stage's manifest. If another run of the same job has written one, that one counts.
     async fn publish(&self, finished: FinishedStage) -> Result<FinishedStage> {
         if self.output.create(&Layout::stage(&finished.stage, &self.key), &finished).await? {
             return Ok(finished);
@@ -380,11 +382,11 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// How a stage is planned and run.
+/// The configuration of an attempt at a stage.
 struct Attempt {
     config: SessionConfig,
     partitions: usize,
-    /// Whether it has more partitions than the one before, and as many tasks at once.
+    /// Whether it has more partitions than the attempt before, and as many tasks at once.
     is_divided: bool,
     /// Whether its only sort has the memory alone.
     sorts_alone: bool,
@@ -393,7 +395,7 @@ struct Attempt {
 /// The files of a stage.
 struct Written {
     files: Vec<File>,
-    /// The road on which sketches came to candidates, where the stage compares such.
+    /// The road on which sketches were brought together with candidates, if the stage compares any.
     road: Option<String>,
 }
 
@@ -410,7 +412,7 @@ fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<SortExec>().is_some() || plan.children().into_iter().any(sorts)
 }
 
-/// The rows that are reported of a stage: those of its public tables, or of all tables if none is public.
+/// The number of rows that is reported for a stage: those of its public tables, or of all tables if none is public.
 fn rows_of(finished: &FinishedStage) -> u64 {
     let public = |file: &&File| Table::named(&file.table).is_some();
     match finished.files.iter().any(|file| public(&file)) {

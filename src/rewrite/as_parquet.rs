@@ -17,7 +17,8 @@ use super::work::{KEPT, REJECTED, Work, written};
 use crate::error::{Context, Error, Result};
 use crate::source::{self, Listed, Request, RowSet, Selection, SourceFile};
 
-/// Encoded bytes at which a row group ends at the latest. The same for any memory, so that another attempt writes the same file.
+/// Encoded bytes at which a row group ends at the latest. They do not depend on memory, so that another attempt writes
+/// the same file.
 const ROW_GROUP_BYTES: usize = 4 << 20;
 
 /// Writes the kept documents of a file that has `documents`, and separate rejects. Returns that number, and the files written.

@@ -40,8 +40,8 @@ pub(crate) struct Rewrite {
     pub rejects: Rejects,
     /// The fingerprint in the records of parts.
     pub fingerprint: String,
-    /// The files of tables in the folder of the result, each sorted by (source, position): the removed documents, the rejected
-    /// ones, and, where documents are annotated instead, the documents in clusters.
+    /// The files of tables in the folder of the result, each sorted by (source, position): the removed documents, the
+    /// rejected ones, and, if documents are annotated instead of removed, the documents in clusters.
     pub removed: Vec<File>,
     pub rejected: Vec<File>,
     pub clustered: Option<Vec<File>>,
@@ -52,7 +52,7 @@ pub(crate) struct Rewrite {
 /// Neighbouring files of a source in the order of paths.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartToWrite {
-    /// Its number, by which its record is named.
+    /// Its number, which is in the name of its record.
     pub number: usize,
     /// The source of its files.
     pub source: job::Source,
@@ -73,7 +73,7 @@ impl Rewrite {
     /// A plan that rewrites the parts in at most `partitions` partitions.
     ///
     /// # Errors
-    /// Where there are too many parts.
+    /// If there are too many parts.
     pub(crate) fn plan(self, partitions: usize) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = Arc::new(Schema::new(vec![Field::new("part", DataType::UInt32, false)]));
         let count = u32::try_from(self.parts.len()).map_err(|_| Error::bug("there are too many parts"))?;

@@ -7,7 +7,7 @@ use super::{as_parquet, parquet, rows, whole_file};
 use crate::error::Result;
 use crate::source::{Rewriting, SourceFile, format_of};
 
-/// Writes what is kept of a file of the source under `path`. The output counted `expected` documents in it.
+/// Writes the kept rows of a file of the source to `path`. The output counted `expected` documents in it.
 ///
 /// # Errors
 /// When the file cannot be read to its end, has other counts than the output, or the store refuses.

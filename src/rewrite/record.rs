@@ -37,12 +37,12 @@ impl Counts {
 /// The files written from a file of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRecord {
-    /// The file, as tables call it.
+    /// The file, by its name in tables.
     pub source: String,
     /// Its documents.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The files that hold them now; empty where a text file was removed.
+    /// The files that hold them now; empty if a text file was removed.
     pub written: Vec<Written>,
 }
 
@@ -100,7 +100,7 @@ pub(crate) async fn finished_part(target: &Layout, number: usize, fingerprint: &
 pub(crate) async fn put_part(target: &Layout, number: usize, part: &Part) -> Result<()> {
     match target.create(&part_name(number), part).await? {
         true => Ok(()),
-        // A task that was given up as lost wrote the same record.
+        // A task that was considered lost wrote the same record.
         false if target.read::<Part>(&part_name(number)).await?.as_ref() == Some(part) => Ok(()),
         false => Err(Error::input(format!(
             "another process writes to {}: let only one process at a time write there",

@@ -1,4 +1,4 @@
-//! CSV and JSON lines: each kept row has the bytes that it had.
+//! CSV and JSON lines: each kept row keeps its bytes.
 
 use async_compression::tokio::write::{GzipEncoder, ZstdEncoder};
 use bytes::Bytes;
@@ -87,7 +87,7 @@ fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()
     }
 }
 
-/// The files into which the rows of a file are sorted.
+/// The files for the kept, removed and rejected rows of a file.
 struct SortedRows<'a> {
     actions: &'a RowActions,
     kept: RowFile,
@@ -142,7 +142,7 @@ struct Annotator<'a> {
     work: &'a Work,
     path: &'a str,
     cursor: Cursor,
-    /// The pieces of the chunk, which wait for their annotations to be read.
+    /// The pieces of the chunk, which wait until their annotations are read.
     pieces: Vec<OwnedPiece>,
 }
 

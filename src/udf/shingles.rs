@@ -106,7 +106,7 @@ impl RowFunction for Shingles {
     }
 }
 
-/// The types that a text and up to `settings` literals behind it are read as.
+/// The types to which a text and up to `settings` literals behind it are coerced.
 pub(super) fn text_and_settings(
     function: &str,
     types: &[DataType],
@@ -125,7 +125,7 @@ pub(super) fn text_and_settings(
     }
 }
 
-/// The string type that a text argument is read as.
+/// The string type to which a text argument is coerced.
 fn text_type(function: &str, given: &DataType) -> DfResult<DataType> {
     match given {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(given.clone()),

@@ -32,10 +32,10 @@ use crate::source::file_scan;
 /// How often a running job, or a scheduler that does not answer yet, is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The factor for the time limit of a stall while tasks run, since they give no sign until they end.
+/// The factor for the time limit of a stall while tasks run, since they report nothing until they end.
 const RUNNING_STALL_FACTOR: u32 = 20;
 
-/// The pause before a stage is submitted again doubles so often.
+/// The pause before a stage is submitted again doubles at most this many times.
 const MAX_DOUBLINGS: u32 = 4;
 
 /// Reasons in the error of a stage that was lost repeatedly.
@@ -110,7 +110,7 @@ impl Cluster {
             () = control.stop.cancelled() => Failure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
-                    // Work that was lost and done again since the last poll counts too.
+                    // Work that was lost and repeated since the last poll counts too.
                     self.look(&name, &mut seen, control).await;
                     return Ok(batches);
                 }

@@ -1,6 +1,6 @@
 //! One page of an S3 listing, as the storage sent it.
 //!
-//! The client library takes a page that says "more follows" without a token for the last one, and fails the whole listing
+//! The client library treats a page that announces more without a token as the last one, and fails the whole listing
 //! for one key that it cannot read. So each page is read here first.
 
 use std::borrow::Cow;
@@ -134,7 +134,7 @@ struct Entry {
     empty: bool,
 }
 
-/// What happens to an entry.
+/// The treatment of an entry.
 enum Fate {
     Keep,
     /// A folder marker.

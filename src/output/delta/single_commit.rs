@@ -1,4 +1,4 @@
-//! The log of a folder of Parquet files that is written once, as by `apply`: a single commit.
+//! The log of a folder of Parquet files that is written once, such as that of `apply`: a single commit.
 
 use std::collections::BTreeMap;
 

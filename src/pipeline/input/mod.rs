@@ -1,4 +1,4 @@
-//! What a run begins with: the texts of its source, the sketches of a finished output, or several outputs to merge.
+//! The input of a run: the texts of its source, the sketches of a finished output, or several outputs to merge.
 
 mod merged;
 mod read;
@@ -20,7 +20,7 @@ use crate::pipeline::{frames, overlap};
 use crate::schema::Table;
 use crate::source::{self, Listed, Request};
 
-/// What a run begins with: see [`job::Input`].
+/// The input of a run: see [`job::Input`].
 #[derive(Debug)]
 pub(crate) enum Input {
     /// The files of the source.
@@ -42,7 +42,7 @@ impl Input {
         })
     }
 
-    /// Refuses an output that overlaps with what is read.
+    /// Refuses an output that overlaps with an input.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -89,7 +89,7 @@ impl Input {
         }
     }
 
-    /// The files that texts are read from; `None` if no text is read.
+    /// The files from which texts are read; `None` if no text is read.
     pub(crate) fn listed(&self) -> Option<&Listed> {
         match self {
             Input::Read(listed) => Some(listed),
@@ -98,7 +98,7 @@ impl Input {
         }
     }
 
-    /// The files that texts are read from, as a fingerprint has them.
+    /// The files from which texts are read, as inputs of the fingerprint.
     pub(crate) fn files(&self) -> Vec<InputFile> {
         self.listed().map(Listed::inputs).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! cuts: the shingles of each document as they read, before the first one of a dictionary has its number.
+//! cuts: the shingles of each document as text, for a dictionary.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::schema::{self, SourceTypes};
 pub(crate) struct Cuts;
 
 impl WorkTable {
-    /// The shingles of each document as they read.
+    /// The shingles of each document as text.
     pub(crate) const CUTS: Self = Self::new("cuts", columns);
 }
 
