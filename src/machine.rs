@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// What a system is taken to have that does not say how much memory there is.
+/// The memory of a system that does not report how much it has.
 pub(crate) const UNKNOWN: u64 = 8 << 30;
 
 /// Bytes of memory that this process may use; `None` where the system does not say.

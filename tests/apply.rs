@@ -1,4 +1,4 @@
-//! `resemblance apply`: the source of an output without its copies, held against what plain code takes out of the same files.
+//! `resemblance apply`: the source of an output without its copies, compared with what plain code removes from the same files.
 
 mod again;
 mod annotated;

@@ -210,7 +210,7 @@ fn what_an_earlier_day_would_have_to_remove_is_counted() {
     let [a, b, c, d] = row_of_four();
     lake.day("one", &[a.clone(), c.clone()], &[]);
     lake.apply("one", &[]);
-    // Day two connects them, and day three goes on: what was superseded once is not counted again.
+    // Day two connects them, and day three continues: what was superseded once is not counted again.
     lake.day("two", std::slice::from_ref(&b), &["one"]);
     lake.day("three", std::slice::from_ref(&d), &["one", "two"]);
     let superseded = |name: &str| manifest(&lake.path(name)).counts.superseded_reference_documents;

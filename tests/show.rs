@@ -1,4 +1,4 @@
-//! `show` and `neighbors --show`: pairs and clusters with their texts, held against the documents that were written.
+//! `show` and `neighbors --show`: pairs and clusters with their texts, compared with the documents that were written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Files of every format -> documents: each row once, numbered as it stands in its file, whatever the partitions.
+//! Files of every format -> documents: each row once, numbered as it is in its file, whatever the partitions.
 
 use std::fmt::Write as _;
 use std::fs;

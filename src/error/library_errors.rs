@@ -83,7 +83,7 @@ pub(crate) fn json_at_byte(message: &str) -> String {
     message.replace(" at line 1 column ", " at byte ")
 }
 
-/// What is wrong with a TOML file, in the words of those who write job files instead of Rust.
+/// The fault of a TOML file, in the words of those who write job files instead of Rust.
 pub(crate) fn plain_toml(message: &str) -> String {
     const WORDS: [(&str, &str); 5] = [
         ("expected usize", "expected a whole number, 0 or more"),

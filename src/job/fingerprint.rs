@@ -1,4 +1,4 @@
-//! The fingerprint of a run: equal where its rows are equal.
+//! The fingerprint of a run: equal for runs with equal rows.
 
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
@@ -64,8 +64,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Minhash { permutations, seed, family, coefficients } = minhash;
     let Lsh { bands, rows, choice: _, bucket_hash, table_size, hot_bucket } = lsh;
     let Score { threshold, measure, by, prefilter } = score;
-    // The rows are the same for any `max_pairs` that does not end the run, so a run that it ended resumes under a higher one. Nor do
-    // Delta logs change a row: a finished output gets them without being made again.
+    // The rows are the same for any `max_pairs` that does not end the run, so a run that it ended resumes under a
+    // higher one. Delta logs do not change rows either: a finished output gets them without a new run.
     let Output { url: _, expand, max_expand, max_pairs: _, keep, passages, tables: _ } = output;
 
     let mut lines = format!(
@@ -80,8 +80,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
          output {expand:?} {max_expand}\n",
         method = candidates.method,
     );
-    // Settings that were added later are left out where they have the value that they had before, so that older outputs keep their
-    // fingerprint.
+    // Settings that were added later are left out if they have the value that was fixed before, so that older outputs
+    // keep their fingerprint.
     let later = [
         (*words != Words::Unicode, format!("words {words:?}")),
         (*words == Words::Dictionary, format!("dictionaries {DICTIONARIES}")),
@@ -98,7 +98,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*short != Short::Reject, format!("short {short:?}")),
         (coefficients.is_some(), format!("coefficients {coefficients:?}")),
         (*measure != Measure::Jaccard, format!("measure {measure}")),
-        // The output is among the inputs, by its own fingerprint: its rows are the same wherever it is.
+        // The output is among the inputs, by its own fingerprint: its rows do not depend on its place.
         (matches!(input, Input::Reuse(_)), "reuse".to_owned()),
         (matches!(input, Input::Merge(_)), "merge".to_owned()),
         (*passages, "passages".to_owned()),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What decides between two documents of a cluster. A manifest has it as a job file does.
+/// What decides between two documents of a cluster. It is written alike in a job file and a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Preference {
@@ -48,7 +48,7 @@ impl Preference {
 }
 
 impl FromStr for Preference {
-    /// What is wrong with it.
+    /// The message about a wrong text.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

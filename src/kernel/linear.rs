@@ -21,7 +21,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// How many functions there are, which is a signature's length.
+    /// The number of functions, which is a signature's length.
     pub(crate) fn len(&self) -> usize {
         self.a.len()
     }

@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::job::BucketHash;
 
-/// How a signature becomes buckets.
+/// The settings for buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buckets {
     /// Bands, b.

@@ -46,7 +46,7 @@ impl Permutations {
         Self { a, b }
     }
 
-    /// How many functions there are, which is a signature's length.
+    /// The number of functions, which is a signature's length.
     pub(crate) fn len(&self) -> usize {
         self.a.len()
     }

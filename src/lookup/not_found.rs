@@ -52,7 +52,7 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
         Some(_) => "",
         None => ", because the ids of this output are whole numbers",
     };
-    Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.said())))
+    Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.suggestion())))
 }
 
 /// The ids with the fewest edits to a text, as far as a typing error can explain them.
@@ -79,7 +79,7 @@ impl<'a> Nearest<'a> {
         }
     }
 
-    fn said(&self) -> String {
+    fn suggestion(&self) -> String {
         match self.best.is_empty() {
             true => "; the column `id` of the table documents lists all ids".into(),
             false => {

@@ -176,7 +176,7 @@ fn is_long_enough(run: &[Token], shingle: &Shingle) -> bool {
 struct Word {
     pieces: Vec<Piece>,
     paragraph: bool,
-    /// How many passages have begun in it or before it.
+    /// The number of passages that have begun in it or before it.
     begun: usize,
 }
 

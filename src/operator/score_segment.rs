@@ -75,7 +75,7 @@ impl Passes {
                     Some(batch) => self.score(&batch, &mut kept)?,
                     None => self.past = None,
                 }
-            } else if !self.go_on(&mut kept).await? {
+            } else if !self.advance(&mut kept).await? {
                 break;
             }
             // If all of it is in memory, nothing waits: let other tasks run, and a stop signal through.
@@ -85,7 +85,7 @@ impl Passes {
     }
 
     /// Begins the next segment, or the next pass; false if there are no more pairs.
-    async fn go_on(&mut self, kept: &mut Scores) -> Result<bool> {
+    async fn advance(&mut self, kept: &mut Scores) -> Result<bool> {
         let segments = self.sketches.output_partitioning().partition_count();
         match self.next {
             None => {

@@ -154,7 +154,7 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
         return Ok(());
     }
     Err(Error::input(format!(
-        "a manifest of {} names the file {:?}, which is not inside the output: somebody changed the manifest; run the \
+        "a manifest of {} names the file {:?}, which is not inside the output: another program changed the manifest; run the \
          job again with --overwrite",
         output.shown(),
         file.path

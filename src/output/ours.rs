@@ -3,10 +3,10 @@
 //! A file is ours if another file that we wrote proves it:
 //!
 //! - A manifest, a stage's manifest or the record of an attempt **names** it: by its path, or by the attempt in its own
-//! name, together with the folder that it was written to (see [`Attempt::part`]).
+//!   name, together with the folder that it was written to (see [`Attempt::part`]).
 //! - It holds our **mark** inside: the keys of a `manifest.json`, the first bytes of a record or a claim
-//! ([`is_marked`]), the program in a commit of a Delta log, the name in the footer of a generated Parquet file
-//! ([`generated_as`]), or the line in the lock of a folder for spills ([`FOLDER`]).
+//!   ([`is_marked`]), the program in a commit of a Delta log, the name in the footer of a generated Parquet file
+//!   ([`generated_as`]), or the line in the lock of a folder for spills ([`FOLDER`]).
 //!
 //! A name alone proves nothing, and a copy of a file of ours is foreign. Foreign files stay. If one is in the way, the
 //! command fails with an error that names it.

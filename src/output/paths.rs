@@ -40,7 +40,7 @@ impl Layout {
     /// # Errors
     /// When the URL cannot be read or its store is unknown.
     pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
-        address::check(url).map_err(|said| Error::job(format!("the URL of an output {said}")))?;
+        address::check(url).map_err(|fault| Error::job(format!("the URL of an output {fault}")))?;
         let (parsed, folder) = match address::scheme(url) {
             Some((scheme, _)) if !scheme.eq_ignore_ascii_case("file") => (address::url(url)?, None),
             Some(_) => {

@@ -13,7 +13,8 @@ const NAMED: usize = 3;
 const IRRELEVANT: [&str; 7] =
     ["name", "engine", "alarms", "lsh.choice", "output.url", "output.max_pairs", "output.tables"];
 
-/// How `job` over the files `inputs` differs from the run of `manifest`, as in "of another job (`score.threshold` is 0.9 and was 0.8)".
+/// The difference between `job` over the files `inputs` and the run of `manifest`, as in "of another job
+/// (`score.threshold` is 0.9 and was 0.8)".
 pub(super) fn difference(job: &Job, inputs: &[InputFile], manifest: &Manifest) -> String {
     let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
     if !keys.is_empty() {

@@ -11,7 +11,7 @@ use crate::pipeline::frames::copies::{Paired, Rules};
 use crate::pipeline::{frames, stage};
 use crate::schema::Table;
 
-/// The approximate number of documents of a sample, of which every two are compared to estimate the number of pairs.
+/// The approximate number of documents of a sample. Every two of them are compared to estimate the number of pairs.
 const SAMPLE: u64 = 2_000;
 
 /// Fewer pairs than this in a sample give no usable estimate.

@@ -251,11 +251,11 @@ async fn tidy(output: &Layout, own: &Attempt) {
 }
 
 /// Checks a table against its contract: the columns, every rule on every row, and the number of rows.
-async fn check(contract: schema::Contract, written: DataFrame, said: u64) -> Result<()> {
+async fn check(contract: schema::Contract, written: DataFrame, expected: u64) -> Result<()> {
     let rows = rows_of(written.clone()).await?;
-    if rows != said {
+    if rows != expected {
         return Err(Error::bug(format!(
-            "{} was written with {said} rows and reads back with {rows}",
+            "{} was written with {expected} rows and reads back with {rows}",
             contract.table
         )));
     }

@@ -54,7 +54,7 @@ pub(crate) struct Work<'w> {
     pub(crate) place: Place,
 }
 
-/// Where the plans of a stage run.
+/// The place where the plans of a stage run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// On the engine of the run.

@@ -18,7 +18,7 @@ use crate::pipeline::frames::scores::{Block, Road};
 /// Bytes of a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
 
-/// Signatures are compared first if that moves at most one byte in place of this many.
+/// Signatures are compared first if all shingles would move at least this many times as many bytes.
 const WORTH_A_PASS: f64 = 2.0;
 
 /// If candidates name at most one in this many documents, only the sketches of those are read.

@@ -28,14 +28,14 @@ pub(super) enum RowAction {
     Separate,
 }
 
-/// What happens to the rows of a file.
+/// The rows of a file that are not kept, and the place of rejects.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RowActions {
     /// Duplicates, which are removed.
     pub removed: RowSet,
     /// Rows that the job rejected.
     pub rejected: RowSet,
-    /// Where rejected rows go.
+    /// The place of rejected rows.
     pub rejects: Rejects,
 }
 

@@ -91,9 +91,9 @@ impl RowFunction for Shingles {
             "What a word is, also for `digits-out`, `stop-words` and `min_words`: `'unicode'` (by Unicode word \
              boundaries, UAX #29; the default), `'dictionary'` (so too, and Chinese, Japanese, Thai, Lao, Khmer and Burmese \
              by dictionaries), `'word-characters'` (as the regular expression `\\b\\w+\\b`) or \
-             `'spaces'` (whatever stands between white space).",
+             `'spaces'` (runs of characters without white space).",
         )
-        .with_argument("separator", "What stands between the words of a shingle that is hashed; a space by default.")
+        .with_argument("separator", "The separator of the words of a shingle that is hashed; a space by default.")
         .with_argument(
             "short",
             "What a text of fewer units than `size` has: `'reject'` (no shingle; the default) or `'whole'` (all of it is \

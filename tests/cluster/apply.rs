@@ -9,7 +9,7 @@ use crate::support::files::files;
 use crate::support::s3::S3;
 use crate::support::*;
 
-/// The files of a result by their paths, but for its manifest and for tables, whose names and cut follow from the engine.
+/// The files of a result by their paths, except for its manifest and for tables, whose names and cut follow from the engine.
 fn written(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     ["kept", "rejected"].into_iter().flat_map(|part| inside(&folder.join(part))).collect()
 }

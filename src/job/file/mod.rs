@@ -400,7 +400,7 @@ pub struct Against {
     /// Folder or URL prefix of the finished output that holds the reference documents, or a list of them in the order in which they
     /// were made. They were made with the same `[shingle]` and `[minhash]`. Either this or `source` is required.
     pub output: Option<Names>,
-    /// `[against.source]`, with the keys of `[source]` but for `columns`: a second dataset, whose documents are the reference documents.
+    /// `[against.source]`, with the keys of `[source]` except `columns`: a second dataset, whose documents are the reference documents.
     /// An id may be in both.
     pub source: Option<Source>,
     /// Which documents are paired: `new-old+new-new`, or `new-old` alone. Two reference documents never are.

@@ -10,7 +10,7 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<
     for text in wanted {
         let preference: Preference = match text.parse() {
             Ok(preference) => preference,
-            Err(said) => return wrong(KEY, format!("{said}, and got {text:?}")),
+            Err(fault) => return wrong(KEY, format!("{fault}, and got {text:?}")),
         };
         let Preference::Column { column, .. } = &preference else {
             keep.push(preference);

@@ -52,7 +52,7 @@ pub(crate) struct Cutting {
     /// Characters so far; counted only if `by` has a minimum.
     characters: usize,
     /// Whether normalisation has left more than white space.
-    pub(crate) says_something: bool,
+    pub(crate) has_text: bool,
 }
 
 impl Cutting {
@@ -82,7 +82,7 @@ impl Cutting {
         let CutScratch { normalizer: Some(normalizer), words, chars, .. } = scratch else { return };
         let (size, separator) = size_and_separator(by);
         let text = normalizer.piece(piece);
-        self.says_something = self.says_something || !is_blank(text);
+        self.has_text = self.has_text || !is_blank(text);
         match by.unit {
             Unit::Word => {
                 each_word(text, by.words, |word| {

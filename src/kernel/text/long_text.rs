@@ -110,13 +110,13 @@ impl LongText {
         }
         let is_sample = !is_blank(piece);
         let first = is_sample && !self.sampled;
-        let said_nothing = !self.cutting.says_something;
+        let said_nothing = !self.cutting.has_text;
         let Self { by, hash, scratch, cutting, set, limit, sort, .. } = self;
         let distinct = Distinct { start: 0, limit: *limit, most: MAX_SHINGLES, out: set, sort };
         let mut sink = Hashed(distinct, *hash);
         cutting.piece(piece, by, scratch, &mut sink);
         *limit = sink.0.limit;
-        if first || (said_nothing && self.cutting.says_something) {
+        if first || (said_nothing && self.cutting.has_text) {
             self.sample.push_str(piece);
             self.sampled |= is_sample;
         }

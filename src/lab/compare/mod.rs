@@ -84,7 +84,6 @@ pub struct Measured {
     /// Seconds from shingle sets to signatures.
     pub signatures_seconds: f64,
     /// In the order of `Method::ALL`.
-    #[serde(rename = "ways")]
     pub methods: Vec<Measurement>,
 }
 
@@ -92,7 +91,6 @@ pub struct Measured {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measurement {
     /// The method.
-    #[serde(rename = "way")]
     pub method: Method,
     /// Seconds of the search alone: for LSH from signatures over buckets and candidates to scores.
     pub seconds: f64,
@@ -114,7 +112,6 @@ pub struct Fastest {
     /// Documents in the sample.
     pub documents: usize,
     /// The method.
-    #[serde(rename = "way")]
     pub method: Method,
     /// Its seconds there.
     pub seconds: f64,
@@ -126,7 +123,6 @@ pub struct Crossing {
     /// Documents in the larger sample.
     pub documents: usize,
     /// The method that is faster there, and was not on the next smaller sample.
-    #[serde(rename = "way")]
     pub method: Method,
     /// The method that was faster before.
     pub overtaken: Method,

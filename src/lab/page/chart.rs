@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_have_no_place_are_told() {
+    fn points_that_have_no_place_are_counted() {
         let zero = Series::new("a", vec![(1.0, 0.0), (10.0, 0.0), (100.0, 5.0)]);
         let said = svg(&chart(Scale::Log, vec![zero.clone()])).unwrap();
         assert!(said.contains("<desc>How long it takes. 2 points do not fit"), "{said}");

@@ -86,7 +86,7 @@ enum Asked {
 pub(crate) struct Waiting {
     others: Others,
     /// The holder that was reported last.
-    told: Option<Holder>,
+    reported: Option<Holder>,
 }
 
 impl Waiting {
@@ -106,9 +106,9 @@ impl Waiting {
             Asked::Granted(claim) => return Ok(Some(claim)),
             Asked::Held(holder) => holder,
         };
-        if self.told.as_ref() != Some(&holder) {
+        if self.reported.as_ref() != Some(&holder) {
             tracing::warn!("{holder} is writing to {}: this {what} waits until it has ended", output.shown());
-            self.told = Some(holder);
+            self.reported = Some(holder);
         }
         wait(output, &mut self.others, stop).await?;
         match stop.is_cancelled() {
@@ -198,7 +198,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     let version = put(output, attempt, &content).await?;
     // If this process was silent between its two puts for so long that its claim counted as dead, it finds the new
     // owner here.
-    if let Some(holder) = owner_beside(output, attempt).await? {
+    if let Some(holder) = other_owner(output, attempt).await? {
         remove(output, &path(output, attempt)).await?;
         return Ok(Asked::Held(holder));
     }
@@ -258,7 +258,7 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
 }
 
 /// An owner other than `attempt`.
-async fn owner_beside(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
+async fn other_owner(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
     let contents = claims(output, Some(attempt)).await?.into_iter().filter_map(|claim| claim.content);
     let mut owners = contents.filter(|content| content.owner && content.process.is_alive() != Some(false));
     Ok(owners.next().map(|content| Holder::of(Some(content))))
@@ -301,7 +301,7 @@ impl Own {
         if !renew(&self.output, &self.attempt, &self.content, &mut self.version).await? {
             return Ok(false);
         }
-        if silent && owner_beside(&self.output, &self.attempt).await?.is_some() {
+        if silent && other_owner(&self.output, &self.attempt).await?.is_some() {
             remove(&self.output, &path(&self.output, &self.attempt)).await?;
             return Ok(false);
         }
@@ -335,7 +335,7 @@ impl Claim {
         let there = read(&self.output, &path(&self.output, &self.attempt)).await?;
         Ok(self.lost.is_cancelled()
             || there.is_none()
-            || owner_beside(&self.output, &self.attempt).await?.is_some())
+            || other_owner(&self.output, &self.attempt).await?.is_some())
     }
 
     /// The error with which work under this claim ended. If the output was lost, that is the error: the new owner may
@@ -480,7 +480,7 @@ mod tests {
             let attempt = Attempt::random();
             let Asked::Granted(claim) = ask(&output, &attempt, "test", &mut Others::default()).await.unwrap()
             else {
-                panic!("nobody else asked")
+                panic!("no other process asked")
             };
             assert_eq!(claimants(&output).await.unwrap(), std::slice::from_ref(&attempt));
             assert!(matches!(
@@ -529,7 +529,7 @@ mod tests {
             own.version = put(&output, &attempt, &own.content).await.unwrap();
             let other = Attempt::random();
             put(&output, &other, &own.content).await.unwrap();
-            assert!(own.renew(false).await.unwrap(), "nobody is asked before a lease has passed");
+            assert!(own.renew(false).await.unwrap(), "no process is asked before a lease has passed");
             assert!(!own.renew(true).await.unwrap());
             assert_eq!(claimants(&output).await.unwrap(), [other]);
         }
@@ -549,7 +549,7 @@ mod tests {
             let mut others = Others([(path(&output, &dead), (Bytes::new(), long_ago))].into());
             let Asked::Granted(claim) = ask(&output, &Attempt::random(), "test", &mut others).await.unwrap()
             else {
-                panic!("nobody else asked")
+                panic!("no other process asked")
             };
             claim.release().await.unwrap();
             let left = output.list(CLAIMS).await.unwrap();

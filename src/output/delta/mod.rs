@@ -9,14 +9,14 @@
 //! The manifest comes first, then the logs, then the removal of files that neither names:
 //!
 //! - Until a log is updated, its readers see the complete previous result, whose files are removed last. In the other
-//! order, a run that dies in between would have shown them a result that was never published, and whose files the next
-//! run removes.
+//!   order, a run that dies in between would have shown them a result that was never published, and whose files the next
+//!   run removes.
 //! - A log holds the hash of the `manifest.json` that it follows. So the next run of the same job detects a log that is
-//! behind and updates it, and so does `resemblance clean` before it removes anything.
+//!   behind and updates it, and so does `resemblance clean` before it removes anything.
 //! - A commit is put only if no file has its name. A second process reads the log again, and then the manifest: in this
-//! order, since an older manifest would set the log back.
+//!   order, since an older manifest would set the log back.
 //! - Each commit of ours holds the whole table: protocol, schema and every file. So a log is read from its end back to
-//! the newest commit of ours, however long it is, and even if other programs removed older commits.
+//!   the newest commit of ours, however long it is, and even if other programs removed older commits.
 //!
 //! A folder that is written once, such as that of `apply`, gets one commit before its own manifest (`single_commit`).
 //!

@@ -4,8 +4,8 @@
 //! chosen in a fixed order, and each other one is compared with the leaders:
 //!
 //! 1. A *round* chooses leaders among the documents without one: those with the fewest rarer shingles come first, of
-//! these those with the most shingles, and of these those with the least keys. Their pairs are scored like all
-//! candidates. A document with a score then has a leader, or is one, and is *settled*.
+//!    these those with the most shingles, and of these those with the least keys. Their pairs are scored like all
+//!    candidates. A document with a score then has a leader, or is one, and is *settled*.
 //! 2. The next round chooses twice as many leaders among the remaining documents.
 //! 3. After the last round, each remaining document is compared with all others of its dense buckets.
 //!
@@ -13,9 +13,9 @@
 //!
 //! - Every pair has its exact score. A settled document has a pair with a leader.
 //! - No pair is missing if one of its documents is not settled. A pair of two settled documents may be missing, unless
-//! they also share a bucket that is not dense.
+//!   they also share a bucket that is not dense.
 //! - Clusters are connected by pairs that were scored. Two groups of settled documents may be two clusters, although
-//! some of the missing pairs would have connected them.
+//!   some of the missing pairs would have connected them.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;

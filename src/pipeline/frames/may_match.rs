@@ -15,8 +15,8 @@ use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::lsh_bands;
 
-/// `2^bits` counters for the buckets of new documents. A document has many buckets, so there are 32 counters for each,
-/// of which it uses three: about one document in a hundred then stays by chance.
+/// `2^bits` counters for the buckets of new documents. A document has many buckets, so there are 32 counters for each. It
+/// uses three of them: about one document in a hundred then stays by chance.
 fn bits(buckets: u64) -> u32 {
     (buckets.saturating_mul(32).max(1).ilog2() + 1).clamp(MIN_BITS, MAX_BITS)
 }

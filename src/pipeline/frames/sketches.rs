@@ -21,7 +21,7 @@ pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(found.select(vec![col("source"), col("position"), col("origin")])?)
 }
 
-/// The rows of [`super::documents`] at `positions` (source, position), each of which is that of one document.
+/// The rows of [`super::documents`] at `positions` (source, position), where each position is that of one document.
 ///
 /// # Errors
 /// When a frame lacks its columns.

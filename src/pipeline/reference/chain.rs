@@ -108,7 +108,7 @@ impl Chain {
         tables.map(|written| written.rows).sum()
     }
 
-    /// How many documents the runs of the outputs replaced, also those of outputs that these are merged from.
+    /// The number of documents that the runs of the outputs replaced, also those of outputs that these are merged from.
     pub(crate) fn replaced_documents(&self) -> u64 {
         let counts = self.outputs.iter().map(|stored| stored.manifest().counts.replaced_documents);
         counts.map(Option::unwrap_or_default).sum()

@@ -57,7 +57,7 @@ const ROUNDS: u32 = 8;
 /// that are left are compared with each other.
 const WORTH_IT: u64 = 256;
 
-/// The approximate number of documents of a sample, of which every two are compared to estimate how many pairs are left
+/// The approximate number of documents of a sample. Every two of them are compared to estimate how many pairs are left
 /// out. Nearly all of them are similar, so a small sample is enough.
 const SAMPLE: u64 = 1_000;
 

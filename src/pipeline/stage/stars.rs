@@ -44,7 +44,7 @@ pub fn edges(pairs: DataFrame) -> Result<DataFrame> {
         .select(vec![greatest(ends()).alias("high"), least(ends()).alias("low")])?)
 }
 
-/// (high, low) -> (high, low): each node's greater neighbours are joined with the least of the node and its neighbours.
+/// (high, low) -> (high, low): each node's greater neighbours are joined with the least one among the node and its neighbours.
 ///
 /// In terms of rows: an edge keeps its high end, and its low end is replaced by that end's own least neighbour, if it
 /// has a lesser one. There are at most as many edges as before.
@@ -66,7 +66,7 @@ pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
     Ok(joined_by_sorting(moved))
 }
 
-/// (high, low) -> (high, low): each node and its lesser neighbours are joined with the least of these.
+/// (high, low) -> (high, low): each node and its lesser neighbours are joined with the least one among these.
 ///
 /// In terms of rows: an edge to the least neighbour stays. Any other is replaced by an edge from its low end to the
 /// least neighbour of its high end. There are at most as many edges as before.
@@ -112,7 +112,7 @@ const PART_BITS: u32 = 22;
 ///
 /// If neither operation changes an edge, the components are found: large-star keeps an edge only if its low end has no
 /// lesser neighbour, and small-star keeps the edges of a node only if there is one. So every node has one edge, to a
-/// node without a lesser neighbour: the least of its component, since neither operation divides a component.
+/// node without a lesser neighbour: the least one in its component, since neither operation divides a component.
 ///
 /// # Errors
 /// When the frame lacks its columns.

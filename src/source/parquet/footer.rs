@@ -162,7 +162,7 @@ async fn get(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str, range: Rang
     Ok(bytes)
 }
 
-/// Checks that every column of every row group lies in the file before its footer, and that rows and bytes can be counted.
+/// Checks that every column of every row group is in the file before its footer, and that rows and bytes can be counted.
 fn check_places(metadata: &ParquetMetaData, limit: u64) -> Result<()> {
     let (mut rows, mut bytes) = (0_i64, 0_i64);
     for (i, group) in metadata.row_groups().iter().enumerate() {

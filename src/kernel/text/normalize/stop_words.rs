@@ -8,7 +8,7 @@ use super::characters::lowercase;
 /// takes longer than everything else.
 #[derive(Debug)]
 pub(super) struct StopWords {
-    /// A power of two, of which less than half are used; free slots are empty.
+    /// Their number is a power of two, less than half of them are used, and free ones are empty.
     slots: Vec<String>,
     /// Bytes of the longest: a longer word need not be looked up.
     longest: usize,
