@@ -10,6 +10,7 @@ from .in_memory import ID, TEXT, Data, as_file, is_in_memory, to_table
 from .output import Location, location_of
 from .process import call
 from .rows import Id, Neighbor, Pair, Rows, ShownPair
+from .source import Places, source_options
 
 
 def find(
@@ -72,6 +73,7 @@ def neighbors(
     file: Union[str, os.PathLike[str], None] = None,
     top: int = 10,
     by: Literal["estimate", "jaccard"] = "estimate",
+    source: Optional[Places] = None,
     memory: Optional[str] = None,
 ) -> Rows[Neighbor]:
     """The documents of a finished output that are most similar to one document.
@@ -85,6 +87,7 @@ def neighbors(
         file: a text file (UTF-8), which need not be in the output.
         top: most neighbors to return.
         by: the order: by the estimate from the signatures, or by the exact similarity.
+        source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: how much may be held at once, such as `"1GiB"`.
     """
     if sum(given is not None for given in (id, text, file)) != 1:
@@ -93,7 +96,7 @@ def neighbors(
         of = f"--id={id}"
     else:
         of = "--text=-" if file is None else f"--text={os.fspath(file)}"
-    options = [of, f"--top={top}", f"--by={by}", *_memory(memory)]
+    options = [of, f"--top={top}", f"--by={by}", *source_options(source), *_memory(memory)]
     return rows.neighbors(call(["neighbors", "--json", *options, "--", location_of(output)], stdin=text))
 
 
@@ -105,6 +108,7 @@ def show(
     cluster: Optional[Id] = None,
     top: int = 3,
     seed: Optional[int] = None,
+    source: Optional[Places] = None,
     memory: Optional[str] = None,
 ) -> Rows[ShownPair]:
     """Pairs of a finished output with their texts and their common passages.
@@ -118,11 +122,12 @@ def show(
         cluster: instead of pairs, the cluster of this document: its representative with each of the others.
         top: most pairs to return.
         seed: another seed gives other random pairs.
+        source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: how much may be held at once, such as `"1GiB"`.
     """
     given = {"pairs": pairs, "id": id, "cluster": cluster, "top": top, "seed": seed}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    options += _memory(memory)
+    options += [*source_options(source), *_memory(memory)]
     return rows.shown_pairs(call(["show", "--json", *options, "--", location_of(output)]))
 
 

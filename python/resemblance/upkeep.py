@@ -10,6 +10,7 @@ from typing import Any, Optional, Union
 
 from .output import Location, Output, location_of, open_output
 from .process import call
+from .source import Places, source_options
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,14 @@ def apply(
     largest_cluster: Optional[int] = None,
     scheduler: Optional[str] = None,
     dry_run: bool = False,
+    source: Optional[Places] = None,
     memory: Optional[str] = None,
     progress: bool = True,
 ) -> Applied:
     """Writes the source of a finished output without its duplicates.
 
     Args:
-        output: a finished output, whose source has not changed.
+        output: a finished output, the content of whose source has not changed.
         to: the folder or URL to write to, which must be empty. A dry run needs no folder.
         rejects: what happens to documents that the job rejected: "keep", "drop" or "separate".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
@@ -53,6 +55,7 @@ def apply(
         largest_cluster: the largest number of documents of a cluster, instead of alarms.largest_cluster of the job.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
         dry_run: whether documents are only counted.
+        source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: the most memory to use, such as "4GiB".
         progress: whether finished files are reported on `sys.stderr`. Warnings always are.
 
@@ -73,6 +76,7 @@ def apply(
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += ["--annotate"] if annotate else []
     options += ["--dry-run"] if dry_run else []
+    options += source_options(source)
     applied = json.loads(call(["apply", "--json", *options, "--", location_of(output)], progress=progress))
     counts = [applied[name] for name in ("read", "kept", "removed", "rejected", "files", "already_finished")]
     return Applied(*counts)

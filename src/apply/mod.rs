@@ -70,15 +70,22 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the output at `url`, and makes sure that `settings` can be had of its source.
+    /// Opens the output at `url`, and makes sure that its source can be written as `settings` say. The source was moved to `places`,
+    /// one for each of its URLs; none if it was not moved.
     ///
     /// # Errors
     /// As [`Stored::open`]; [`Kind::Input`](crate::error::Kind::Input) where the source is gone or has changed;
     /// [`Kind::Job`](crate::error::Kind::Job) where its format or encoding cannot be written so.
-    pub async fn open(session: &SessionContext, url: &str, settings: Settings) -> Result<Self> {
-        let stored = Stored::open(session, url).await?;
+    pub async fn open(
+        session: &SessionContext,
+        url: &str,
+        places: Vec<String>,
+        settings: Settings,
+    ) -> Result<Self> {
+        let stored = Stored::open(session, url).await?.with_source_in(places);
         refuse_replaced(&stored)?;
-        let sources = stored.sources(session, "apply reads the source of the output", "").await?;
+        let or = ", or name the new place of the source with --source";
+        let sources = stored.sources(session, "apply reads the source of the output", or).await?;
         for (job, listed) in &sources {
             refuse(&job.source, listed, settings)?;
         }

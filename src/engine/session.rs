@@ -21,6 +21,7 @@ use super::stores;
 use crate::error::Result;
 use crate::job;
 use crate::operator::OperatorPlanner;
+use crate::source::Checksums;
 
 /// The share of the memory budget that operators may reserve. The rest is for memory that no operator accounts for:
 /// batches between operators, decoding and encoding, the program itself.
@@ -91,7 +92,8 @@ pub(crate) fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
 
 /// `config` with the settings that our plans rely on, for `partitions` whose operators reserve at most `pool_bytes` together.
 pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> SessionConfig {
-    let mut config =
+    let mut config = Checksums::begin(config);
+    config =
         config.with_target_partitions(partitions).with_batch_size(BATCH_ROWS).with_information_schema(true);
     let options = config.options_mut();
     // Each sorter reserves this for its merge: a small budget must hold one for each thread and side.

@@ -2,6 +2,7 @@
 //!
 //! [`mod@file`] is the TOML file; [`resolve()`] makes it a [`Job`] that cannot be invalid. Stages take the section of their name.
 
+mod absolute;
 mod against;
 mod clusters;
 pub mod curve;
@@ -16,6 +17,7 @@ mod minhash;
 mod normalize;
 mod output;
 mod preference;
+mod read_file;
 pub(crate) mod recipes;
 mod resolve;
 mod search;
@@ -24,8 +26,6 @@ mod shingle;
 mod size;
 mod source;
 pub(crate) mod stop_words;
-
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +39,7 @@ pub use self::input::{Input, Reuse};
 pub use self::minhash::{Family, Minhash, Modulus};
 pub use self::output::{Columns, Expand, Keep, Output, Tables};
 pub use self::preference::{Prefer, Preference};
+pub use self::read_file::{InputFile, ReadFile, ReadRanges};
 pub use self::recipes::coefficients::Coefficients;
 pub use self::recipes::prime::is_prime;
 #[cfg(test)]
@@ -173,17 +174,4 @@ impl Job {
         let output = Output { url: url.to_owned(), passages: false, ..last.output.clone() };
         Job { name: "merge".into(), input: Input::Merge(outputs), against: None, output, ..last.clone() }
     }
-}
-
-/// One file of the input, as it was when the run listed it. Part of the run's fingerprint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputFile {
-    /// The file's URL or path.
-    pub path: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// The time of its last change.
-    pub modified: SystemTime,
-    /// The e_tag of its content in an object store; none for files on disks, since a copy of a file would have another.
-    pub e_tag: Option<String>,
 }

@@ -38,6 +38,12 @@ impl Finished {
         Ok(Self { session: session.clone(), stored })
     }
 
+    /// The same output, whose source was moved to `places`, one for each of its URLs; none if it was not moved.
+    #[must_use]
+    pub fn with_source_in(self, places: Vec<String>) -> Self {
+        Self { stored: self.stored.with_source_in(places), ..self }
+    }
+
     /// The manifest of the run.
     pub fn manifest(&self) -> &Run {
         self.stored.manifest()

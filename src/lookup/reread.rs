@@ -13,7 +13,7 @@ use crate::job::{Job, Shingle, ShingleHash, fingerprint};
 use crate::pipeline::frames;
 use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
-use crate::source::{self, Listed, Request, Selection};
+use crate::source::{self, AsRead, Listed, Request, Selection};
 
 /// The sources of a finished output, unchanged since the output was made.
 pub struct Reread<'a> {
@@ -40,9 +40,11 @@ impl<'a> Reread<'a> {
         let (kept, or) = match need {
             Need::Shingles => (
                 "this output keeps no shingles",
-                ", with output.keep = \"shingles\" if it should not need the source",
+                ", with output.keep = \"shingles\" if it should not need the source, or name the new place of the source with --source",
             ),
-            Need::Texts => ("an output keeps no texts", ""),
+            Need::Texts => {
+                ("an output keeps no texts", ", or name the new place of the source with --source")
+            }
         };
         let sources = finished.sources(kept, or).await?;
         Ok(Self { finished, sources })
@@ -103,12 +105,18 @@ pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Re
     let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };
     let why = || "an output keeps no texts, and against.source cannot be read again".to_owned();
     let listed = source::list(finished.session(), source).await.context(why)?;
+    let changed = |how: &str| {
+        Err(Error::input(format!(
+            "an output keeps no texts, and its against.source has changed since it was made: {how}; run the job again with --overwrite"
+        )))
+    };
+    let as_read = AsRead::new(&listed, &finished.manifest().inputs);
     let made = finished.manifest().known.first().map(|known| known.fingerprint.as_str());
-    if made != Some(fingerprint(&job.of_second_source(source), &listed.inputs()).as_str()) {
-        return Err(Error::input(format!(
-            "an output keeps no texts, and {} has changed since it was made: run the job again with --overwrite",
-            source.urls.join(", ")
-        )));
+    if made != Some(fingerprint(&job.of_second_source(source), &as_read.inputs).as_str()) {
+        return changed(as_read.difference().unwrap_or("it has other files, or was written again"));
+    }
+    if let Some(how) = as_read.different_content(finished.session(), source).await? {
+        return changed(&how);
     }
     let read = source::read(finished.session(), source, &listed, Request::all()).await?.frame;
     let wanted = ids.iter().map(Id::literal).collect();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 use crate::error::{Error, Result};
-use crate::job::{FORMAT_VERSION, InputFile, Job};
+use crate::job::{FORMAT_VERSION, InputFile, Job, ReadFile, ReadRanges};
 use crate::schema::SourceTypes;
 
 /// One Parquet file of a table.
@@ -92,6 +92,9 @@ pub struct FinishedStage {
     /// See [`StageTime::road`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub road: Option<String>,
+    /// What it read of the source, with checksums.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<ReadRanges>,
     /// The files that it wrote.
     pub files: Vec<File>,
 }
@@ -117,7 +120,7 @@ pub struct Run {
     /// The resolved job.
     pub job: serde_json::Value,
     /// The files that were read.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<ReadFile>,
     /// The types of ids and carried columns; text ids and no columns in older outputs.
     #[serde(default)]
     pub source: SourceTypes,
@@ -222,6 +225,9 @@ pub struct Origin {
     pub job: serde_json::Value,
     /// Its fingerprint, which shows whether its source has changed.
     pub fingerprint: String,
+    /// The files of its source; none in older manifests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<ReadFile>,
     /// Its reference outputs, without those that they are merged from. They are part of its fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,
@@ -250,15 +256,6 @@ pub struct KnownOutput {
     /// `merged` of its manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
-}
-
-/// A file that was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Input {
-    /// Its path or URL.
-    pub path: String,
-    /// Its size in bytes.
-    pub bytes: u64,
 }
 
 /// The time and rows of a stage.

@@ -7,6 +7,7 @@ use tokio::sync::OnceCell;
 
 use super::frames::prefix::Join;
 use super::input::Input;
+use super::parts;
 use super::reference::ReferenceDocuments;
 use super::reference::chain::Chain;
 use super::reference::outputs::ReferenceOutputs;
@@ -44,6 +45,11 @@ impl<'a> StageContext<'a> {
         documents: DataFrame,
     ) -> Self {
         Self { tables, input, reference, documents, join: OnceCell::new(), bytes_of_sketch: OnceCell::new() }
+    }
+
+    /// The number of parts in which a stage reads the source.
+    pub(super) fn parts_of_source(&self) -> usize {
+        parts::of_files(&self.input.files())
     }
 
     /// The outputs with the reference documents, if these are in outputs.

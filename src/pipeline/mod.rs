@@ -14,6 +14,7 @@ pub(crate) mod numbers;
 mod outcome;
 pub(crate) mod overlap;
 mod pair_limit;
+mod parts;
 mod previous_result;
 mod publish;
 mod reference;
@@ -34,6 +35,7 @@ use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::output::claim::{Claim, Waiting};
+use crate::output::manifest::Run as Manifest;
 use crate::output::names::Attempt;
 use crate::output::{Layout, attempt, delta};
 use context::StageContext;
@@ -65,19 +67,32 @@ pub async fn run(
 ) -> Result<Outcome> {
     let session = engine.session();
     let output = Layout::open(session, &job.output.url)?;
+    let absolute = job.with_absolute_paths()?;
     let attempt = Attempt::random();
     let mut waiting = Waiting::default();
     if job.compares() {
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
     loop {
+        let earlier = finished_earlier(&output, existing).await;
+        let job = match &earlier {
+            // An earlier version recorded paths as they were written, and its result is compared with the same job.
+            Some(earlier) if earlier.job().is_ok_and(|made| made.source.has_relative_path()) => job,
+            _ => &absolute,
+        };
         let (input, known) =
             (Input::find(session, job).await?, ReferenceDocuments::find(session, job).await?);
         input.refuse_overlap(&output)?;
         if let Some(known) = &known {
             known.refuse_overlap(&output)?;
         }
-        let fingerprint = input.fingerprint(job, known.as_ref());
+        let mut fingerprint = input.fingerprint(job, known.as_ref());
+        if let Some(earlier) = &earlier
+            && earlier.fingerprint != fingerprint
+        {
+            let same = input.fingerprint_of(session, job, known.as_ref(), earlier).await?;
+            fingerprint = same.unwrap_or(fingerprint);
+        }
         if existing == OnExisting::Fail
             && let Some(finished) = finished(&output, &fingerprint, job, &input.files()).await?
             // The rest of its publication is done under a claim.
@@ -105,6 +120,15 @@ pub async fn run(
             tracing::warn!("this run's claim on {} could not be removed: {error}", output.shown());
         }
         return ended;
+    }
+}
+
+/// The result that an output holds, if the run does not replace it. What is wrong with one that cannot be read is reported when it is
+/// compared with the job.
+async fn finished_earlier(output: &Layout, existing: OnExisting) -> Option<Manifest> {
+    match existing {
+        OnExisting::Fail => output.manifest().await.ok().flatten(),
+        OnExisting::Overwrite => None,
     }
 }
 

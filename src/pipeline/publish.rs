@@ -17,7 +17,7 @@ use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
 use crate::job::{Compare, FORMAT_VERSION, InputFile, Job, Method, Short};
 use crate::output::counts::Counts;
-use crate::output::manifest::{Input, Origin, Run as Manifest, Table};
+use crate::output::manifest::{Origin, Run as Manifest, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
 use crate::output::{Layout, attempt, check, delta, garbage};
@@ -142,7 +142,7 @@ pub(super) async fn publish(
         name: job.name.clone(),
         fingerprint: cx.runner.fingerprint.to_owned(),
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
-        inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
+        inputs: cx.runner.read_files(inputs),
         source: cx.types.clone(),
         origin: origin.cloned(),
         origins: merged.iter().flat_map(|earlier| earlier.origins()).collect(),

@@ -122,6 +122,20 @@ impl<'a> RunTables<'a> {
         self.runner.run(work, |_| Ok(vec![frame.clone()])).await
     }
 
+    /// As [`Self::run`] of one frame, whose source is read in about so many `parts`: each is published when it is written, and a run
+    /// that resumes reads only the others.
+    pub(super) async fn run_in_parts(
+        &self,
+        stage: &dyn Writes,
+        bytes: u64,
+        parts: usize,
+        frame: DataFrame,
+    ) -> Result<()> {
+        let name = stage.name();
+        let work = Work { bytes, parts, ..self.work(stage, &name) };
+        self.runner.run(work, |_| Ok(vec![frame.clone()])).await
+    }
+
     /// As [`Self::run`] in this process, for rows in its memory.
     pub(super) async fn run_here(&self, stage: &dyn Writes, frame: DataFrame) -> Result<()> {
         let name = stage.name();
@@ -132,6 +146,6 @@ impl<'a> RunTables<'a> {
     fn work<'w>(&self, stage: &dyn Writes, name: &'w str) -> Work<'w> {
         let tables = stage.tables(self.job).into_iter();
         let targets = tables.map(|(table, rows)| target(table, rows, self.job, &self.types)).collect();
-        Work { name, targets, bytes: 0, batch_rows: None, sorted_by: &[], place: Place::Engine }
+        Work { name, targets, bytes: 0, batch_rows: None, parts: 0, sorted_by: &[], place: Place::Engine }
     }
 }

@@ -1,7 +1,7 @@
 //! Runs a stage: plans its frames, executes them and publishes their files by one manifest, or takes over an earlier
 //! attempt's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -15,6 +15,7 @@ use datafusion::prelude::{DataFrame, SessionConfig};
 
 use crate::engine::{Engine, Local, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
+use crate::job::{InputFile, ReadFile, ReadRanges};
 use crate::operator::score;
 use crate::output::claim::Claim;
 use crate::output::manifest::{File, FinishedStage, StageTime};
@@ -22,18 +23,19 @@ use crate::output::write::{Target, Write};
 use crate::output::{Layout, check};
 use crate::plan::OperatorExec;
 use crate::schema::Table;
+use crate::source::{Checksums, checksum_of};
 
 /// Runs stages on an engine and publishes each of them by a manifest of its own.
 pub(crate) struct Runner<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) output: &'a Layout,
     pub(super) claim: &'a Claim,
-    control: &'a RunControl,
+    pub(super) control: &'a RunControl,
     /// The fingerprint of the run. A stage of another run is not taken over.
     pub(super) fingerprint: &'a str,
     /// A part of the names of stage manifests, so that a run which replaces a result does not take over stages of that
     /// result.
-    key: String,
+    pub(super) key: String,
     reached: Mutex<Reached>,
     /// Stages of an earlier attempt, each checked once.
     earlier: Mutex<BTreeMap<String, FinishedStage>>,
@@ -49,6 +51,9 @@ pub(crate) struct Work<'w> {
     pub(crate) bytes: u64,
     /// The most rows of a batch, if rows may be long.
     pub(crate) batch_rows: Option<usize>,
+    /// The number of parts in which it reads the source, each published when it is written; less than 2 if the stage is published as a
+    /// whole.
+    pub(crate) parts: usize,
     /// The columns by which the rows of each partition are sorted; none if their order does not matter.
     pub(crate) sorted_by: &'static [&'static str],
     pub(crate) place: Place,
@@ -125,7 +130,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The stage of an earlier attempt; `None` if it has to run, or if its files are damaged.
-    async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
+    pub(super) async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
         if let Some(finished) = self.earlier().get(name) {
             return Ok(Some(finished.clone()));
         }
@@ -214,13 +219,15 @@ impl<'a> Runner<'a> {
         }
         let began = Instant::now();
         engine.prepare(self.control).await?;
-        let Written { files, road } = self.write(engine, &work, frames).await?;
+        let Written { files, road, mut read } = self.write(engine, &work, frames).await?;
+        read.extend(Checksums::take(self.engine.session().state_ref().read().config()));
         let seconds = began.elapsed().as_secs_f64();
         let finished = FinishedStage {
             stage: name.to_owned(),
             fingerprint: self.fingerprint.to_owned(),
             seconds,
             road,
+            read: self.not_read_before(read),
             files,
         };
         let finished = self.publish(finished).await?;
@@ -246,6 +253,11 @@ impl<'a> Runner<'a> {
         if made.is_empty() {
             // The caller found it finished a moment ago, and so planned nothing for it.
             return Err(self.removed(stage));
+        }
+        if let [frame] = made.as_slice()
+            && let Some(written) = self.write_parts(engine, work, &attempt.config, frame).await?
+        {
+            return Ok(written);
         }
         let (mut files, mut road, mut written) = (Vec::new(), None, 0);
         while let Some(frame) = made.get(written) {
@@ -273,7 +285,7 @@ impl<'a> Runner<'a> {
             tracing::warn!(stage = %stage, before, partitions, tasks, why, "{message}");
             self.control.progress.recovering(&why);
         }
-        Ok(Written { files, road: road.map(str::to_owned) })
+        Ok(Written { files, road: road.map(str::to_owned), read: Vec::new() })
     }
 
     /// The next attempt after tasks ran out of memory in frame number `frame`: with more partitions, so that a task holds less, or
@@ -314,7 +326,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The plan that writes a frame's rows into the tables of the stage.
-    async fn plan(
+    pub(super) async fn plan(
         &self,
         work: &Work<'_>,
         frame: DataFrame,
@@ -364,6 +376,34 @@ impl<'a> Runner<'a> {
         ))
     }
 
+    /// The records of `inputs`, with the checksums of those that a stage read.
+    pub(super) fn read_files(&self, inputs: &[InputFile]) -> Vec<ReadFile> {
+        let reached = self.reached();
+        let mut read: BTreeMap<_, BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
+        for file in reached.done.values().flat_map(|done| &done.read) {
+            let ranges = file.ranges.iter().map(|(start, length, crc32)| (*start, (*length, *crc32)));
+            read.entry((&file.path, file.bytes, file.modified)).or_default().extend(ranges);
+        }
+        let record = |input: &InputFile| {
+            let ranges = read.get(&(&input.path, input.bytes, input.nanoseconds()));
+            ReadFile::new(input, ranges.map(checksum_of))
+        };
+        inputs.iter().map(record).collect()
+    }
+
+    /// Those of the ranges that no stage of this run has read before.
+    fn not_read_before(&self, mut read: Vec<ReadRanges>) -> Vec<ReadRanges> {
+        let reached = self.reached();
+        let files = reached.done.values().flat_map(|done| &done.read);
+        let before: HashSet<_> =
+            files.flat_map(|file| file.ranges.iter().map(|range| (file.path.as_str(), *range))).collect();
+        for ReadRanges { path, ranges, .. } in &mut read {
+            ranges.retain(|range| !before.contains(&(path.as_str(), *range)));
+        }
+        read.retain(|file| !file.ranges.is_empty());
+        read
+    }
+
     /// The files of a table that a stage wrote.
     pub(crate) fn files(&self, table: &str) -> Vec<File> {
         let reached = self.reached();
@@ -383,20 +423,22 @@ impl<'a> Runner<'a> {
 }
 
 /// The configuration of an attempt at a stage.
-struct Attempt {
-    config: SessionConfig,
-    partitions: usize,
+pub(super) struct Attempt {
+    pub(super) config: SessionConfig,
+    pub(super) partitions: usize,
     /// Whether it has more partitions than the attempt before, and as many tasks at once.
-    is_divided: bool,
+    pub(super) is_divided: bool,
     /// Whether its only sort has the memory alone.
-    sorts_alone: bool,
+    pub(super) sorts_alone: bool,
 }
 
 /// The files of a stage.
-struct Written {
-    files: Vec<File>,
+pub(super) struct Written {
+    pub(super) files: Vec<File>,
+    /// What was read of the source for it.
+    pub(super) read: Vec<ReadRanges>,
     /// The road on which sketches were brought together with candidates, if the stage compares any.
-    road: Option<String>,
+    pub(super) road: Option<String>,
 }
 
 /// Whether a plan divides rows among its partitions by a key.

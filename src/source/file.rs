@@ -17,7 +17,7 @@ use crate::job;
 /// A file of a source, as it was listed. Reading it fails once it is another file.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceFile {
-    /// The path as the user would write it: the URL of the job, and below it the file.
+    /// The path as tables have it: the absolute URL or path of the job, and below it the file.
     pub(super) path: String,
     /// The path relative to the folder of its URL, with `/`. No two files of a listing share it.
     pub(super) name: String,
@@ -77,9 +77,19 @@ impl SourceFile {
         self.store.as_str() == LOCAL
     }
 
-    /// The path as the user would write it, which tables call `source`.
+    /// The path as tables have it in `source`.
     pub(crate) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Where it is now, for messages: its path, unless it was moved since it got that.
+    pub(crate) fn place(&self) -> String {
+        let location = format!("{}{}", self.store.as_str(), self.meta.location);
+        let plain = location.strip_prefix("file://").unwrap_or(&location);
+        match plain.ends_with(self.path.trim_start_matches("./")) {
+            true => self.path.clone(),
+            false => plain.to_owned(),
+        }
     }
 
     /// The path relative to the folder of its URL; where two URLs have files of one name, the whole path.

@@ -3,10 +3,12 @@
 //! `formats/` has one file per format, behind the interface of `format`. `listing/` finds the files. Parquet is scanned by the engine (`parquet/`); all other formats
 //! are parsed by `ParseFiles` (`parse_files`, `reading`), whose batches are bounded by their bytes (`batch`). The bytes of files
 //! come decompressed (`bytes`) and in UTF-8 (`decode`), and are those of the file that was listed (`pin`). `columns` makes the
-//! same columns from every format. `rows` cuts a file into rows byte for byte, for those who rewrite it.
+//! same columns from every format. `as_read` recognises the files that an earlier run read, by `checksums`. `rows` cuts a file into rows byte for byte, for those who rewrite it.
 
+mod as_read;
 mod batch;
 mod bytes;
+mod checksums;
 mod columns;
 mod decode;
 mod documents;
@@ -21,6 +23,7 @@ mod listing;
 mod parquet;
 mod parse_files;
 mod parser;
+mod parts;
 mod pin;
 mod project;
 mod reading;
@@ -47,6 +50,8 @@ use crate::error::Result;
 use crate::job;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 
+pub(crate) use self::as_read::AsRead;
+pub(crate) use self::checksums::{Checksums, checksum_of};
 pub(crate) use self::file::SourceFile;
 pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
 pub(crate) use self::formats::of as format_of;
@@ -60,6 +65,7 @@ pub(crate) use self::parquet::{ParquetFile, decoded_arrow_schema, is_string};
 #[cfg(feature = "cluster")]
 pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
+pub(crate) use self::parts::parts;
 pub(crate) use self::rows::{Piece, Row};
 pub(crate) use self::selection::RowSet;
 pub use self::selection::Selection;
@@ -71,7 +77,7 @@ pub struct Documents {
     ///
     /// | column | type | |
     /// |---|---|---|
-    /// | `source` | Utf8View | the file's path as the user would write it |
+    /// | `source` | Utf8View | the file's path or URL, absolute |
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
     /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
     /// | `text` | Utf8View, nullable | null if there is none |
@@ -124,7 +130,7 @@ impl Listed {
         wanted.take(|path| self.files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok())
     }
 
-    /// The place of every file: its store, its path there, and the path as the user would write it.
+    /// The place of every file: its store, its path there, and the path as tables have it.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&ObjectStoreUrl, &Path, &str)> {
         self.files.iter().map(|file| (&file.store, &file.meta.location, file.path.as_str()))
     }
@@ -152,6 +158,19 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> 
         Listing::DeltaTables => listing::delta_tables::files(ctx, source, format).await?,
     };
     Ok(Listed::from(found))
+}
+
+/// The files of `source`, which lie in `places` now, one for each of its URLs: with the paths that they had before.
+///
+/// # Errors
+/// As [`list`], and [`Kind::Job`](crate::error::Kind::Job) for another number of places.
+pub(crate) async fn list_moved(
+    ctx: &SessionContext,
+    source: &job::Source,
+    places: &[String],
+) -> Result<Listed> {
+    let format = format_of(source.format);
+    Ok(Listed::from(listing::moved::files(ctx, source, format, places).await?))
 }
 
 /// As [`list`], without a word in the log about files that are skipped: for a look at them before a job lists them.

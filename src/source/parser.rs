@@ -49,7 +49,7 @@ impl WantedValues {
 /// A file to parse, as it was listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileToParse {
-    /// The file's path, as the user would write it.
+    /// The file's path, as tables have it.
     pub source: Arc<str>,
     /// The file's path relative to the folder of its URL.
     pub name: Arc<str>,

@@ -11,7 +11,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use futures::stream::TryStreamExt;
 
 use super::batch::Batch;
-use super::bytes::{Chunks, decompressed, start, stored};
+use super::bytes::{Chunks, decompress, start, stored};
+use super::checksums::Checksums;
 use super::decode::decoded;
 use super::documents::{DocumentSink, FileInReading};
 use super::format::{DocumentReader, ParsedFormat};
@@ -103,12 +104,17 @@ impl PartitionReader {
         let reader = self.format.reader(&self.parser, &file)?;
         let store = self.context.runtime_env().object_store(ObjectStoreUrl::parse(&file.store)?)?;
         let encoding = self.parser.source.encoding;
+        let raw = stored(store.as_ref(), &file).await?;
+        let raw = match Checksums::of(self.context.session_config()) {
+            Some(checksums) => checksums.of_stream(raw, &file),
+            None => raw,
+        };
         let (chunks, chunk) = if self.format.may_be_compressed() {
-            let mut chunks = decoded(decompressed(store.as_ref(), &file).await?, encoding);
+            let mut chunks = decoded(decompress(raw, &file.source)?, encoding);
             let first = start(&mut chunks).await;
             (chunks, first.context(|| format!("the start of {} cannot be read", file.source))?)
         } else {
-            (decoded(stored(store.as_ref(), &file).await?, encoding), Bytes::new())
+            (decoded(raw, encoding), Bytes::new())
         };
         Ok(OpenFile { state: FileInReading::new(file, &self.parser.source), reader, chunks, chunk })
     }

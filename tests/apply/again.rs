@@ -62,7 +62,7 @@ fn apply_with(from: &str, to: &str, what: What, memory: u64) -> (OurResult<apply
         let inside = Local::new(session::session(&job::Engine::local(memory)).unwrap());
         let hook = Rewrites { what, plans: AtomicUsize::new(0) };
         let engine = Around { engine: Box::new(inside), hook };
-        let opened = Opened::open(engine.session(), from, Settings::default()).await.unwrap();
+        let opened = Opened::open(engine.session(), from, Vec::new(), Settings::default()).await.unwrap();
         let control = RunControl::detached();
         let ended = apply::apply(&engine, opened, to, Settings::default(), &control).await;
         (ended, engine.hook.plans.load(Ordering::Relaxed))

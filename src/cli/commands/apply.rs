@@ -15,7 +15,8 @@ const EXAMPLES: &str = "\
 Examples:
   resemblance apply out/reviews/ --dry-run
   resemblance apply out/reviews/ --to clean/
-  resemblance apply out/reviews/ --to marked/ --annotate";
+  resemblance apply out/reviews/ --to marked/ --annotate
+  resemblance apply out/reviews/ --to clean/ --source /new/place/reviews/";
 
 /// Write a copy of the source of a finished output without its duplicates
 ///
@@ -31,6 +32,9 @@ pub(in crate::cli) struct Apply {
     /// The folder or URL to write to, which must be empty
     #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
     to: Option<String>,
+    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    #[arg(long, value_name = "URL")]
+    source: Vec<String>,
     /// What to do with documents that the job rejected
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = Where::Keep, conflicts_with = "annotate")]
     rejects: Where,
@@ -100,7 +104,7 @@ impl Apply {
                 None => Box::new(Local::new(lookup::session(&settings_of_engine)?)),
                 Some(_) => engine::open(&settings_of_engine, &control).await?,
             };
-            let opened = Opened::open(engine.session(), &self.output, settings).await?;
+            let opened = Opened::open(engine.session(), &self.output, self.source.clone(), settings).await?;
             let superseded = opened.superseded();
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
             let of_job = opened.alarms();

@@ -101,7 +101,7 @@ fn apply_to(job: &job::Job, to: Option<&str>) -> Result<Ended> {
     work.run(async {
         let engine = Local::new(lookup::session(&job.engine)?);
         let (session, settings) = (engine.session(), Settings::default());
-        let opened = Opened::open(session, &job.output.url, settings).await?;
+        let opened = Opened::open(session, &job.output.url, Vec::new(), settings).await?;
         match to {
             Some(to) => {
                 let outcome = apply::apply(&engine, opened, to, settings, &control).await?;

@@ -41,6 +41,9 @@ pub(in crate::cli) struct Neighbors {
     /// Print the texts of the first N neighbors beside that of the document, with common passages marked; without N, 1
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
     show: Option<NonZeroUsize>,
+    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    #[arg(long, value_name = "URL")]
+    source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
@@ -102,7 +105,7 @@ impl Neighbors {
 
     /// The neighbors, and the texts of the first ones as `--show` prints them.
     async fn find(&self, context: &SessionContext) -> Result<(neighbors::Neighbors, String)> {
-        let finished = Finished::open(context, &self.output).await?;
+        let finished = Finished::open(context, &self.output).await?.with_source_in(self.source.clone());
         let job = finished.job();
         let own = self.of.id.as_deref().and_then(|id| finished.id(id));
         let again = match (self.show, finished.keeps_shingles()) {

@@ -22,7 +22,7 @@ Examples:
 /// Show pairs of a finished output with their texts side by side
 ///
 /// Common passages of a shingle or more are marked: in colour on a terminal, and with [brackets] in a pipe. The texts
-/// come from the job's source, which must not have changed since the job ran.
+/// come from the job's source, whose content must not have changed since the job ran.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Show {
@@ -46,6 +46,9 @@ pub(in crate::cli) struct Show {
     /// Print one JSON object per pair, with both texts and the positions of their common passages
     #[arg(long)]
     json: bool,
+    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    #[arg(long, value_name = "URL")]
+    source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
@@ -92,7 +95,7 @@ struct Line<'a> {
 impl Show {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let shown = on_session(self.memory, async |session, _| {
-            let finished = Finished::open(session, &self.output).await?;
+            let finished = Finished::open(session, &self.output).await?.with_source_in(self.source.clone());
             match &self.cluster {
                 Some(id) => self.cluster(&finished, id).await,
                 None => self.pairs(&finished).await,

@@ -13,12 +13,12 @@ use self::reused::Reused;
 use crate::error::Result;
 use crate::job::{self, InputFile, Job, fingerprint};
 use crate::output::Layout;
-use crate::output::manifest::Origin;
+use crate::output::manifest::{Origin, Run as Manifest};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::{frames, overlap};
 use crate::schema::Table;
-use crate::source::{self, Listed, Request};
+use crate::source::{self, AsRead, Listed, Request};
 
 /// The input of a run: see [`job::Input`].
 #[derive(Debug)]
@@ -70,6 +70,29 @@ impl Input {
         };
         inputs.extend(Origin::known_inputs(&reference.map(ReferenceDocuments::record).unwrap_or_default()));
         fingerprint(job, &inputs)
+    }
+
+    /// The fingerprint of `job`, if it is that of `finished`: also where files of the source were written again with the contents that
+    /// the run of `finished` read. `None` if a file has other contents.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) async fn fingerprint_of(
+        &self,
+        session: &SessionContext,
+        job: &Job,
+        reference: Option<&ReferenceDocuments>,
+        finished: &Manifest,
+    ) -> Result<Option<String>> {
+        let Input::Read(listed) = self else { return Ok(None) };
+        let as_read = AsRead::new(listed, &finished.inputs);
+        let mut inputs = as_read.inputs.clone();
+        inputs.extend(Origin::known_inputs(&reference.map(ReferenceDocuments::record).unwrap_or_default()));
+        let fingerprint = fingerprint(job, &inputs);
+        if fingerprint != finished.fingerprint {
+            return Ok(None);
+        }
+        Ok(as_read.different_content(session, &job.source).await?.is_none().then_some(fingerprint))
     }
 
     /// Opens it for the first stage.

@@ -65,6 +65,6 @@ impl Stage for Cuts {
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let documents = first_of_each_id(cx, cx.documents.clone())?;
         let cuts = frames::dictionary::cuts(documents, &cx.job.shingle)?;
-        cx.run(self, 0, vec![cuts]).await
+        cx.run_in_parts(self, 0, cx.parts_of_source(), cuts).await
     }
 }

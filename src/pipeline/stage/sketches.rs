@@ -99,6 +99,6 @@ impl Stage for Sketches {
         let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
         let bands = frames::bands::bands(signatures, &job.lsh)?;
         let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
-        cx.run(self, bytes, vec![bands]).await
+        cx.run_in_parts(self, bytes, cx.parts_of_source(), bands).await
     }
 }

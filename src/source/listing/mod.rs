@@ -1,6 +1,7 @@
 //! URLs, folders and globs -> the sorted list of files.
 
 pub(super) mod delta_tables;
+pub(super) mod moved;
 mod pattern;
 pub(crate) mod reach;
 mod skipped;

@@ -32,6 +32,7 @@ pub(crate) use self::arrow_schema::decoded as decoded_arrow_schema;
 pub(crate) use self::file::ParquetFile;
 #[cfg(feature = "cluster")]
 pub(crate) use self::number_rows::NumberRows;
+pub(super) use self::number_rows::rows_read;
 #[cfg(test)]
 pub(crate) use self::numbering::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]

@@ -17,7 +17,7 @@ use object_store::ObjectStore;
 use super::numbering::{CHUNK_COLUMN, Chunk, Numbering, chunk_of, file_scan};
 use crate::error::Error;
 use crate::error::guard::guarded_async;
-use crate::plan::{Batches, Description, Shape, Task, only_input};
+use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::source::columns::numbered_schema;
 use crate::source::pin::Pins;
 
@@ -125,6 +125,18 @@ async fn check_files(store: Option<&Arc<dyn ObjectStore>>, numbering: &Numbering
         last = Some(&chunk.pin);
     }
     Ok(())
+}
+
+/// The rows that each partition of a node of [`NumberRows`] reads, in words; `None` for another node.
+pub(in crate::source) fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<String>> {
+    let NumberRows { chunks, .. } = OperatorExec::<NumberRows>::described(plan.as_ref())?;
+    let scan = *plan.children().first()?;
+    let read = |partition| {
+        let chunks = chunk_order(scan, partition).into_iter().filter_map(|index| chunks.get(index as usize));
+        let rows = |chunk: &Chunk| format!("{:?} {} {:?}\n", chunk.source, chunk.first_row, chunk.rows);
+        chunks.map(rows).collect()
+    };
+    Some((0..file_groups(scan).len()).map(read).collect())
 }
 
 /// The files of a scan by partition; `None` if the input is not a file scan.

@@ -24,7 +24,7 @@ pub(crate) const CHUNK_COLUMN: &str = "__resemblance_chunk";
 /// Neighbouring rows of one file, which one partition reads in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Chunk {
-    /// The file's path, as the user would write it.
+    /// The file's path, as tables have it.
     pub source: Arc<str>,
     /// The file's path relative to the folder of its URL.
     pub name: Arc<str>,
