@@ -801,6 +801,8 @@ fn source(format: Format, url: &str) -> Source {
         text: vec!["text".into()],
         columns: Vec::new(),
         group: None,
+        condition: None,
+        limit: None,
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Error,
         csv: Csv { delimiter: b',', header: true, quote: b'"' },

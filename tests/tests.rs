@@ -60,6 +60,7 @@ mod representative;
 mod reuse;
 mod reuters;
 mod roads;
+mod rows;
 mod s3;
 mod schema;
 mod secrets;

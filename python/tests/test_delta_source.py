@@ -86,10 +86,11 @@ def test_partitions_with_any_names(tmp_path: Path) -> None:
         rows = documents(first * 12, 12, day)
         deltalake.write_deltalake(table, rows, mode="append", partition_by=["day"])
     run = check(table, tmp_path / "out")
-    asked = job(table, tmp_path / "refused")
+    asked = job(table, tmp_path / "days")
     asked["source"]["columns"] = ["n", "day"]
-    with pytest.raises(resemblance.JobError, match="partition column"):
-        resemblance.run(asked)
+    asked["source"]["where"] = "day IN ('a b', 'x/y')"
+    days = resemblance.run(asked).documents.to_arrow()["day"].to_pylist()
+    assert sorted(days) == ["a b"] * 12 + ["x/y"] * 12
     applied = resemblance.apply(run, tmp_path / "to", progress=False)
     kept = {row for file in (tmp_path / "to" / "kept").rglob("*.parquet") for row in ids(file)}
     gone = {row["id"] for row in run.clusters.to_arrow().to_pylist() if not row["representative"]}

@@ -128,6 +128,9 @@ impl Opened {
     pub async fn counts(&self, session: &SessionContext, settings: Settings) -> Result<Counts> {
         let counts = decisions::counts(session, &self.stored).await?.into_values();
         let mut all = counts.fold(Counts::default(), Counts::plus);
+        let left_out = self.stored.manifest().counts.rows_left_out();
+        all.read += left_out;
+        all.kept += left_out;
         if !settings.annotate {
             all.removed = decisions::count_removed(session, &self.stored).await?;
             all.kept -= all.removed;

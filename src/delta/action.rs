@@ -133,13 +133,13 @@ pub(crate) struct Remove {
     pub data_change: bool,
 }
 
-/// A file of the table. Only the path, the size and the deletion vector are read.
+/// A file of the table. Only the path, the partition values, the size and the deletion vector are read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Add {
     pub path: String,
-    #[serde(skip_deserializing)]
-    pub partition_values: BTreeMap<String, String>,
+    #[serde(default)]
+    pub partition_values: BTreeMap<String, Option<String>>,
     pub size: u64,
     /// Milliseconds since 1970.
     #[serde(skip_deserializing)]

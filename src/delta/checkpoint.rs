@@ -10,12 +10,13 @@ use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
 
 /// The fields that are read. Removed files are in a checkpoint only for programs that delete them.
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 9] = [
     "protocol.minReaderVersion",
     "protocol.readerFeatures",
     "metaData.partitionColumns",
     "metaData.configuration",
     "add.path",
+    "add.partitionValues",
     "add.size",
     "add.deletionVector",
     "checkpointMetadata",

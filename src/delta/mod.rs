@@ -15,5 +15,5 @@ mod state;
 pub(crate) use action::{Action, Add, CommitInfo, MetaData, Protocol, Remove, TableCommit, actions};
 pub(crate) use names::{FOLDER, commit_name, version_of};
 pub(crate) use schema::{same_type, schema_string, unfit};
-pub(crate) use snapshot::{Snapshot, read};
+pub(crate) use snapshot::{Snapshot, SnapshotFile, read};
 pub(crate) use state::TableState;

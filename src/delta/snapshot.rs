@@ -25,8 +25,17 @@ pub(crate) struct Snapshot {
     pub version: u64,
     /// Columns whose values are in the log and not in the files.
     pub partition_columns: Vec<String>,
-    /// Sizes of the files, by their paths in the table's folder.
-    pub files: BTreeMap<String, u64>,
+    /// The files, by their paths in the table's folder.
+    pub files: BTreeMap<String, SnapshotFile>,
+}
+
+/// A file of a table at a version.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotFile {
+    /// Bytes.
+    pub size: u64,
+    /// The values of the partition columns.
+    pub partition_values: BTreeMap<String, Option<String>>,
 }
 
 /// Reads the log of the table in the folder `root` of a store; `shown` is the table's name in errors.
@@ -87,15 +96,15 @@ fn snapshot(table: TableState, version: u64, shown: &str) -> Result<Snapshot> {
     if let Some(why) = protocol::unreadable(&protocol, &meta_data) {
         return Err(unreadable(shown, &why));
     }
-    let mut sizes = BTreeMap::new();
+    let mut there = BTreeMap::new();
     for (path, file) in files {
         check_path(&path, &file, shown)?;
         if file.has_deletion_vector {
             return Err(unreadable(shown, &protocol::deleted_rows(&path)));
         }
-        sizes.insert(path, file.size);
+        there.insert(path, SnapshotFile { size: file.size, partition_values: file.partition_values });
     }
-    Ok(Snapshot { version, partition_columns: meta_data.partition_columns, files: sizes })
+    Ok(Snapshot { version, partition_columns: meta_data.partition_columns, files: there })
 }
 
 /// Refuses a file outside the table's folder, and a path that no file can have.

@@ -6,8 +6,9 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    BucketHash, ClusterMethod, Clusters, Compare, Csv, Encoding, Family, Input, InputFile, Job, Keep, Lsh,
-    Measure, Minhash, NewPairs, OnError, Output, References, Score, Shingle, Short, Source, Words, file,
+    BucketHash, ClusterMethod, Clusters, Compare, Condition, Csv, Encoding, Family, Input, InputFile, Job,
+    Keep, Lsh, Measure, Minhash, NewPairs, OnError, Output, References, Score, Shingle, Short, Source, Words,
+    file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
@@ -54,6 +55,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         text,
         columns,
         group,
+        condition,
+        limit,
         duplicate_ids,
         on_error,
         csv,
@@ -105,6 +108,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (!kept.is_empty(), format!("clusters {kept:?}")),
         (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
         (group.is_some(), format!("group {group:?}")),
+        (condition.is_some(), format!("where {:?}", condition.as_ref().map(Condition::text))),
+        (limit.is_some(), format!("limit {limit:?}")),
         (candidates.compare != Compare::All, format!("compare {:?}", candidates.compare)),
         (against.is_some(), {
             // The reference documents are among the inputs, by the fingerprints of their outputs or of the second source.
@@ -142,8 +147,8 @@ mod tests {
 
     use super::*;
     use crate::job::{
-        Against, DuplicateIds, Expand, Id, Method, Modulus, Normalize, Reference, Reuse, SameId, file,
-        resolve,
+        Against, DuplicateIds, Expand, Id, Limit, LimitSize, Method, Modulus, Normalize, Reference, Reuse,
+        SameId, file, resolve,
     };
 
     #[test]
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 39] = [
+        let changes: [Change<Job>; 42] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -200,6 +205,9 @@ mod tests {
                     Reference::Outputs { urls: vec!["out/before/".into()], same_id: SameId::Skip };
                 j.against = Some(Against { reference, pairs: NewPairs::WithReference });
             }),
+            ("where", |j| j.source.condition = Condition::parse("stars > 2").ok()),
+            ("limit", |j| j.source.limit = Some(Limit { size: LimitSize::Documents(7), seed: 0 })),
+            ("seed", |j| j.source.limit = Some(Limit { size: LimitSize::Documents(7), seed: 1 })),
             ("group", |j| j.source.group = Some("crawl".into())),
             ("compare", |j| j.candidates.compare = Compare::Across),
             ("clusters", |j| j.clusters.keep.push("length".parse().unwrap())),

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Encoding;
+use super::rows::{Condition, Limit};
 
 /// `[source]`: where the documents are and which columns are theirs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,6 +28,12 @@ pub struct Source {
     /// The one of these that holds a document's group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The condition that rows meet to be documents; `None` if all rows are.
+    #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Condition>,
+    /// The sample of them that is read; `None` if all of them are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// What happens when an id comes twice.
     pub duplicate_ids: DuplicateIds,
     /// What happens to a row of a CSV or JSON lines file that cannot be read.
@@ -37,6 +44,13 @@ pub struct Source {
     /// What happens to the character references of Reuters stories; other formats have none.
     #[serde(default)]
     pub references: References,
+}
+
+impl Source {
+    /// Whether some rows may be no documents, so that a run leaves them out.
+    pub(crate) fn leaves_rows_out(&self) -> bool {
+        self.condition.is_some() || self.limit.is_some()
+    }
 }
 
 /// What happens to the character references in SGML, such as `&lt;`.

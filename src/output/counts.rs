@@ -33,6 +33,21 @@ pub struct Counts {
     /// Documents in buckets larger than lsh.hot_bucket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hot_documents: Option<u64>,
+    /// Files that were not read, because the values in their paths do not meet source.where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files_left_out: Option<u64>,
+    /// Rows of the other files that do not meet source.where, and so are no documents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_left_out_by_where: Option<u64>,
+    /// Rows that meet it and are not in the sample of source.limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_left_out_by_limit: Option<u64>,
+    /// Files of the second source that were not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_files_left_out: Option<u64>,
+    /// Rows of the second source that are no documents, by its condition and its limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_rows_left_out: Option<u64>,
     /// Documents of earlier runs or of the second source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_documents: Option<u64>,
@@ -64,4 +79,11 @@ pub struct Counts {
     /// Reference documents that may match new ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared_reference_documents: Option<u64>,
+}
+
+impl Counts {
+    /// Rows of the source that are no documents, in files that were read.
+    pub fn rows_left_out(&self) -> u64 {
+        self.rows_left_out_by_where.unwrap_or_default() + self.rows_left_out_by_limit.unwrap_or_default()
+    }
 }

@@ -90,6 +90,7 @@ pub(super) async fn publish(
     if job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
         counts.hot_documents = Some(cx.rows(WorkTable::HOT));
     }
+    stage::left_out::count(&cx, &mut counts).await?;
     if job.shingle.short == Short::Whole {
         let single = cx.table(schema::Table::Documents)?.filter(col("shingle_count").eq(lit(1)))?;
         counts.single_shingle_documents = Some(rows_of(single).await?);

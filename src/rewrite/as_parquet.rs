@@ -15,6 +15,7 @@ use super::annotations::annotated;
 use super::record::Written;
 use super::work::{KEPT, REJECTED, Work, written};
 use crate::error::{Context, Error, Result};
+use crate::job;
 use crate::source::{self, Listed, Request, RowSet, Selection, SourceFile};
 
 /// Encoded bytes at which a row group ends at the latest. They do not depend on memory, so that another attempt writes
@@ -38,6 +39,17 @@ pub(super) async fn write(
         files.push(copy(work, file, &format!("{REJECTED}/{path}"), actions.rejected.clone()).await?);
     }
     Ok((documents, files))
+}
+
+/// The number of documents of a file, also of those that the run left out.
+///
+/// # Errors
+/// When the file cannot be read to its end.
+pub(super) async fn documents(work: &Work, file: &SourceFile) -> Result<u64> {
+    let all = job::Source { condition: None, limit: None, ..work.source.clone() };
+    let listed = Listed::of(std::slice::from_ref(file));
+    let read = source::read(&work.session, &all, &listed, Request::all()).await?;
+    Ok(read.frame.count().await? as u64)
 }
 
 /// Writes the documents at these positions.

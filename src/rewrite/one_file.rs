@@ -24,12 +24,23 @@ pub(super) async fn write(
         rejects: work.rejects,
     };
     let (rows, written) = match format_of(work.source.format).rewriting {
-        Rewriting::AsParquet => as_parquet::write(work, file, path, &actions, expected.read).await?,
+        Rewriting::AsParquet => {
+            let documents = match work.source.leaves_rows_out() {
+                true => as_parquet::documents(work, file).await?,
+                false => expected.read,
+            };
+            as_parquet::write(work, file, path, &actions, documents).await?
+        }
         Rewriting::WholeFile => (1, whole_file::write(work, file, path, &actions).await?),
         // Frameworks leave empty files behind, which have no rows and are not valid files of their format.
         _ if file.size() == 0 => (0, vec![whole_file::copy(work, file, &format!("{KEPT}/{path}"), 0).await?]),
         Rewriting::ParquetValues => parquet::write(work, file, path, &actions).await?,
         Rewriting::Rows(format) => rows::write(work, format, file, path, &actions).await?,
+    };
+    // Rows that the run left out are kept.
+    let expected = match work.source.leaves_rows_out() {
+        true => Counts { read: rows.max(expected.read), ..expected },
+        false => expected,
     };
     let counts = actions.counts(source, rows, expected)?;
     Ok(SourceRecord { source: source.to_owned(), counts, written })

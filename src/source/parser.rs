@@ -20,6 +20,9 @@ pub(crate) struct Parser {
     pub source: job::Source,
     /// Where the values are in each document.
     pub wanted: WantedValues,
+    /// The partition columns, whose values the files have with them.
+    #[serde(default)]
+    pub partition_columns: Vec<String>,
     /// How long texts are cut into shingles while they are read; `None` if every text is wanted whole.
     pub cut: Option<Shingle>,
 }
@@ -59,6 +62,9 @@ pub(crate) struct FileToParse {
     pub pin: Pin,
     /// The documents that are read, by their numbers in the file; `None` for all.
     pub wanted: Option<RowSet>,
+    /// The values of the partition columns of a plan.
+    #[serde(default)]
+    pub partitions: Vec<Option<String>>,
 }
 
 impl FileToParse {

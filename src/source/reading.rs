@@ -51,7 +51,7 @@ impl PartitionReader {
         input: SendableRecordBatchStream,
         context: Arc<TaskContext>,
     ) -> Self {
-        let batch = Batch::new(schema, parser.wanted.len());
+        let batch = Batch::new(schema, parser.wanted.len(), parser.partition_columns.len());
         Self {
             format,
             parser: parser.clone(),

@@ -9,7 +9,7 @@ use crate::cli::support::from_data::{FromData, Job};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
 use crate::cli::support::work::{MANIFEST_MEMORY, Work, on_session};
-use crate::cli::support::{applied, print, temporary};
+use crate::cli::support::{applied, left_out, print, temporary};
 use crate::engine::{Engine, Local, RunControl, Silent};
 use crate::error::Result;
 use crate::job::{self, ClusterMethod};
@@ -85,6 +85,9 @@ impl Dedup {
             reasons => format!("not compared ({reasons}), which stay in kept/"),
         };
         let mut text = applied::counts(ended.counts, &of_rejects);
+        for (n, words) in left_out::numbers(&run.manifest.counts) {
+            text.push_str(&format!("{:>12} {words}, kept as they are\n", print::count(n)));
+        }
         text.push('\n');
         text.push_str(&match (&ended.outcome, to) {
             (Some(outcome), Some(to)) => applied::written(outcome, to),

@@ -6,7 +6,7 @@ use crate::cli::support::from_data::{FromData, Job, Noun};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
 use crate::cli::support::work::Work;
-use crate::cli::support::{arguments, print, side_by_side, temporary};
+use crate::cli::support::{arguments, left_out, print, side_by_side, temporary};
 use crate::error::Result;
 use crate::job;
 use crate::lookup::show::{self, First, Pair, Texts};
@@ -18,7 +18,8 @@ use crate::pipeline::OnExisting;
 const EXAMPLES: &str = "\
 Examples:
   resemblance find essays/ --show 3
-  resemblance find reviews.parquet --text body --threshold 0.7";
+  resemblance find reviews.parquet --text body --threshold 0.7
+  resemblance find reviews.parquet --where \"lang = 'en'\" --limit 10000";
 
 /// Find similar documents, without a job file
 ///
@@ -70,6 +71,10 @@ impl Find {
         }
         let cells = rows::cells(&pairs)?;
         let Counts { pairs: found, documents, .. } = outcome.manifest.counts;
+        let left_out: String = left_out::numbers(&outcome.manifest.counts)
+            .into_iter()
+            .map(|(n, words)| format!("; {} {words}", print::count(n)))
+            .collect();
         let rejected: Vec<String> =
             outcome.manifest.rejects.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
         let rejected = if rejected.is_empty() {
@@ -78,7 +83,7 @@ impl Find {
             format!("; not compared: {}", rejected.join(", "))
         };
         let summary = format!(
-            "{} of similarity {} or more among {}{rejected}\n",
+            "{} of similarity {} or more among {}{rejected}{left_out}\n",
             print::counted(found, "pair"),
             job.score.threshold,
             print::counted(documents, noun.word()),

@@ -10,7 +10,7 @@ use crate::cli::support::metrics::Destination;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{self, Pairs, Recorder};
 use crate::cli::support::run_job::{finished_already, run_job};
-use crate::cli::support::{panics, print};
+use crate::cli::support::{left_out, panics, print};
 use crate::engine::Progress;
 use crate::error::Result;
 use crate::job::Job;
@@ -134,6 +134,9 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         reasons => format!(" ({reasons})"),
     };
     line(counts.rejects, &format!("rejected{reasons}"));
+    for (n, words) in left_out::numbers(counts) {
+        line(n, &words);
+    }
     if let Some(n) = positive(counts.single_shingle_documents) {
         line(n, &format!("{} of one shingle, compared as a whole", print::plural(n, "document")));
     }

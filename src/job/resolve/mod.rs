@@ -4,6 +4,7 @@ mod against;
 mod clusters;
 mod engine;
 mod output;
+mod rows;
 mod search;
 mod sketches;
 mod source;

@@ -3,6 +3,7 @@
 use super::super::file::{self, File, Names};
 use super::super::source::{DocumentColumns, FormatRules};
 use super::super::{Csv, Encoding, Format, Id, Job, Source};
+use super::rows;
 use super::wrong::{Checked, wrong};
 use crate::address;
 
@@ -24,6 +25,8 @@ pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> C
         ("source.columns", source.columns.is_some()),
         ("source.encoding", source.encoding.is_some()),
         ("source.references", source.references.is_some()),
+        ("source.where", source.condition.is_some()),
+        ("source.limit", source.limit.is_some()),
     ];
     if let Some((key, _)) = own.into_iter().find(|(_, given)| *given) {
         return wrong(key, "is set, and the source is an output, which decides it: remove the key");
@@ -103,6 +106,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
     };
     let columns = columns_of(rules, source.columns)?;
     let (columns, group) = with_group(rules, columns, source.group)?;
+    let (condition, limit) = rows::rows_of(source.condition, source.limit, source.seed)?;
     let csv = Csv {
         delimiter: ascii("source.delimiter", &source.delimiter)?,
         header: source.header,
@@ -129,6 +133,8 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         text,
         columns,
         group,
+        condition,
+        limit,
         duplicate_ids: source.duplicate_ids,
         on_error: source.on_error,
         csv,

@@ -21,6 +21,7 @@ mod group_pairs;
 mod hot_positions;
 mod hot_sketches;
 mod interface;
+pub(super) mod left_out;
 pub(crate) mod members;
 pub(crate) mod pairs;
 mod positions;
@@ -41,6 +42,7 @@ use crate::job::Job;
 
 /// The stages that find and score pairs, in their order.
 static SEARCH: &[&dyn Stage] = &[
+    &left_out::LeftOutRows,
     &duplicates::Duplicates,
     &cuts::Cuts,
     &dictionary::Dictionary,

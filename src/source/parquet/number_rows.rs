@@ -21,10 +21,10 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::source::columns::numbered_schema;
 use crate::source::pin::Pins;
 
-/// Turns the scan's chunk column into `source`, `name` and `position`.
+/// Turns the scan's chunk column into `source`, `name`, `position` and the partition columns.
 ///
 /// Input: columns, then [`CHUNK_COLUMN`] (UInt32), an index into `chunks`. Output: the columns as `value_0`, `value_1`, ...,
-/// then `source` and `name` (Utf8View) and `position` (UInt64). Partitions and the order of rows stay: the rows are numbered
+/// then `source` and `name` (Utf8View), `position` (UInt64) and `partition_0`, ... (Utf8View). Partitions and the order of rows stay: the rows are numbered
 /// by counting, so nothing below this node may split a chunk, filter it or mix it with others. This node therefore accepts no
 /// filter and no limit, and requires no other partitioning.
 #[derive(Debug, Clone)]
@@ -59,7 +59,8 @@ impl Description for NumberRows {
         if cut(input) {
             return Err(Error::bug("a scan was cut into pieces whose rows cannot be numbered").into());
         }
-        let schema = numbered_schema(values.iter().map(|f| f.data_type()));
+        let partition_columns = self.chunks.first().map_or(0, |chunk| chunk.partitions.len());
+        let schema = numbered_schema(values.iter().map(|f| f.data_type()), partition_columns);
         Ok(Shape::in_partitions_of(input, schema).row_by_row())
     }
 

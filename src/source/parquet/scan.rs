@@ -39,6 +39,7 @@ use crate::source::split::{Split, spread};
 pub(in crate::source) struct FileTable {
     /// The columns of the files that are the values.
     values: SchemaRef,
+    partition_columns: Vec<String>,
     scans: Vec<Scan>,
     /// The rows that are read; `None` for all.
     wanted: Option<Selection>,
@@ -55,9 +56,15 @@ pub(super) struct Scan {
 }
 
 impl FileTable {
-    pub(super) fn new(values: SchemaRef, scans: Vec<Scan>, wanted: Option<Selection>) -> Self {
-        let schema = numbered_schema(values.fields().iter().map(|field| field.data_type()));
-        Self { values, scans, wanted, schema }
+    pub(super) fn new(
+        values: SchemaRef,
+        partition_columns: Vec<String>,
+        scans: Vec<Scan>,
+        wanted: Option<Selection>,
+    ) -> Self {
+        let types = values.fields().iter().map(|field| field.data_type());
+        let schema = numbered_schema(types, partition_columns.len());
+        Self { values, partition_columns, scans, wanted, schema }
     }
 
     /// The splits of a scan with wanted rows.
@@ -99,6 +106,7 @@ impl FileTable {
                         .zip(split.file_rows)
                         .map(|((rows, _), file_rows)| WantedRows { rows, file_rows }),
                     pin: split.file.pin(),
+                    partitions: split.file.partition_values(&self.partition_columns),
                 });
             }
             groups.push(FileGroup::new(files));
@@ -229,7 +237,7 @@ impl TableProvider for FileTable {
             plans.push(plan);
             plan = UnionExec::try_new(plans)?;
         }
-        // The node below has the wanted values first, then its own three columns.
+        // The node below has the wanted values first, then its own columns.
         let place = |i: usize| match values.iter().position(|value| *value == i) {
             Some(place) => place,
             None => values.len() + (i - self.values.fields().len()),
