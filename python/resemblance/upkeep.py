@@ -48,13 +48,13 @@ def apply(
         to: the folder or URL to write to, which must be empty. A dry run needs no folder.
         rejects: where documents go that the job rejected: "keep", "drop" or "separate".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
-        tables: what kept/ and removed/ are: "parquet", or "delta" for Delta tables.
+        tables: what the kept and the removed documents are: "parquet", or "delta" for Delta tables.
         removed_share: the share of the documents that may go, instead of alarms.removed_share of the job.
         largest_cluster: the number of documents that a cluster may have, instead of alarms.largest_cluster of the job.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
         dry_run: whether documents are only counted.
         memory: the most memory to use, such as "4GiB".
-        progress: whether finished files are reported on `sys.stderr`. Warnings always are.
+        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
     Raises:
         JobError: `to` holds something else, or overlaps with what is read.

@@ -4,7 +4,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::Layout;
 use super::check::{self, Depth};
-use super::manifest::{KnownOutput, Origin, Run};
+use super::manifest::{KnownOutput, Origin, Run, read_job};
 use super::read::{self, ManifestTable};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, fingerprint};
@@ -27,11 +27,12 @@ impl Stored {
     /// file that it names is gone or has another size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let layout = Layout::open(session, url)?;
-        let checked = check::result(&layout, |manifest| {
+        let depth = |manifest: &Run| {
             manifest.check_format(url)?;
             Ok(Depth::Sizes)
-        });
-        let (manifest, damage) = checked.await?.ok_or_else(|| layout.unfinished())?;
+        };
+        let checked = check::result(&layout, depth, &check::unseen);
+        let Some((manifest, damage)) = checked.await? else { return Err(layout.unfinished().await?) };
         match damage.is_empty() {
             true => Ok(Self { job: manifest.job()?, layout, manifest }),
             false => Err(check::damaged(&layout, &damage)),
@@ -79,17 +80,21 @@ impl Stored {
                 self.layout.shown()
             )));
         }
-        self.source_of(session, &self.origin(), why, or).await
+        Self::source_of(session, &self.origin(), &self.manifest.resemblance, why, or).await
     }
 
-    async fn source_of(
-        &self,
+    /// As [`Self::source`], for an origin in a manifest of the program's version `resemblance`.
+    ///
+    /// # Errors
+    /// As [`Self::source`].
+    pub(crate) async fn source_of(
         session: &SessionContext,
         origin: &Origin,
+        resemblance: &str,
         why: &str,
         or: &str,
     ) -> Result<(Job, Listed)> {
-        let job = self.manifest.read_job(&origin.job)?;
+        let job = read_job(&origin.job, resemblance)?;
         let listed = source::list(session, &job.source)
             .await
             .context(|| format!("{why}, and its source cannot be read again"))?;
@@ -116,7 +121,7 @@ impl Stored {
     ) -> Result<Vec<(Job, Listed)>> {
         let mut sources = Vec::new();
         for origin in self.origins() {
-            sources.push(self.source_of(session, &origin, why, or).await?);
+            sources.push(Self::source_of(session, &origin, &self.manifest.resemblance, why, or).await?);
         }
         Ok(sources)
     }
@@ -134,7 +139,10 @@ impl Stored {
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) where a job in the manifest cannot be read.
     pub(crate) fn read_sources(&self) -> Result<Vec<job::Source>> {
-        self.origins().iter().map(|origin| Ok(self.manifest.read_job(&origin.job)?.source)).collect()
+        self.origins()
+            .iter()
+            .map(|origin| Ok(read_job(&origin.job, &self.manifest.resemblance)?.source))
+            .collect()
     }
 
     /// The provider of a table; `None` if the job does not write it.

@@ -28,6 +28,11 @@ pub(crate) struct SourceFile {
 }
 
 impl SourceFile {
+    /// The file `meta` of a store, as the user would write it, and relative to the folder of all.
+    pub(crate) fn at(path: String, name: String, store: ObjectStoreUrl, meta: ObjectMeta) -> Self {
+        Self { path, name, store, meta }
+    }
+
     /// A file that was listed by another process.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ mod columns;
 mod decode;
 mod documents;
 mod file;
+mod file_bytes;
 mod format;
 mod formats;
 #[doc(hidden)]
@@ -48,6 +49,7 @@ use crate::job;
 use crate::schema::{IdType, SourceColumn, SourceTypes};
 
 pub(crate) use self::file::SourceFile;
+pub(crate) use self::file_bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
 pub(crate) use self::formats::of as format_of;
 pub(crate) use self::head::Head;
@@ -55,9 +57,8 @@ pub(crate) use self::listing::reach;
 #[cfg(test)]
 pub(crate) use self::parquet::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
-pub(crate) use self::parquet::{Chunk, NumberRows, file_scan, pinned_scan};
-pub(crate) use self::parquet::{ParquetFile, decoded_arrow_schema, is_string};
-#[cfg(feature = "cluster")]
+pub(crate) use self::parquet::{Chunk, pinned_scan};
+pub(crate) use self::parquet::{NumberRows, ParquetFile, decoded_arrow_schema, file_scan, is_string};
 pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
 pub(crate) use self::rows::{Piece, Row};
