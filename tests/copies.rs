@@ -393,7 +393,7 @@ impl Case {
             .collect();
         seen.removed += gone.len();
         let mut kept = Vec::new();
-        for entry in std::fs::read_dir(to.join("kept")).unwrap() {
+        for entry in std::fs::read_dir(&to).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|ending| ending == "parquet") {
                 let file = std::fs::File::open(path).unwrap();

@@ -71,6 +71,7 @@ def _in_memory(data: Any, table: pyarrow.Table, options: list[str], progress: bo
         clean = os.path.join(folder, "clean")
         options = [*options, f"--text={TEXT}", f"--id={ID}", f"--to={clean}"]
         call(["dedup", "--json", *options, "--", os.path.join(folder, "data.parquet")], progress=progress)
-        removed = pyarrow.dataset.dataset(os.path.join(clean, "removed"), format="parquet").to_table(columns=[ID])
+        folder_of_removed = os.path.join(clean, "_resemblance", "removed")
+        removed = pyarrow.dataset.dataset(folder_of_removed, format="parquet").to_table(columns=[ID])
     gone = set(removed.column(ID).to_pylist())
     return keep(data, [number not in gone for number in range(table.num_rows)])

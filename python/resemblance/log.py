@@ -9,6 +9,7 @@ from collections import deque
 from typing import Any, Optional
 
 from .errors import ResemblanceError, error_of
+from .notebook import bar
 
 #: The text between a message of the command and each of its causes.
 _BECAUSE = "\n  because: "
@@ -23,12 +24,14 @@ class Log:
     the message, and its progress bar needs a terminal of its own, which would leave no message for
     the exception and nothing at all for a notebook. A JSON line says whether it is progress, a warning or the error
     that ends the command, and holds that error whole. So one way serves terminals, notebooks and log files: each
-    line is written to `sys.stderr` like in the text form, except for the final error, which becomes an exception.
+    line is written to `sys.stderr` like in the text form, except for the final error, which becomes an exception. In a
+    notebook, lines about stages move a bar instead.
     """
 
     def __init__(self, progress: bool) -> None:
         #: Whether progress is passed on, besides warnings.
         self._progress = progress
+        self.bar = bar() if progress else None
         self._failure: Optional[dict[str, Any]] = None
         self._last: deque[str] = deque(maxlen=_KEPT_LINES)
 
@@ -44,6 +47,11 @@ class Log:
             return
         if level == "ERROR" and "exit_code" in fields:
             self._failure = fields
+        elif self.bar is not None and level in ("INFO", "DEBUG") and "stage" in fields:
+            self.bar.update(str(fields.get("message", "")), fields)
+        elif level == "DEBUG" and "stage" in fields and "done" in fields:
+            # How far a stage is, for bars alone.
+            pass
         elif self._progress or level in ("WARN", "ERROR"):
             _write(_sentence(level, fields))
 

@@ -50,14 +50,14 @@ def apply(
         to: the folder or URL to write to, which must be empty. A dry run needs no folder.
         rejects: what happens to documents that the job rejected: "keep", "drop" or "separate".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
-        tables: the format of kept/ and removed/: "parquet", or "delta" for Delta tables.
+        tables: the format of the kept and the removed documents: "parquet", or "delta" for Delta tables.
         removed_share: the largest share of documents that may be removed, instead of alarms.removed_share of the job.
         largest_cluster: the largest number of documents of a cluster, instead of alarms.largest_cluster of the job.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
         dry_run: whether documents are only counted.
         source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: the most memory to use, such as "4GiB".
-        progress: whether finished files are reported on `sys.stderr`. Warnings always are.
+        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
     Raises:
         JobError: `to` holds other files, or overlaps with the source or the output.

@@ -40,7 +40,6 @@ pub(super) async fn table(wanted: Wanted, runner: &Runner<'_>) -> Result<Vec<Fil
         let by_file = Partitioning::Hash(vec![col("source")], partitions);
         Ok(vec![rows.clone().repartition(by_file)?])
     };
-    runner.expect(1);
     runner.run(work, by_file).await?;
     Ok(runner.files(name))
 }

@@ -4,8 +4,9 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::hints;
 use crate::address::secrets::{self, masked};
-use crate::error::library_errors::{is_missing_field, is_unknown_word, plain_toml};
+use crate::error::library_errors::{is_missing_field, is_unknown_key, is_unknown_word, plain_toml};
 use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
 
@@ -28,7 +29,9 @@ impl<'a> Document<'a> {
         text.lines().chain(sets.iter().map(String::as_str)).for_each(secrets::remember);
         let table = DeTable::parse(text).map_err(|e| {
             let line = e.span().map_or(1, |span| line(text, span.start));
-            Error::job(format!("{path}:{line}: not TOML: {}", e.message()))
+            let written = text.lines().nth(line - 1).unwrap_or_default();
+            let hint = hints::unquoted(written).map(|hint| format!("; {hint}")).unwrap_or_default();
+            Error::job(masked(&format!("{path}:{line}: not TOML: {}{hint}", e.message())))
         })?;
         let mut document = Self { path, text, sets, table };
         for (n, set) in sets.iter().enumerate() {
@@ -64,6 +67,12 @@ impl<'a> Document<'a> {
         let at = self.text.len() + 1 + n;
         let span = at..at;
         let value = match DeValue::parse(value).map(Spanned::into_inner) {
+            Err(_) if value.trim_start().starts_with('[') => {
+                return Err(wrong(
+                    "this is not a list: put quotes around each item, and others around all of it for the shell, as in \
+                     --set 'source.text=[\"title\", \"body\"]'",
+                ));
+            }
             // No key of a job takes a date, but names of folders and runs often look like one.
             Ok(DeValue::Datetime(_)) | Err(_) => DeValue::String(value.into()),
             Ok(value) => moved(value, at),
@@ -121,8 +130,8 @@ impl<'a> Document<'a> {
         }
         let key = key_at(self.table.get_ref(), span.start);
         let near = match is_unknown_word(&fault) {
-            true => nearest(first, quoted).map(|near| format!("; did you mean `{near}`?")),
-            false => None,
+            true => near(&key, first, quoted, &said),
+            false => hints::rewritten(&said).map(|hint| format!(": {hint}")),
         };
         let key = if key.is_empty() { "the job file".into() } else { format!("`{key}`") };
         let near = near.unwrap_or_default();
@@ -154,6 +163,23 @@ impl<'a> Document<'a> {
             None => self.path.to_owned(),
         }
     }
+}
+
+/// The word that an unknown one may be meant for. `key` is the dotted key, and `word` its last part or its value.
+fn near<'w>(key: &str, word: &str, allowed: impl Iterator<Item = &'w str>, said: &str) -> Option<String> {
+    let meant = match is_unknown_key(said) {
+        true => hints::meant(key),
+        false => Vec::new(),
+    };
+    let shown = match (nearest(word, allowed), meant.as_slice()) {
+        // A key of the same name, or one that other programs call so, is surer than one that is spelled alike.
+        (_, [first, others @ ..]) => {
+            others.iter().fold(format!("`{first}`"), |all, other| format!("{all} or `{other}`"))
+        }
+        (Some(near), []) => format!("`{near}`"),
+        (None, []) => return None,
+    };
+    Some(format!("; did you mean {shown}?"))
 }
 
 /// The key of an override, or a placeholder without one.

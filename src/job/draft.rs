@@ -3,10 +3,10 @@
 
 use std::path::Path;
 
-use super::Job;
 use super::document::Document;
 use super::file::File;
 use super::resolve::{self, Wrong};
+use super::{Format, Job};
 use crate::error::{Error, Result};
 
 impl Job {
@@ -42,6 +42,13 @@ impl Draft {
     pub fn read(path: impl AsRef<Path>, sets: &[String]) -> Result<Self> {
         let path = path.as_ref();
         let shown = path.display().to_string();
+        let is_data = Format::of_ending(&shown).is_some_and(|format| format != Format::Text);
+        if is_data || path.is_dir() {
+            return Err(Error::job(format!(
+                "{shown} is not a job file, which is TOML: `resemblance find {shown}` compares data without one, and `resemblance init \
+                 {shown}` writes one for them"
+            )));
+        }
         let text = std::fs::read_to_string(path)
             .map_err(|e| Error::job(format!("cannot read the job file {shown}")).because(e))?;
         let mut file: File = Document::parse(&text, &shown, sets)?.read()?;

@@ -12,6 +12,7 @@ mod encoding;
 mod engine;
 pub mod file;
 mod fingerprint;
+mod hints;
 mod input;
 mod minhash;
 mod normalize;

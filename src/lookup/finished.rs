@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::common::JoinType;
-use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use super::id::Id;
+use super::query;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::output::manifest::{KnownOutput, Run};
 use crate::output::{Stored, read};
-use crate::schema::{IdType, Table};
+use crate::schema::Table;
 use crate::source::Listed;
 
 /// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`, and
@@ -125,10 +125,7 @@ impl Finished {
 
     /// The id that `text` is; `None` if ids are numbers and `text` is not one.
     pub fn id(&self, text: &str) -> Option<Id> {
-        match self.manifest().source.id {
-            IdType::Utf8 => Some(Id::Text(text.to_owned())),
-            IdType::Int64 => text.parse().ok().map(Id::Number),
-        }
+        Id::parse(text, self.manifest().source.id)
     }
 
     /// Whether a compared document has this id.
@@ -158,23 +155,9 @@ impl Finished {
     /// The result of a query that only reads the tables.
     ///
     /// # Errors
-    /// When the query cannot be planned, or would write, define or set something.
+    /// As [`query::read_only`].
     pub async fn sql(&self, query: &str) -> Result<DataFrame> {
-        let plan = self.session.state().create_logical_plan(query).await?;
-        let reading =
-            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        reading.verify_plan(&plan).map_err(|e| {
-            Error::job("this query does more than read the tables: allow it with --allow-writes").because(e)
-        })?;
-        Ok(self.session.execute_logical_plan(plan).await?)
-    }
-
-    /// The result of a query, which may also write files, read others, and change settings.
-    ///
-    /// # Errors
-    /// When the query cannot be planned.
-    pub async fn sql_with_writes(&self, query: &str) -> Result<DataFrame> {
-        Ok(self.session.sql(query).await?)
+        query::read_only(&self.session, query).await
     }
 
     /// The `most` most similar pairs, or all of them: (id_a, id_b, jaccard, containment_a, containment_b), then by id.

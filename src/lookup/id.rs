@@ -31,6 +31,14 @@ impl fmt::Display for Id {
 }
 
 impl Id {
+    /// The id that `text` spells; `None` if ids are numbers and `text` is not one.
+    pub(crate) fn parse(text: &str, kind: IdType) -> Option<Self> {
+        match kind {
+            IdType::Utf8 => Some(Id::Text(text.to_owned())),
+            IdType::Int64 => text.parse().ok().map(Id::Number),
+        }
+    }
+
     /// The id in an expression.
     pub(super) fn literal(&self) -> Expr {
         match self {

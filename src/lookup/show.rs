@@ -286,6 +286,13 @@ impl Texts {
     }
 }
 
+impl Texts {
+    /// The `texts` of documents that were read elsewhere.
+    pub(crate) fn of_read(texts: BTreeMap<Member, String>) -> Self {
+        Self(texts)
+    }
+}
+
 impl Id {
     /// The document of this id of the output's own source.
     pub fn own(&self) -> Member {

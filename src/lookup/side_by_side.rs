@@ -13,8 +13,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::job::{Shingle, Unit};
 
-/// The most tokens of a text that are compared and shown, more than a person reads in columns: the time grows with the
-/// length times the difference of the two.
+/// Tokens of a text that are compared, and shown unless all are wanted: the time follows the length times the difference of the two.
 const MAX_TOKENS: usize = 5_000;
 /// The least width of each side, in columns.
 const MIN_WIDTH: usize = 10;
@@ -30,6 +29,15 @@ pub enum Mark {
     Colour,
 }
 
+/// How much of two texts is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The tokens that are compared.
+    Compared,
+    /// Both texts whole. Passages are found among the tokens that are compared.
+    Whole,
+}
+
 /// The layout of two texts.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
@@ -37,6 +45,8 @@ pub struct View<'a> {
     pub width: usize,
     /// The mark of a common passage.
     pub mark: Mark,
+    /// How much of the texts is shown.
+    pub extent: Extent,
     /// Only passages as long as one of these shingles are marked: shorter ones do not make two texts similar.
     pub shingle: &'a Shingle,
 }
@@ -53,10 +63,14 @@ pub struct Layout {
 /// The two `texts` in two columns, each under its name.
 pub fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layout {
     let width = (view.width.saturating_sub(BETWEEN.len()) / 2).max(MIN_WIDTH);
-    let tokens = texts.map(tokens);
+    let most = match view.extent {
+        Extent::Compared => MAX_TOKENS,
+        Extent::Whole => usize::MAX,
+    };
+    let tokens = texts.map(|text| tokens(text, most));
     let whole = tokens.iter().all(|(_, whole)| *whole);
     let [a, b] = tokens.map(|(tokens, _)| tokens);
-    let passages = passages(&a, &b, view.shingle);
+    let passages = passages(&a[..a.len().min(MAX_TOKENS)], &b[..b.len().min(MAX_TOKENS)], view.shingle);
     let words = [
         words(&a, passages.iter().map(|p| p.a.clone()), view.mark),
         words(&b, passages.iter().map(|p| p.b.clone()), view.mark),
@@ -87,7 +101,7 @@ pub struct Common {
 
 /// The passages that [`side_by_side`] marks, in their order, and whether both texts were compared whole.
 pub fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<Common>, bool) {
-    let [(a, whole_a), (b, whole_b)] = texts.map(tokens);
+    let [(a, whole_a), (b, whole_b)] = texts.map(|text| tokens(text, MAX_TOKENS));
     let place = |tokens: &[Token], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
     let passages = passages(&a, &b, shingle).into_iter();
     let common = passages.map(|passage| Common { a: place(&a, passage.a), b: place(&b, passage.b) });
@@ -106,8 +120,8 @@ struct Token {
     paragraph: bool,
 }
 
-/// The tokens of a text, and whether they are all of them.
-fn tokens(text: &str) -> (Vec<Token>, bool) {
+/// The first `most` tokens of a text, and whether they are all.
+fn tokens(text: &str, most: usize) -> (Vec<Token>, bool) {
     let mut tokens = Vec::new();
     let (mut spaced, mut newlines, mut end) = (true, 0, 0);
     for segment in text.split_word_bounds() {
@@ -118,7 +132,7 @@ fn tokens(text: &str) -> (Vec<Token>, bool) {
             newlines += segment.matches('\n').count();
             continue;
         }
-        if tokens.len() == MAX_TOKENS {
+        if tokens.len() == most {
             return (tokens, false);
         }
         tokens.push(Token { text: printable(segment), at: start..end, spaced, paragraph: newlines > 1 });
@@ -367,7 +381,11 @@ mod tests {
     }
 
     fn lines(a: &str, b: &str, width: usize, mark: Mark) -> Vec<String> {
-        let layout = side_by_side(["a", "b"], [a, b], View { width, mark, shingle: &two_words() });
+        let layout = side_by_side(
+            ["a", "b"],
+            [a, b],
+            View { width, mark, extent: Extent::Compared, shingle: &two_words() },
+        );
         assert!(layout.whole);
         // Without the line of names and the rule.
         layout.lines[2..].to_vec()
@@ -445,7 +463,16 @@ mod tests {
     #[test]
     fn long_texts_are_cut() {
         let long = "w ".repeat(MAX_TOKENS + 1);
-        let (tokens, whole) = tokens(&long);
+        let (tokens, whole) = tokens(&long, MAX_TOKENS);
         assert_eq!((tokens.len(), whole), (MAX_TOKENS, false));
+        let long = format!("{long}end");
+        let shingle = two_words();
+        let laid_out = |extent| {
+            let view = View { width: 23, mark: Mark::Brackets, extent, shingle: &shingle };
+            side_by_side(["a", "b"], [&long, &long], view)
+        };
+        assert!(!laid_out(Extent::Compared).whole);
+        let full = laid_out(Extent::Whole);
+        assert!(full.whole && full.lines.last().unwrap().ends_with("end"), "{:?}", full.lines.last());
     }
 }

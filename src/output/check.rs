@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use object_store::ObjectStoreExt;
 
 use super::Layout;
-use super::digest::Digest;
 use super::manifest::{File, Run};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 
 /// The number of files that are read at the same time.
 const CONCURRENT_FILES: usize = 8;
@@ -103,15 +101,23 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
     Ok(damaged)
 }
 
+/// Is called after each file with the bytes that were read so far, and those of all files.
+pub(crate) type Seen<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
+/// A [`Seen`] that does nothing.
+pub(crate) fn unseen(_done: u64, _all: u64) {}
+
 /// Those of `files` that are missing, or have another size or other bytes. Reads every byte.
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
-pub(crate) async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
+pub(crate) async fn bytes(output: &Layout, files: &[&File], seen: Seen<'_>) -> Result<Vec<Damage>> {
     let mut damaged = sizes(output, files).await?;
     let bad: BTreeSet<&str> = damaged.iter().map(|damage| damage.path.as_str()).collect();
     let whole: Vec<File> =
         files.iter().filter(|file| !bad.contains(file.path.as_str())).map(|file| (*file).clone()).collect();
+    let sizes: Vec<u64> = whole.iter().map(|file| file.bytes).collect();
+    let (mut done, all) = (0, sizes.iter().sum());
     let checked: Vec<Option<Damage>> = stream::iter(whole)
         .map(|file| {
             let output = output.clone();
@@ -120,6 +126,12 @@ pub(crate) async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
             async move { task.await.map_err(|e| Error::bug("a file was not read to its end").because(e))? }
         })
         .buffered(CONCURRENT_FILES)
+        .zip(stream::iter(sizes))
+        .map(|(checked, bytes)| {
+            done += bytes;
+            seen(done, all);
+            checked
+        })
         .try_collect()
         .await?;
     damaged.extend(checked.into_iter().flatten());
@@ -128,23 +140,12 @@ pub(crate) async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
 }
 
 async fn checksum(output: &Layout, file: &File) -> Result<Option<Damage>> {
-    let failed = || format!("cannot read {}/{}", output.shown(), file.path);
-    let path = file.path.clone();
-    let got = match output.store().get(&output.path(&file.path)).await {
-        Ok(got) => got,
-        Err(object_store::Error::NotFound { .. }) => {
-            return Ok(Some(Damage { path, what: What::Gone { bytes: file.bytes } }));
-        }
-        Err(e) => return Err(e).context(failed),
+    let what = match output.digest(&file.path).await? {
+        None => What::Gone { bytes: file.bytes },
+        Some((_, found)) if found != file.crc32 => What::Crc32 { found, crc32: file.crc32 },
+        Some(_) => return Ok(None),
     };
-    let mut stream = got.into_stream();
-    let mut digest = Digest::default();
-    while let Some(bytes) = stream.try_next().await.context(failed)? {
-        digest.update(&bytes);
-    }
-    let (_, found) = digest.end();
-    let what = What::Crc32 { found, crc32: file.crc32 };
-    Ok((found != file.crc32).then_some(Damage { path, what }))
+    Ok(Some(Damage { path: file.path.clone(), what }))
 }
 
 /// Refuses a manifest that names files outside the output: it was changed.
@@ -179,13 +180,14 @@ pub(crate) enum Depth {
 pub(crate) async fn result(
     output: &Layout,
     depth: impl Fn(&Run) -> Result<Depth>,
+    seen: Seen<'_>,
 ) -> Result<Option<(Run, Vec<Damage>)>> {
     loop {
         let Some(manifest) = output.manifest().await? else { return Ok(None) };
         let files: Vec<&File> = manifest.files().collect();
         let damage = match depth(&manifest)? {
             Depth::Sizes => sizes(output, &files).await?,
-            Depth::Bytes => bytes(output, &files).await?,
+            Depth::Bytes => bytes(output, &files, seen).await?,
         };
         // The files of a result that was replaced are gone, and nothing is damaged.
         if damage.is_empty() || output.manifest().await?.as_ref() == Some(&manifest) {
@@ -203,7 +205,7 @@ pub(crate) fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
     let first = damaged.first().map(ToString::to_string).unwrap_or_default();
     Error::input(format!(
         "the result in {output} is damaged: {first}{more}: bring the files back, or make the result again with `run \
-         --overwrite` (`resemblance verify {output}` names every damaged file)",
+         --overwrite`, or with `apply` in another folder (`resemblance verify {output}` names every damaged file)",
         output = output.shown()
     ))
 }

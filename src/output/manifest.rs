@@ -186,36 +186,35 @@ impl Run {
     /// [`Kind::Input`](crate::error::Kind::Input) if another version of this program wrote it, or this program would
     /// refuse the job.
     pub fn job(&self) -> Result<Job> {
-        self.read_job(&self.job)
-    }
-
-    /// The job that `written` records: that of this run, or that of one of its origins.
-    ///
-    /// # Errors
-    /// As [`Self::job`].
-    pub(super) fn read_job(&self, written: &serde_json::Value) -> Result<Job> {
-        let job: Job = serde_json::from_value(written.clone()).map_err(|e| {
-            Error::input(format!(
-                "the job in the manifest cannot be read: resemblance {} wrote it, and this is {}; run the job again with \
-                 --overwrite",
-                self.resemblance,
-                env!("CARGO_PKG_VERSION")
-            ))
-            .because(e)
-        })?;
-        job.check().map_err(|e| {
-            Error::input(
-                "the job in the manifest is not valid, so the manifest was changed: run the job again with --overwrite",
-            )
-            .because(e)
-        })?;
-        Ok(job)
+        read_job(&self.job, &self.resemblance)
     }
 
     /// The paths of its files, inside the output.
     pub fn paths(&self) -> BTreeSet<&str> {
         self.files().map(|file| file.path.as_str()).collect()
     }
+}
+
+/// The job that `written` records in a manifest of the program's version `resemblance`.
+///
+/// # Errors
+/// As [`Run::job`].
+pub(crate) fn read_job(written: &serde_json::Value, resemblance: &str) -> Result<Job> {
+    let job: Job = serde_json::from_value(written.clone()).map_err(|e| {
+        Error::input(format!(
+            "the job in the manifest cannot be read: resemblance {resemblance} wrote it, and this is {}; run the job again with \
+             --overwrite",
+            env!("CARGO_PKG_VERSION")
+        ))
+        .because(e)
+    })?;
+    job.check().map_err(|e| {
+        Error::input(
+            "the job in the manifest is not valid, so the manifest was changed: run the job again with --overwrite",
+        )
+        .because(e)
+    })?;
+    Ok(job)
 }
 
 /// The run that read the texts of an output.

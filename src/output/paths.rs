@@ -20,6 +20,13 @@ pub(super) const WORK: &str = "_work";
 /// The manifest of a finished run.
 pub(super) const MANIFEST: &str = "manifest.json";
 
+/// The folder of a result of `apply` that has everything but the documents that are kept. Readers of datasets skip names that start
+/// with `_`.
+pub(crate) const APPLIED: &str = "_resemblance";
+
+/// The file in that folder that shows that an application has begun.
+pub(crate) const BEGUN: &str = "_work/apply.json";
+
 /// An output: a folder or URL prefix.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -75,6 +82,16 @@ impl Layout {
         Self { writer: format!("{writer}-"), ..self }
     }
 
+    /// A folder of the output as an output of its own.
+    pub(crate) fn within(&self, folder: &str) -> Self {
+        Self {
+            root: self.path(folder),
+            shown: format!("{}/{folder}", self.shown.trim_end_matches('/')),
+            folder: self.folder.as_ref().map(|root| root.join(folder)),
+            ..self.clone()
+        }
+    }
+
     /// The prefix of unfinished files on a disk.
     pub(super) fn writer(&self) -> &str {
         &self.writer
@@ -113,9 +130,10 @@ impl Layout {
         self.folder.as_deref()
     }
 
-    /// The path of an entry inside the output.
+    /// The path of an entry inside the output; that of the output itself for an empty one.
     pub(crate) fn path(&self, inside: &str) -> Path {
-        inside.split('/').fold(self.root.clone(), |path, part| path.join(part))
+        let parts = inside.split('/').filter(|part| !part.is_empty());
+        parts.fold(self.root.clone(), |path, part| path.join(part))
     }
 
     /// The path inside the output of an object of its store; `None` for objects elsewhere.

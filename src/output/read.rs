@@ -53,7 +53,8 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     for file in files {
         urls.push(ListingTableUrl::try_new(layout.url(&file.path)?, None)?);
     }
-    let options = ListingOptions::new(Arc::new(ParquetFormat::default()));
+    // Names do not matter: those of the table of removed documents have no ending of Parquet.
+    let options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension("");
     let config =
         ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
     Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })

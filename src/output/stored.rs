@@ -4,7 +4,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::Layout;
 use super::check::{self, Depth};
-use super::manifest::{KnownOutput, Origin, Run};
+use super::manifest::{KnownOutput, Origin, Run, read_job};
 use super::read::{self, ManifestTable};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, fingerprint};
@@ -29,11 +29,12 @@ impl Stored {
     /// file that it names is gone or has another size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let layout = Layout::open(session, url)?;
-        let checked = check::result(&layout, |manifest| {
+        let depth = |manifest: &Run| {
             manifest.check_format(url)?;
             Ok(Depth::Sizes)
-        });
-        let (manifest, damage) = checked.await?.ok_or_else(|| layout.unfinished())?;
+        };
+        let checked = check::result(&layout, depth, &check::unseen);
+        let Some((manifest, damage)) = checked.await? else { return Err(layout.unfinished().await?) };
         match damage.is_empty() {
             true => Ok(Self { job: manifest.job()?, layout, manifest, places: Vec::new() }),
             false => Err(check::damaged(&layout, &damage)),
@@ -93,13 +94,15 @@ impl Stored {
             )));
         }
         let origin = self.origin();
-        let job = self.manifest.read_job(&origin.job)?;
-        self.source_of(session, &origin, job, &self.places, (why, or)).await
+        let job = read_job(&origin.job, &self.manifest.resemblance)?;
+        Self::source_of(session, &origin, job, &self.places, (why, or)).await
     }
 
-    /// The files of the source of `job`, which lie in `places` if there are any.
-    async fn source_of(
-        &self,
+    /// As [`Self::source`], for the `job` of an origin, whose files are in `places` if there are any.
+    ///
+    /// # Errors
+    /// As [`Self::source`].
+    pub(crate) async fn source_of(
         session: &SessionContext,
         origin: &Origin,
         job: Job,
@@ -154,7 +157,7 @@ impl Stored {
     ) -> Result<Vec<(Job, Listed)>> {
         let mut read = Vec::new();
         for origin in self.origins() {
-            let job = self.manifest.read_job(&origin.job)?;
+            let job = read_job(&origin.job, &self.manifest.resemblance)?;
             read.push((origin, job));
         }
         let urls: Vec<&str> = read.iter().flat_map(|(_, job)| &job.source.urls).map(String::as_str).collect();
@@ -171,7 +174,7 @@ impl Stored {
         for (origin, job) in read {
             let (own, rest) = places.split_at(places.len().min(job.source.urls.len()));
             places = rest;
-            sources.push(self.source_of(session, &origin, job, own, (why, or)).await?);
+            sources.push(Self::source_of(session, &origin, job, own, (why, or)).await?);
         }
         Ok(sources)
     }
@@ -189,7 +192,10 @@ impl Stored {
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) if a job in the manifest cannot be read.
     pub(crate) fn read_sources(&self) -> Result<Vec<job::Source>> {
-        self.origins().iter().map(|origin| Ok(self.manifest.read_job(&origin.job)?.source)).collect()
+        self.origins()
+            .iter()
+            .map(|origin| Ok(read_job(&origin.job, &self.manifest.resemblance)?.source))
+            .collect()
     }
 
     /// The provider of a table; `None` if the job does not write it.

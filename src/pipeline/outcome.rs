@@ -39,7 +39,7 @@ pub(super) async fn finished(
     job: &Job,
     inputs: &[InputFile],
 ) -> Result<Option<Outcome>> {
-    let checked = check::result(output, |manifest| {
+    let depth = |manifest: &Manifest| {
         manifest.check_format(output.shown())?;
         if manifest.fingerprint != fingerprint {
             return Err(Error::job(format!(
@@ -52,8 +52,8 @@ pub(super) async fn finished(
         // has not restarted are their sizes enough.
         let same_start = manifest.boot.is_some() && manifest.boot == boot();
         Ok(if output.folder().is_some() && !same_start { Depth::Bytes } else { Depth::Sizes })
-    });
-    match checked.await? {
+    };
+    match check::result(output, depth, &check::unseen).await? {
         None => Ok(None),
         Some((manifest, damage)) if damage.is_empty() => {
             Ok(Some(Outcome { manifest, already_finished: true, stages_reused: 0 }))

@@ -142,7 +142,9 @@ impl<'a> Runner<'a> {
                 "it belongs to another run".to_owned()
             }
             Ok(Some(finished)) => {
-                let damage = check::bytes(self.output, &finished.files.iter().collect::<Vec<_>>()).await?;
+                let damage =
+                    check::bytes(self.output, &finished.files.iter().collect::<Vec<_>>(), &check::unseen)
+                        .await?;
                 match damage.first() {
                     None => {
                         self.earlier().insert(name.to_owned(), finished.clone());

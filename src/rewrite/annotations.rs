@@ -97,8 +97,13 @@ impl Annotations {
     ///
     /// # Errors
     /// When the table cannot be read.
-    pub(super) async fn of(&self, session: &SessionContext, target: &Layout, source: &str) -> Result<Cursor> {
-        let table = read::frame(session, target, &self.files, clustered_schema(self.id))?;
+    pub(super) async fn of(
+        &self,
+        session: &SessionContext,
+        records: &Layout,
+        source: &str,
+    ) -> Result<Cursor> {
+        let table = read::frame(session, records, &self.files, clustered_schema(self.id))?;
         let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
         let rows = table
             .filter(col("source").eq(lit(source)))?

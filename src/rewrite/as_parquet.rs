@@ -13,7 +13,7 @@ use parquet::file::properties::WriterProperties;
 use super::actions::RowActions;
 use super::annotations::annotated;
 use super::record::Written;
-use super::work::{KEPT, REJECTED, Work, written};
+use super::work::{self, Work, written};
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::source::{self, Listed, Request, RowSet, Selection, SourceFile};
@@ -34,9 +34,9 @@ pub(super) async fn write(
     documents: u64,
 ) -> Result<(u64, Vec<Written>)> {
     let kept = actions.not_kept().others(documents);
-    let mut files = vec![copy(work, file, &format!("{KEPT}/{path}"), kept).await?];
+    let mut files = vec![copy(work, file, path, kept).await?];
     if actions.any_separate() {
-        files.push(copy(work, file, &format!("{REJECTED}/{path}"), actions.rejected.clone()).await?);
+        files.push(copy(work, file, &work::rejected(path), actions.rejected.clone()).await?);
     }
     Ok((documents, files))
 }
@@ -63,7 +63,7 @@ async fn copy(work: &Work, file: &SourceFile, inside: &str, wanted: RowSet) -> R
         None => (own, None),
         Some(annotations) => {
             let schema = Arc::new(annotated(&own, annotations.id));
-            (schema, Some(annotations.of(&work.session, &work.target, file.path()).await?))
+            (schema, Some(annotations.of(&work.session, &work.records, file.path()).await?))
         }
     };
     let zstd = ZstdLevel::try_new(1).context(writing)?;

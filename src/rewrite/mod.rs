@@ -20,4 +20,3 @@ pub use actions::Rejects;
 pub(crate) use annotations::{NAMES, annotated, append_names, clustered_schema, column_exists, id_type};
 pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
 pub use record::{Counts, SourceRecord, Written};
-pub(crate) use work::{KEPT, REJECTED};

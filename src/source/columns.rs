@@ -162,5 +162,19 @@ pub(super) fn missing(name: &str, place: &str, there: impl IntoIterator<Item = S
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    Error::job(format!("there is no column `{name}` in {place}; there are {}{more}", shown.join(", ")))
+    let delimiter = other_delimiter(&there).unwrap_or_default();
+    Error::job(format!(
+        "there is no column `{name}` in {place}; there are {}{more}{delimiter}",
+        shown.join(", ")
+    ))
+}
+
+/// A sentence on the delimiter, where a file's only column has a name with another one in it.
+fn other_delimiter(there: &[String]) -> Option<String> {
+    let [only] = there else { return None };
+    let delimiter = [';', '\t', '|', ','].into_iter().find(|delimiter| only.contains(*delimiter))?;
+    Some(format!(
+        "; the fields are separated by {delimiter:?}: set source.delimiter = \"{}\"",
+        delimiter.escape_default()
+    ))
 }

@@ -32,7 +32,7 @@ pub(crate) struct SourceFile {
 
 impl SourceFile {
     /// A file with the partition columns that its path has.
-    pub(super) fn new(path: String, name: String, store: ObjectStoreUrl, meta: ObjectMeta) -> Self {
+    pub(crate) fn new(path: String, name: String, store: ObjectStoreUrl, meta: ObjectMeta) -> Self {
         let partitions = Partitions::of_path(&path);
         Self { path, name, store, meta, partitions }
     }

@@ -13,6 +13,7 @@ mod columns;
 mod decode;
 mod documents;
 mod file;
+mod file_bytes;
 mod filter;
 mod format;
 mod formats;
@@ -54,6 +55,7 @@ use crate::schema::SourceTypes;
 pub(crate) use self::as_read::AsRead;
 pub(crate) use self::checksums::{Checksums, checksum_of};
 pub(crate) use self::file::SourceFile;
+pub(crate) use self::file_bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
 pub(crate) use self::formats::of as format_of;
 pub(crate) use self::head::Head;
@@ -61,9 +63,8 @@ pub(crate) use self::listing::reach;
 #[cfg(test)]
 pub(crate) use self::parquet::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
-pub(crate) use self::parquet::{Chunk, NumberRows, file_scan, pinned_scan};
-pub(crate) use self::parquet::{ParquetFile, decoded_arrow_schema, is_string};
-#[cfg(feature = "cluster")]
+pub(crate) use self::parquet::{Chunk, pinned_scan};
+pub(crate) use self::parquet::{NumberRows, ParquetFile, decoded_arrow_schema, file_scan, is_string};
 pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
 pub(crate) use self::parts::parts;

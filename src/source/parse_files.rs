@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::columns::numbered_schema;
 use super::file::SourceFile;
+use super::file_bytes::read_bytes;
 use super::format::Reading;
 use super::formats;
 use super::parser::{CUT, FileToParse, Parser};
@@ -54,6 +55,13 @@ fn parsed_schema(parser: &Parser) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
+impl ParseFiles {
+    /// The bytes of its files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.pin.size).sum()
+    }
+}
+
 impl fmt::Display for ParseFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "parser={:?}, files={}", self.parser.source.format, self.files.len())
@@ -81,7 +89,9 @@ impl Description for ParseFiles {
             return Err(Error::bug("a plan to parse files names a format without a parser").into());
         };
         let files = Arc::clone(&self.files);
-        let reader = PartitionReader::new(format, &self.parser, files, task.schema, input, task.context);
+        let read = read_bytes(task.metrics, task.partition);
+        let reader =
+            PartitionReader::new(format, &self.parser, files, task.schema, input, task.context, read);
         let batches = stream::try_unfold(reader, async |mut reader| {
             Ok(reader.next().await?.map(|batch| (batch, reader)))
         });

@@ -8,6 +8,7 @@ use arrow::datatypes::{SchemaRef, UInt32Type};
 use bytes::Bytes;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::Count;
 use futures::stream::TryStreamExt;
 
 use super::batch::Batch;
@@ -15,6 +16,7 @@ use super::bytes::{Chunks, decompress, start, stored};
 use super::checksums::Checksums;
 use super::decode::decoded;
 use super::documents::{DocumentSink, FileInReading};
+use super::file_bytes::FileBytes;
 use super::format::{DocumentReader, ParsedFormat};
 use super::parser::{FileToParse, Parser};
 use crate::error::{Context, Error, Result};
@@ -26,6 +28,8 @@ pub(super) struct PartitionReader {
     files: Arc<[FileToParse]>,
     input: SendableRecordBatchStream,
     context: Arc<TaskContext>,
+    /// Counts the bytes of files that were read.
+    read: Count,
     /// Indices of the files that the input has named.
     ahead: VecDeque<u32>,
     open: Option<OpenFile>,
@@ -37,6 +41,7 @@ struct OpenFile {
     state: FileInReading,
     reader: Box<dyn DocumentReader>,
     chunks: Chunks,
+    bytes: FileBytes,
     /// Bytes that the reader has not taken yet.
     chunk: Bytes,
 }
@@ -50,6 +55,7 @@ impl PartitionReader {
         schema: SchemaRef,
         input: SendableRecordBatchStream,
         context: Arc<TaskContext>,
+        read: Count,
     ) -> Self {
         let batch = Batch::new(schema, parser.wanted.len(), parser.partition_columns.len());
         Self {
@@ -58,6 +64,7 @@ impl PartitionReader {
             files,
             input,
             context,
+            read,
             ahead: VecDeque::new(),
             open: None,
             batch,
@@ -116,7 +123,9 @@ impl PartitionReader {
         } else {
             (decoded(raw, encoding), Bytes::new())
         };
-        Ok(OpenFile { state: FileInReading::new(file, &self.parser.source), reader, chunks, chunk })
+        let mut bytes = FileBytes::new(&self.read, file.pin.size);
+        bytes.add(chunk.len() as u64);
+        Ok(OpenFile { state: FileInReading::new(file, &self.parser.source), reader, chunks, bytes, chunk })
     }
 }
 
@@ -131,6 +140,7 @@ impl OpenFile {
         let failed = || format!("reading {source} failed after {count} rows");
         match self.chunks.try_next().await.context(failed)? {
             Some(chunk) => {
+                self.bytes.add(chunk.len() as u64);
                 self.chunk = chunk;
                 Ok(true)
             }

@@ -187,13 +187,13 @@ fn apply_writes_the_files_that_the_table_has() {
         let documents = written.documents.chunks(OF_FILE).nth(file).unwrap();
         let expected: Vec<String> =
             documents.iter().map(|(id, _)| id.clone()).filter(|id| !gone.contains(id)).collect();
-        let kept = File::open(to.join("kept").join(NAMES[file])).unwrap();
+        let kept = File::open(to.join(NAMES[file])).unwrap();
         let rows = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(kept).unwrap();
         let found: Vec<String> =
             rows.build().unwrap().flat_map(|batch| strings(&batch.unwrap(), "id")).collect();
         assert_eq!(found, expected, "{}", NAMES[file]);
     }
-    assert!(!to.join("kept/a.parquet").exists() && !to.join("kept/_delta_log").exists());
+    assert!(!to.join("a.parquet").exists() && !to.join("_delta_log").exists());
     // The table has other files now.
     written.commit(1, &[remove(1)]);
     let refused =

@@ -33,13 +33,13 @@ use crate::source::split::{Split, batch_rows};
 
 pub(crate) use self::arrow_schema::decoded as decoded_arrow_schema;
 pub(crate) use self::file::ParquetFile;
-#[cfg(feature = "cluster")]
 pub(crate) use self::number_rows::NumberRows;
 pub(super) use self::number_rows::rows_read;
 #[cfg(test)]
 pub(crate) use self::numbering::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
-pub(crate) use self::numbering::{Chunk, file_scan};
+pub(crate) use self::numbering::Chunk;
+pub(crate) use self::numbering::file_scan;
 #[cfg(feature = "cluster")]
 pub(crate) use self::scan::pinned_scan;
 pub(crate) use self::types::is_string;

@@ -35,6 +35,13 @@ pub(crate) struct NumberRows {
     pub batch_rows: usize,
 }
 
+impl NumberRows {
+    /// The rows that are read, if all are known.
+    pub(crate) fn rows(&self) -> Option<u64> {
+        self.chunks.iter().map(Chunk::expected).sum()
+    }
+}
+
 impl fmt::Display for NumberRows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "chunks={}", self.chunks.len())

@@ -52,7 +52,7 @@ pub(crate) struct WantedRows {
 
 impl Chunk {
     /// The number of rows that are read; `None` if it is not known before.
-    fn expected(&self) -> Option<u64> {
+    pub(super) fn expected(&self) -> Option<u64> {
         self.wanted.as_ref().map(|wanted| wanted.rows.count()).or(self.rows)
     }
 }
