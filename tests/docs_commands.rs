@@ -13,7 +13,7 @@ use crate::support::*;
 /// bucket, a cluster or a scheduler, which the tests of those start.
 const PAGES: [&str; 4] = ["README.md", "docs/choosing.md", "docs/apply.md", "docs/commands.md"];
 
-/// Sixty reviews of which each third one is a copy of the one before with another last word.
+/// Sixty reviews. Each third one is a copy of the one before with another last word.
 fn reviews(path: &Path) {
     let numbers = 0..60i64;
     let body = |n: i64| {
