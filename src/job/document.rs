@@ -130,8 +130,8 @@ impl<'a> Document<'a> {
         }
         let key = key_at(self.table.get_ref(), span.start);
         let near = match is_unknown_word(&fault) {
-            true => near(&key, first, quoted, &said),
-            false => hints::rewritten(&said).map(|hint| format!(": {hint}")),
+            true => near(&key, first, quoted, &fault),
+            false => hints::rewritten(&fault).map(|hint| format!(": {hint}")),
         };
         let key = if key.is_empty() { "the job file".into() } else { format!("`{key}`") };
         let near = near.unwrap_or_default();

@@ -16,6 +16,7 @@ use crate::kernel::document_key::document_key;
 use crate::lookup::Id;
 use crate::lookup::show::{First, Member, Pair, Texts, similarity};
 use crate::output::Stored;
+use crate::output::manifest::read_job;
 use crate::source::{self, Request, Selection};
 
 /// Removed documents with their texts.
