@@ -17,6 +17,7 @@ mod pair_limit;
 mod parts;
 mod previous_result;
 mod publish;
+mod read_files;
 mod reference;
 mod road;
 pub(crate) mod run_tables;

@@ -1,7 +1,7 @@
 //! Runs a stage: plans its frames, executes them and publishes their files by one manifest, or takes over an earlier
 //! attempt's.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -15,7 +15,7 @@ use datafusion::prelude::{DataFrame, SessionConfig};
 
 use crate::engine::{Engine, Local, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
-use crate::job::{InputFile, ReadFile, ReadRanges};
+use crate::job::ReadRanges;
 use crate::operator::score;
 use crate::output::claim::Claim;
 use crate::output::manifest::{File, FinishedStage, StageTime};
@@ -23,7 +23,7 @@ use crate::output::write::{Target, Write};
 use crate::output::{Layout, check};
 use crate::plan::OperatorExec;
 use crate::schema::Table;
-use crate::source::{Checksums, checksum_of};
+use crate::source::Checksums;
 
 /// Runs stages on an engine and publishes each of them by a manifest of its own.
 pub(crate) struct Runner<'a> {
@@ -378,34 +378,6 @@ impl<'a> Runner<'a> {
         ))
     }
 
-    /// The records of `inputs`, with the checksums of those that a stage read.
-    pub(super) fn read_files(&self, inputs: &[InputFile]) -> Vec<ReadFile> {
-        let reached = self.reached();
-        let mut read: BTreeMap<_, BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
-        for file in reached.done.values().flat_map(|done| &done.read) {
-            let ranges = file.ranges.iter().map(|(start, length, crc32)| (*start, (*length, *crc32)));
-            read.entry((&file.path, file.bytes, file.modified)).or_default().extend(ranges);
-        }
-        let record = |input: &InputFile| {
-            let ranges = read.get(&(&input.path, input.bytes, input.nanoseconds()));
-            ReadFile::new(input, ranges.map(checksum_of))
-        };
-        inputs.iter().map(record).collect()
-    }
-
-    /// Those of the ranges that no stage of this run has read before.
-    fn not_read_before(&self, mut read: Vec<ReadRanges>) -> Vec<ReadRanges> {
-        let reached = self.reached();
-        let files = reached.done.values().flat_map(|done| &done.read);
-        let before: HashSet<_> =
-            files.flat_map(|file| file.ranges.iter().map(|range| (file.path.as_str(), *range))).collect();
-        for ReadRanges { path, ranges, .. } in &mut read {
-            ranges.retain(|range| !before.contains(&(path.as_str(), *range)));
-        }
-        read.retain(|file| !file.ranges.is_empty());
-        read
-    }
-
     /// The files of a table that a stage wrote.
     pub(crate) fn files(&self, table: &str) -> Vec<File> {
         let reached = self.reached();
@@ -416,6 +388,11 @@ impl<'a> Runner<'a> {
             .filter(|file| file.table == table)
             .cloned()
             .collect()
+    }
+
+    /// What the stages so far read of the source.
+    pub(super) fn read_so_far(&self) -> Vec<ReadRanges> {
+        self.reached().done.values().flat_map(|done| done.read.iter().cloned()).collect()
     }
 
     /// The rows of a table that a stage wrote.
