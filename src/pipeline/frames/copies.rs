@@ -114,9 +114,6 @@ pub(crate) fn of_one_key(left: DataFrame, columns: Vec<Expr>, right: DataFrame) 
 
 /// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set: how many documents have it, whatever group or side they
 /// are of.
-///
-/// # Errors
-/// When the frame lacks its columns.
 pub(crate) fn sizes_of_sets(keys: DataFrame) -> Result<DataFrame> {
     let sets = vec![col("set_hash_0"), col("set_hash_1")];
     let sizes = keys.aggregate(sets, vec![count(lit(1)).alias("times")])?;
@@ -124,18 +121,12 @@ pub(crate) fn sizes_of_sets(keys: DataFrame) -> Result<DataFrame> {
 }
 
 /// The rows of `frame` whose column `doc` is not a document that another one of its group stands for.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<DataFrame> {
     let copies = groups.filter(col("doc").not_eq(col("rep")))?.select(vec![col("doc").alias("copy")])?;
     Ok(copies.join(frame, JoinType::RightAnti, &["copy"], &["doc"], None)?)
 }
 
 /// Of (rep, doc, size, reference), the groups that are in pairs: with each other, or since their representative has a score (a, b, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let scored = |groups: DataFrame| -> Result<DataFrame> {
         let scored = needed(scores.select(vec![col("a"), col("b")])?)?;
@@ -154,9 +145,6 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
 /// New documents (doc, set_hash_0, set_hash_1, ..) and known ones, of each group of copies one -> the scores of those with the same
 /// shingles, which need no comparison: the columns of [`crate::operator::score::schema`]. Known documents also have
 /// `shingle_count`, and `bands` is what two identical signatures share.
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn scores_of_sides(new: DataFrame, known: DataFrame, bands: usize) -> Result<DataFrame> {
     let columns = vec![col("doc").alias("known_doc"), col("shingle_count")];
     // The known documents are the side that is held: only those are there that new ones may be similar to.
@@ -174,9 +162,6 @@ pub(crate) fn scores_of_sides(new: DataFrame, known: DataFrame, bands: usize) ->
 }
 
 /// The `candidates` (a, b) without those of `scores` (a, b, ..).
-///
-/// # Errors
-/// When a frame lacks its columns.
 pub(crate) fn unscored(candidates: DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let scores = scores.select(vec![col("a").alias("scored_a"), col("b").alias("scored_b")])?;
     Ok(scores.join(candidates, JoinType::RightAnti, &["scored_a", "scored_b"], &["a", "b"], None)?)
