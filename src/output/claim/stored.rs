@@ -48,9 +48,6 @@ pub(in crate::output) fn is_claim(bytes: &[u8]) -> bool {
 }
 
 /// The claims on `output` but that of `own`, sorted by their names. What else lies in their folder is not a claim.
-///
-/// # Errors
-/// When the store does not answer.
 pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec<Found>> {
     let listed = output.list(CLAIMS).await?.into_iter().map(|meta| meta.location);
     let mut claims = Vec::new();
@@ -82,9 +79,6 @@ fn inside(attempt: &Attempt) -> String {
 }
 
 /// A claim's bytes, and what they say; `None` if it is gone.
-///
-/// # Errors
-/// When the store does not answer.
 pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, Option<Content>)>> {
     let bytes = match output.store().get(path).await {
         Ok(got) => got.bytes().await,
@@ -101,9 +95,6 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
 }
 
 /// Puts the claim of `attempt`, replacing its content: the store's name of this version.
-///
-/// # Errors
-/// When the store refuses.
 pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -> Result<UpdateVersion> {
     let put = output.store().put(&path(output, attempt), json(content)?.into()).await;
     Ok(put.context(|| format!("cannot write to {}", output.shown()))?.into())
@@ -111,9 +102,6 @@ pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -
 
 /// Puts the claim of `attempt` again, which was put as `version`: whether it was still there. One that was removed meanwhile stays
 /// away, also where this process stood still for any time in between; only a server that knows no conditions may bring it back.
-///
-/// # Errors
-/// When the store refuses or does not answer.
 pub(super) async fn renew(
     output: &Layout,
     attempt: &Attempt,
@@ -168,9 +156,6 @@ fn json(content: &Content) -> Result<Vec<u8>> {
 }
 
 /// Removes a claim. One that is gone already is not an error.
-///
-/// # Errors
-/// When the store refuses.
 pub(super) async fn remove(output: &Layout, path: &Path) -> Result<()> {
     match output.store().delete(path).await {
         Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),

@@ -93,9 +93,6 @@ impl ReferenceDocuments {
     }
 
     /// What connects documents: the scores and copies of this run, and the clusters of other outputs: (a, b).
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) async fn edges(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
         let found = frames::reference::edges(run.table(WorkTable::SCORES)?, run.table(WorkTable::MEMBERS)?)?;
         match self {
@@ -108,9 +105,6 @@ impl ReferenceDocuments {
     /// [`by_group::ordered`](crate::pipeline::by_group::ordered), with `set_hash_0`, `set_hash_1` and `before`. With them, the
     /// `before` of new documents, by which [`Preference::Reference`](crate::job::Preference::Reference) orders documents, the least
     /// number first. `like` has the types of the columns.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn clustered(
         &self,
         run: &RunTables<'_>,
@@ -128,9 +122,6 @@ impl ReferenceDocuments {
     }
 
     /// Which id a cluster gets.
-    ///
-    /// # Errors
-    /// When a table cannot be read.
     pub(crate) fn cluster_id(&self, session: &SessionContext) -> Result<ClusterId> {
         match self {
             Self::Outputs(outputs) => Ok(ClusterId::Kept(outputs.chain.founders(session)?)),
