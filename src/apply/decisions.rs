@@ -17,21 +17,21 @@ use futures::TryStreamExt;
 use crate::error::Result;
 use crate::output::Stored;
 use crate::pipeline::frames::by_group;
-use crate::rewrite::{Counts, id_type};
+use crate::rewrite::Counts;
 use crate::schema::{IdType, Table};
 
 /// The columns of the table of documents that go.
 pub(super) fn removed_schema(id: IdType) -> SchemaRef {
     Arc::new(Schema::new(vec![
-        Field::new("id", id_type(id), false),
+        Field::new("id", id.arrow(), false),
         Field::new("source", DataType::Utf8, false),
         Field::new("position", DataType::Int64, false),
-        Field::new("kept_id", id_type(id), false),
+        Field::new("kept_id", id.arrow(), false),
         Field::new("kept_source", DataType::Utf8, true),
         Field::new("kept_position", DataType::Int64, true),
         Field::new("jaccard", DataType::Float64, true),
         Field::new("containment", DataType::Float64, true),
-        Field::new("cluster_id", id_type(id), false),
+        Field::new("cluster_id", id.arrow(), false),
         Field::new("group", DataType::Utf8, true),
     ]))
 }

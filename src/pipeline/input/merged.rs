@@ -37,9 +37,6 @@ pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -
 }
 
 /// The documents of all outputs, without those that were replaced, and their rejects.
-///
-/// # Errors
-/// When a table cannot be read.
 pub(crate) fn read(session: &SessionContext, chain: &Chain, job: &Job) -> Result<Read> {
     let types = chain.types();
     let keeps_shingles = job.output.keep.shingles();

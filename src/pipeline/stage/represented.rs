@@ -132,10 +132,6 @@ impl Writes for Represented {
 
 #[async_trait]
 impl Stage for Represented {
-    fn is_in(&self, _job: &Job) -> bool {
-        true
-    }
-
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let (ranks, mut scores) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::SCORES)?);
         let mut edges = cx.rows(WorkTable::SCORES);
