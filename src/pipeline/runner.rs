@@ -390,7 +390,7 @@ impl<'a> Runner<'a> {
 
     /// What the stages so far read of the source.
     pub(super) fn read_so_far(&self) -> Vec<ReadRanges> {
-        self.reached().done.values().flat_map(|done| done.read.iter().cloned()).collect()
+        self.reached.lock().done.values().flat_map(|done| done.read.iter().cloned()).collect()
     }
 
     /// The rows of a table that a stage wrote.
