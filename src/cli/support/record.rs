@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::address::masked;
 use crate::cli::support::errors::causes;
 use crate::cli::support::metrics_text::{Measured, metrics};
-use crate::engine::Progress;
+use crate::engine::{Progress, Reached};
 use crate::error::{Error, Result};
 use crate::lookup::rows;
 use crate::output::manifest::StageTime;
@@ -55,6 +55,10 @@ impl Progress for Recorder {
 
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
         self.shown.stage_advances(rows_in, rows_out);
+    }
+
+    fn stage_reaches(&self, reached: Reached) {
+        self.shown.stage_reaches(reached);
     }
 
     fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
