@@ -8,6 +8,7 @@ mod files;
 mod sample;
 
 use arrow::datatypes::DataType;
+use datafusion::functions::core::expr_fn::nullif;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, cast, lit, when};
 use datafusion::prelude::{DataFrame, SessionContext};
@@ -52,14 +53,16 @@ pub(super) async fn left_out(
     values: &Values,
 ) -> Result<DataFrame> {
     let matching = matching(ctx, source, &rows, values)?;
-    let chosen = match &source.limit {
+    let last = match &source.limit {
         Some(limit) if let LimitSize::Share(_) = limit.size => {
-            let last = sample::last(&rows, limit).await?;
-            last.map(|last| sample::rank(limit.seed).lt_eq(lit(last)))
+            sample::last(&rows, limit).await?.map(|last| sample::rank(limit.seed).lt_eq(lit(last)))
         }
         _ => None,
     };
-    let chosen = matching.clone().into_iter().chain(chosen).reduce(Expr::and);
+    let chosen = last.map(|in_sample| match &matching {
+        Some(matching) => matching.clone().and(in_sample),
+        None => in_sample,
+    });
     let mut counts = vec![count(lit(1)).alias("rows")];
     for (name, condition) in [("matching", &matching), ("chosen", &chosen)] {
         if let Some(condition) = condition {
@@ -69,7 +72,7 @@ pub(super) async fn left_out(
     let number = |name: &str| cast(column(name), DataType::UInt64);
     let rows_count = number("rows");
     let matching = matching.map_or(rows_count.clone(), |_| number("matching"));
-    let chosen = chosen.map_or(rows_count.clone(), |_| number("chosen"));
+    let chosen = chosen.map_or(matching.clone(), |_| number("chosen"));
     let chosen = match source.limit.map(|limit| limit.size) {
         Some(LimitSize::Documents(most)) => {
             when(chosen.clone().gt(lit(most)), lit(most)).otherwise(chosen)?
@@ -90,7 +93,8 @@ fn matching(
     values: &Values,
 ) -> Result<Option<Expr>> {
     let Some(condition) = &source.condition else { return Ok(None) };
-    let meets = condition::expression(ctx, condition, values, rows.schema())?.is_true();
+    // Null instead of false: the nullability of a comparison is not the same in logical and physical plans.
+    let meets = nullif(condition::expression(ctx, condition, values, rows.schema())?, lit(false));
     Ok(Some(match rows.schema().has_column_with_unqualified_name("defect") {
         true => column("defect").is_not_null().or(meets),
         false => meets,
