@@ -90,7 +90,7 @@ fn apply_keeps_stories_and_files_that_were_left_out() {
         let kept: BTreeSet<String> = match format.name {
             "text" => files::files(&source.path("to/kept"))
                 .into_keys()
-                .map(|path| path.to_string_lossy().into_owned())
+                .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
                 .collect(),
             _ => {
                 let files = files::files(&source.path("to/kept")).into_keys();
