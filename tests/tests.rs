@@ -18,6 +18,7 @@ mod clusters;
 mod command;
 mod compare;
 mod components;
+mod contained;
 mod containment;
 mod copies;
 mod daily;

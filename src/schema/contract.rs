@@ -33,11 +33,13 @@ pub enum Table {
     /// Clusters of earlier runs whose id changed.
     #[serde(rename = "cluster_id_changes")]
     ClusterIdChanges,
+    /// Documents that stay although another one represents their cluster.
+    Spared,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 8] = [
+    pub const ALL: [Table; 9] = [
         Table::Pairs,
         Table::Clusters,
         Table::Documents,
@@ -46,6 +48,7 @@ impl Table {
         Table::ReferenceRejects,
         Table::Dictionary,
         Table::ClusterIdChanges,
+        Table::Spared,
     ];
 
     /// The tables that `job` writes.
@@ -55,6 +58,7 @@ impl Table {
             Table::ClusterIdChanges => job.continues_clusters(),
             Table::GroupPairs => job.has_groups(),
             Table::ReferenceRejects => job.second_source().is_some(),
+            Table::Spared => job.clusters.contained.is_some(),
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()
@@ -64,7 +68,11 @@ impl Table {
     pub(crate) fn is_optional(self) -> bool {
         matches!(
             self,
-            Table::GroupPairs | Table::ReferenceRejects | Table::Dictionary | Table::ClusterIdChanges
+            Table::GroupPairs
+                | Table::ReferenceRejects
+                | Table::Dictionary
+                | Table::ClusterIdChanges
+                | Table::Spared
         )
     }
 
@@ -84,6 +92,7 @@ impl Table {
             Table::ReferenceRejects => "reference_rejects",
             Table::Dictionary => "dictionary",
             Table::ClusterIdChanges => "cluster_id_changes",
+            Table::Spared => "spared",
         }
     }
 }
@@ -232,6 +241,8 @@ pub fn contract(table: Table) -> &'static Contract {
     static MERGES: LazyLock<Contract> = LazyLock::new(|| {
         Contract::read(Table::ClusterIdChanges, include_str!("../../schemas/cluster_id_changes.toml"))
     });
+    static SPARED: LazyLock<Contract> =
+        LazyLock::new(|| Contract::read(Table::Spared, include_str!("../../schemas/spared.toml")));
     match table {
         Table::Pairs => &PAIRS,
         Table::Clusters => &CLUSTERS,
@@ -241,6 +252,7 @@ pub fn contract(table: Table) -> &'static Contract {
         Table::ReferenceRejects => &KNOWN_REJECTS,
         Table::Dictionary => &DICTIONARY,
         Table::ClusterIdChanges => &MERGES,
+        Table::Spared => &SPARED,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::apply::{self, Counts, GroupCounts, Opened, Outcome, Rejects, Settings};
+use crate::apply::{self, Counts, GroupCounts, Losses, Opened, Outcome, Rejects, Settings};
 use crate::cli::support::work::Work;
 use crate::cli::support::{applied, arguments, print};
 use crate::engine::{self, Engine, Local, RunControl, Silent};
@@ -40,6 +40,10 @@ pub(in crate::cli) struct Apply {
     /// What kept/ and removed/ are
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Parquet)]
     tables: Kind,
+    /// Keep a document that its representative does not contain: that is not paired with it, or has a smaller share than this of its
+    /// shingles there, such as 0.98; instead of clusters.contained of the job
+    #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
+    contained: Option<f64>,
     /// The share of the documents that may be removed, instead of alarms.removed_share of the job
     #[arg(long, value_name = "SHARE", value_parser = arguments::share)]
     removed_share: Option<f64>,
@@ -78,6 +82,14 @@ enum Kind {
     Delta,
 }
 
+/// What is printed besides the files that were written.
+struct Report {
+    counts: Counts,
+    groups: Option<Vec<GroupCounts>>,
+    superseded: u64,
+    losses: Losses,
+}
+
 impl Apply {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let settings_of_engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
@@ -93,9 +105,10 @@ impl Apply {
                 Kind::Parquet => Tables::Parquet,
                 Kind::Delta => Tables::Delta,
             },
+            contained: self.contained,
         };
         let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
-        let (counts, groups, superseded, outcome) = work.run(async {
+        let (report, outcome) = work.run(async {
             let engine: Box<dyn Engine> = match &self.scheduler {
                 None => Box::new(Local::new(lookup::session(&settings_of_engine)?)),
                 Some(_) => engine::open(&settings_of_engine, &control).await?,
@@ -109,35 +122,37 @@ impl Apply {
                 largest_cluster: self.largest_cluster.or(of_job.largest_cluster),
                 ..of_job
             };
-            opened.check_alarms(engine.session(), alarms, removes).await?;
+            opened.check_alarms(engine.session(), settings, alarms, removes).await?;
+            let losses = opened.losses(engine.session(), settings).await?;
             match &self.to {
                 Some(to) if !self.dry_run => {
                     let outcome = apply::apply(engine.as_ref(), opened, to, settings, &control).await?;
-                    Ok((outcome.manifest.counts, None, superseded, Some(outcome)))
+                    let counts = outcome.manifest.counts;
+                    Ok((Report { counts, groups: None, superseded, losses }, Some(outcome)))
                 }
                 _ => {
                     for warning in opened.warnings() {
                         tracing::warn!("{warning}");
                     }
                     let groups = opened.groups(engine.session(), settings).await?;
-                    Ok((opened.counts(engine.session(), settings).await?, groups, superseded, None))
+                    let counts = opened.counts(engine.session(), settings).await?;
+                    Ok((Report { counts, groups, superseded, losses }, None))
                 }
             }
         })?;
         match self.json {
-            true => print::result(&record(counts, groups.as_deref(), superseded, outcome.as_ref())),
-            false => print::result(&self.text(counts, groups.as_deref(), superseded, outcome.as_ref())),
+            true => print::result(&record(&report, outcome.as_ref())),
+            false => print::result(&self.text(&report, outcome.as_ref())),
         }
     }
 
-    fn text(
-        &self,
-        counts: Counts,
-        groups: Option<&[GroupCounts]>,
-        superseded: u64,
-        outcome: Option<&Outcome>,
-    ) -> String {
-        let mut text = applied::counts(counts, self.of_rejects());
+    fn text(&self, report: &Report, outcome: Option<&Outcome>) -> String {
+        let Report { counts, groups, superseded, losses } = report;
+        let mut text = applied::counts(*counts, self.of_rejects());
+        if !self.annotate {
+            text.push_str(&applied::losses(losses));
+        }
+        let superseded = *superseded;
         if superseded > 0 {
             let number = print::count(superseded);
             text.push_str(&format!(
@@ -176,15 +191,12 @@ fn table(groups: &[GroupCounts]) -> String {
     print::table(&["group", "documents", "removed", "kept"], &rows)
 }
 
-fn record(
-    counts: Counts,
-    groups: Option<&[GroupCounts]>,
-    superseded: u64,
-    outcome: Option<&Outcome>,
-) -> String {
-    let mut record = applied::record(counts, outcome);
-    record["superseded_reference_documents"] = superseded.into();
+fn record(report: &Report, outcome: Option<&Outcome>) -> String {
+    let Report { counts, groups, superseded, losses } = report;
+    let mut record = applied::record(*counts, outcome);
+    record["superseded_reference_documents"] = (*superseded).into();
     record["groups"] = serde_json::json!(groups);
+    record["losses"] = serde_json::json!(losses);
     record["files_reused"] = outcome.map(|outcome| outcome.files_reused).into();
     format!("{record}\n")
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use crate::apply::{self, Counts, Opened, Outcome, Settings};
+use crate::apply::{self, Counts, Losses, Opened, Outcome, Settings};
 use crate::cli::support::from_data::{FromData, Job};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
@@ -52,6 +52,7 @@ pub(in crate::cli) struct Dedup {
 /// What became of the documents.
 struct Ended {
     counts: Counts,
+    losses: Losses,
     /// The application; `None` where nothing was to be written.
     outcome: Option<Outcome>,
     /// The first documents that would be removed; none where they were.
@@ -85,6 +86,7 @@ impl Dedup {
             reasons => format!("not compared ({reasons}), which stay in kept/"),
         };
         let mut text = applied::counts(ended.counts, &of_rejects);
+        text.push_str(&applied::losses(&ended.losses));
         text.push('\n');
         text.push_str(&match (&ended.outcome, to) {
             (Some(outcome), Some(to)) => applied::written(outcome, to),
@@ -102,16 +104,18 @@ fn apply_to(job: &job::Job, to: Option<&str>) -> Result<Ended> {
         let engine = Local::new(lookup::session(&job.engine)?);
         let (session, settings) = (engine.session(), Settings::default());
         let opened = Opened::open(session, &job.output.url, settings).await?;
+        let losses = opened.losses(session, settings).await?;
         match to {
             Some(to) => {
                 let outcome = apply::apply(&engine, opened, to, settings, &control).await?;
                 let counts = outcome.manifest.counts;
-                Ok(Ended { counts, outcome: Some(outcome), removed: Vec::new() })
+                Ok(Ended { counts, losses, outcome: Some(outcome), removed: Vec::new() })
             }
             None => Ok(Ended {
+                losses,
                 counts: opened.counts(session, settings).await?,
                 outcome: None,
-                removed: opened.first_removed(session, SHOWN).await?,
+                removed: opened.first_removed(session, settings, SHOWN).await?,
             }),
         }
     })
@@ -133,10 +137,11 @@ fn preview(ended: &Ended) -> Result<String> {
 }
 
 fn record(ended: &Ended) -> Result<String> {
-    let Ended { counts, outcome, removed } = ended;
+    let Ended { counts, losses, outcome, removed } = ended;
     let removed: Vec<serde_json::Value> =
         rows::json_lines(removed)?.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let mut record = applied::record(*counts, outcome.as_ref());
+    record["losses"] = serde_json::json!(losses);
     record["first_removed"] = serde_json::json!(outcome.is_none().then_some(removed));
     Ok(format!("{record}\n"))
 }

@@ -15,6 +15,7 @@ use crate::engine::Progress;
 use crate::error::Result;
 use crate::job::Job;
 use crate::lookup::rows;
+use crate::output::counts::Counts;
 use crate::pipeline::{OnExisting, Outcome};
 use crate::schema::Table;
 
@@ -193,6 +194,27 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
             ),
         );
     }
+    line(
+        counts.removed_documents,
+        &format!(
+            "{} that apply would remove{}",
+            print::plural(counts.removed_documents, "document"),
+            lossy(counts)
+        ),
+    );
+    if let Some(n) = counts.lost_shingles {
+        let noun = print::plural(n, "shingle");
+        line(n, &format!("{noun} of them that no document of their clusters has which stays"));
+    }
+    if let Some(n) = counts.spared {
+        line(
+            n,
+            &format!(
+                "{} kept, because their representative does not contain them",
+                print::plural(n, "document")
+            ),
+        );
+    }
     if let Some(warning) = job.low_recall() {
         let _ = writeln!(text, "             {warning}");
     }
@@ -206,6 +228,14 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     let tables: Vec<&str> = Table::of(job).into_iter().map(Table::name).collect();
     let _ = writeln!(text, "\ntables in {}: {}", job.output.url, tables.join(", "));
     Ok(text)
+}
+
+/// How many removals lose much, where the run has counted it.
+fn lossy(counts: &Counts) -> String {
+    match counts.lossy_removals {
+        Some(n) => format!("; {} of them lose more than 2 % of their shingles", print::count(n)),
+        None => String::new(),
+    }
 }
 
 /// The count, unless there is none or it is 0.

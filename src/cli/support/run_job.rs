@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::apply;
+use crate::apply::alarms::{self, Bounds};
 use crate::cli::support::record::Pairs;
 use crate::cli::support::work::Work;
 use crate::engine::{self, Progress, RunControl};
@@ -25,7 +25,8 @@ pub(in crate::cli) fn run_job(
         let engine = engine::open(&job.engine, &control).await?;
         let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
         let finished = Finished::open(engine.session(), &job.output.url).await?;
-        apply::alarms::check(engine.session(), finished.output(), job, job.alarms, true).await?;
+        let bounds = Bounds { alarms: job.alarms, may_fail: true, contained: None };
+        alarms::check(engine.session(), finished.output(), job, bounds).await?;
         let pairs = finished.top_pairs(top).await?.collect().await?;
         Ok((outcome, pairs))
     };

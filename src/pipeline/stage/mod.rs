@@ -21,6 +21,7 @@ mod group_pairs;
 mod hot_positions;
 mod hot_sketches;
 mod interface;
+pub(in crate::pipeline) mod losses;
 pub(crate) mod members;
 pub(crate) mod pairs;
 mod positions;
@@ -28,10 +29,12 @@ mod prefix_join;
 pub mod ranks;
 mod reference;
 mod reference_duplicates;
+pub(crate) mod removals;
 pub mod represented;
 pub(super) mod sample;
 pub(crate) mod scores;
 mod sketches;
+pub(crate) mod spared;
 pub mod stars;
 mod texts;
 mod union_find;
@@ -66,7 +69,11 @@ static CLUSTERS: &[&dyn Stage] = &[
     &components::Components,
     &ranks::Ranks,
     &represented::Represented,
+    &removals::Removals,
+    &removals::RemovalPositions,
+    &losses::Losses,
     &clusters::Clusters,
+    &spared::Spared,
     &cluster_id_changes::ClusterIdChanges,
 ];
 
