@@ -26,6 +26,7 @@ mod damage;
 mod dense;
 mod docs;
 mod encoding;
+mod evaluate;
 mod find;
 mod first_minutes;
 mod footers;

@@ -10,7 +10,7 @@ use crate::cli::support::metrics::Destination;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{self, Pairs, Recorder};
 use crate::cli::support::run_job::{finished_already, run_job};
-use crate::cli::support::{panics, print};
+use crate::cli::support::{evaluated, panics, print};
 use crate::engine::Progress;
 use crate::error::Result;
 use crate::job::Job;
@@ -47,6 +47,9 @@ pub(in crate::cli) struct Run {
     /// a Pushgateway's group, such as http://host:9091/metrics/job/NAME
     #[arg(long, value_name = "FILE|URL")]
     metrics: Option<String>,
+    /// Measure the recall on about N shingle sets when the run is finished, as `resemblance evaluate` does
+    #[arg(long, value_name = "N", value_parser = arguments::one_to(arguments::MAX_EVALUATED))]
+    evaluate: Option<std::num::NonZeroUsize>,
     /// Number of the most similar pairs to print
     #[arg(long, value_name = "N", default_value = "10", value_parser = arguments::zero_to(arguments::MAX_TOP))]
     top: usize,
@@ -91,10 +94,18 @@ impl Run {
         let ended = recorder.end(&name, &self.run_id);
         let ran = panics::caught(|| {
             let (job, outcome, pairs) = ran?;
-            let record = ended.success(&outcome, &pairs)?;
+            let evaluation = self.evaluate.map(|sample| evaluated::measure(&job, sample)).transpose()?;
+            let record = ended.success(&outcome, &pairs, evaluation.as_ref())?;
             match self.json {
                 true => print::result(&record)?,
-                false => print::result(&as_text(&job, &outcome, &pairs)?)?,
+                false => {
+                    let mut text = as_text(&job, &outcome, &pairs)?;
+                    if let Some(evaluation) = &evaluation {
+                        text.push('\n');
+                        text.push_str(&evaluated::text(evaluation));
+                    }
+                    print::result(&text)?;
+                }
             }
             Ok((outcome, record))
         });

@@ -5,6 +5,7 @@ pub(in crate::cli) mod applied;
 pub(in crate::cli) mod arguments;
 pub(in crate::cli) mod data_text;
 pub(in crate::cli) mod errors;
+pub(in crate::cli) mod evaluated;
 pub(in crate::cli) mod from_data;
 pub(in crate::cli) mod http;
 pub(in crate::cli) mod job_arguments;
