@@ -112,8 +112,8 @@ pub(super) fn summary(
         }
         strata
     };
-    // A pair is seen from both of its sets.
-    let missed_pairs = total(&strata(&|unit| unit.missed().count() as f64 / 2.0), 0.5);
+    // A pair is seen from both of its sets. A set that misses something misses few partners, as far as nothing else is known.
+    let missed_pairs = total(&strata(&|unit| unit.missed().count() as f64 / 2.0), 1.5);
     let missed_documents = total(&strata(&|unit| unit.missed_documents()), 1.0);
     let missed_removals = total(&strata(&|unit| unit.missed_removals()), 1.0);
     let pairs: Vec<Pair> =
