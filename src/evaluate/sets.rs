@@ -66,7 +66,7 @@ impl Sets {
                 "{documents} documents take {} MiB while they are evaluated, which is more than half of the memory: set --memory to \
                  {} MiB or more",
                 needed >> 20,
-                (2 * needed >> 20) + 1
+                ((2 * needed) >> 20) + 1
             )));
         }
         let mut numbers: HashMap<[u64; 3], u32> = HashMap::new();
