@@ -7,26 +7,32 @@ use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::{count, first_value, sum};
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
 
+use super::decisions::removed_ids;
 use crate::error::{Error, Result};
 use crate::job::{Alarms, Job, Per};
 use crate::output::Stored;
 use crate::pipeline::frames::by_group;
 use crate::schema::Table;
 
-/// Holds the finished output of `job` against `alarms`: logs a warning for each bound that is passed. Where they say that the
-/// command fails then, and `may_fail`, ends with an error.
+/// The bounds that an output is held against.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// The alarms.
+    pub alarms: Alarms,
+    /// Whether a bound that is passed may be an error.
+    pub may_fail: bool,
+    /// [`Settings::contained`](super::Settings::contained).
+    pub contained: Option<f64>,
+}
+
+/// Holds the finished output of `job` against `bounds`: logs a warning for each one that is passed. Where the alarms say that the
+/// command fails then, and it may, ends with an error.
 ///
 /// # Errors
 /// [`Kind::Alarm`](crate::error::Kind::Alarm) with the groups and figures; when a table cannot be read.
-pub async fn check(
-    session: &SessionContext,
-    stored: &Stored,
-    job: &Job,
-    alarms: Alarms,
-    may_fail: bool,
-) -> Result<()> {
-    let raised = raised(session, stored, job, alarms).await?;
-    let (fail, url) = (alarms.fail && may_fail, stored.layout().shown());
+pub async fn check(session: &SessionContext, stored: &Stored, job: &Job, bounds: Bounds) -> Result<()> {
+    let raised = raised(session, stored, job, bounds).await?;
+    let (fail, url) = (bounds.alarms.fail && bounds.may_fail, stored.layout().shown());
     if fail && !raised.is_empty() {
         return Err(Error::alarm(format!(
             "{}: look at the tables in {url}, which are complete, before copies are removed; if they are as they should be, raise the \
@@ -41,14 +47,14 @@ pub async fn check(
 }
 
 /// What bounds are passed, a sentence each.
-async fn raised(session: &SessionContext, stored: &Stored, job: &Job, alarms: Alarms) -> Result<Vec<String>> {
-    let Alarms { removed_share, largest_cluster, per, fail: _ } = alarms;
+async fn raised(session: &SessionContext, stored: &Stored, job: &Job, bounds: Bounds) -> Result<Vec<String>> {
+    let Alarms { removed_share, largest_cluster, per, fail: _ } = bounds.alarms;
     if removed_share.is_none() && largest_cluster.is_none() {
         return Ok(Vec::new());
     }
     let mut raised = Vec::new();
     let group = job.source.group.as_deref().filter(|_| per == Some(Per::Group));
-    for batch in figures(session, stored, group)?.collect().await? {
+    for batch in figures(session, stored, group, bounds.contained)?.collect().await? {
         let number = |column: usize| as_uint64_array(batch.column(column)).map(|numbers| numbers.values());
         let text = |column: usize| as_string_array(batch.column(column));
         let (groups, largest) = (text(0)?, text(4)?);
@@ -84,14 +90,25 @@ async fn raised(session: &SessionContext, stored: &Stored, job: &Job, alarms: Al
 ///
 /// # Errors
 /// When the output lacks a table.
-pub(super) fn figures(session: &SessionContext, stored: &Stored, group: Option<&str>) -> Result<DataFrame> {
+pub(super) fn figures(
+    session: &SessionContext,
+    stored: &Stored,
+    group: Option<&str>,
+    contained: Option<f64>,
+) -> Result<DataFrame> {
     let documents = stored.table(session, Table::Documents)?;
     let documents = documents.select(vec![col("id"), by_group::group(group)])?;
     let clusters = stored.table(session, Table::Clusters)?.filter(!col("reference"))?.select(vec![
         col("id").alias("member"),
         cast(col("cluster_id"), DataType::Utf8).alias("cluster_id"),
         col("size"),
-        when(col("representative"), lit(0_u64)).otherwise(lit(1_u64))?.alias("goes"),
+    ])?;
+    let gone = removed_ids(session, stored, contained)?;
+    let clusters = gone.join(clusters, JoinType::Right, &["gone_id"], &["member"], None)?.select(vec![
+        col("member"),
+        col("cluster_id"),
+        col("size"),
+        when(col("gone_id").is_null(), lit(0_u64)).otherwise(lit(1_u64))?.alias("goes"),
     ])?;
     let all = clusters.join(documents, JoinType::Right, &["member"], &["id"], None)?;
     let largest = vec![col("size").sort(false, false), col("cluster_id").sort(true, false)];

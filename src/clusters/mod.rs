@@ -4,16 +4,19 @@
 //! - `representatives`: the interface of a cluster method, and what it finds.
 //! - `connected`, `strongest`: a component as one cluster, with the strongest path from each node to the first.
 //! - `greedy`: representatives, each with the nodes that are paired with it.
+//! - `losses`: the shingles that are lost when the duplicates of a cluster are removed.
 
 mod components;
 mod connected;
 mod greedy;
+mod losses;
 mod representatives;
 mod strongest;
 
 use crate::job::ClusterMethod;
 pub use components::Components;
 pub use greedy::Greedy;
+pub(crate) use losses::Losses;
 pub(crate) use representatives::{Edge, EdgeOrder, Representatives, Represented};
 pub use strongest::StrongestPaths;
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::preference::Preference;
 
 /// The cluster method, and the document that represents a cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clusters {
     /// The cluster method.
     #[serde(default)]
@@ -14,6 +14,10 @@ pub struct Clusters {
     /// The order in which documents represent clusters: the first preference by which two documents differ decides, and
     /// at last the smallest id. [`Self::order`] adds the preferences that it leaves out.
     pub keep: Vec<Preference>,
+    /// The least share of its shingles, in (0, 1\], that the representative of a removed document has, which it also has to be paired
+    /// with; other documents stay. `None`: all but the representative are removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contained: Option<f64>,
 }
 
 impl Clusters {

@@ -30,11 +30,13 @@ pub enum Table {
     Dictionary,
     /// Clusters of earlier runs whose id changed.
     ClusterIdChanges,
+    /// Documents that stay although another one represents their cluster.
+    Spared,
 }
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 8] = [
+    pub const ALL: [Table; 9] = [
         Table::Pairs,
         Table::Clusters,
         Table::Documents,
@@ -43,6 +45,7 @@ impl Table {
         Table::ReferenceRejects,
         Table::Dictionary,
         Table::ClusterIdChanges,
+        Table::Spared,
     ];
 
     /// The tables that `job` writes.
@@ -52,6 +55,7 @@ impl Table {
             Table::ClusterIdChanges => job.continues_clusters(),
             Table::GroupPairs => job.has_groups(),
             Table::ReferenceRejects => job.second_source().is_some(),
+            Table::Spared => job.clusters.contained.is_some(),
             _ => true,
         };
         Table::ALL.into_iter().filter(writes).collect()
@@ -61,7 +65,11 @@ impl Table {
     pub(crate) fn is_optional(self) -> bool {
         matches!(
             self,
-            Table::GroupPairs | Table::ReferenceRejects | Table::Dictionary | Table::ClusterIdChanges
+            Table::GroupPairs
+                | Table::ReferenceRejects
+                | Table::Dictionary
+                | Table::ClusterIdChanges
+                | Table::Spared
         )
     }
 
@@ -81,6 +89,7 @@ impl Table {
             Table::ReferenceRejects => "reference_rejects",
             Table::Dictionary => "dictionary",
             Table::ClusterIdChanges => "cluster_id_changes",
+            Table::Spared => "spared",
         }
     }
 }
@@ -225,6 +234,7 @@ pub fn contract(table: Table) -> &'static Contract {
             Table::ClusterIdChanges => {
                 Contract::read(table, include_str!("../../schemas/cluster_id_changes.toml"))
             }
+            Table::Spared => Contract::read(table, include_str!("../../schemas/spared.toml")),
         })
     });
     // They are in the order of the variants, as `Table::ALL` is.

@@ -6,6 +6,7 @@ mod clean;
 mod compare;
 mod completions;
 mod dedup;
+mod evaluate;
 #[cfg(feature = "cluster")]
 mod executor;
 mod find;
@@ -42,6 +43,7 @@ pub(in crate::cli) enum Command {
     Show(show::Show),
     Merge(merge::Merge),
     Apply(apply::Apply),
+    Evaluate(evaluate::Evaluate),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
@@ -92,6 +94,7 @@ impl Command {
             Command::Show(command) => command.run(),
             Command::Merge(command) => command.run(screen),
             Command::Apply(command) => command.run(screen),
+            Command::Evaluate(command) => command.run(),
             Command::Clean(command) => command.run(),
             Command::Verify(command) => command.run(screen),
             Command::Sql(command) => command.run(),

@@ -13,6 +13,7 @@ use crate::cli::support::errors::causes;
 use crate::cli::support::metrics_text::{Measured, metrics};
 use crate::engine::{Progress, Reached};
 use crate::error::{Error, Result};
+use crate::evaluate::Evaluation;
 use crate::lookup::rows;
 use crate::output::manifest::StageTime;
 use crate::pipeline::Outcome;
@@ -97,7 +98,12 @@ pub(in crate::cli) struct Ended<'a> {
 
 impl Ended<'_> {
     /// The record of a successful run, as JSON.
-    pub(in crate::cli) fn success(&self, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
+    pub(in crate::cli) fn success(
+        &self,
+        outcome: &Outcome,
+        pairs: &Pairs,
+        evaluation: Option<&Evaluation>,
+    ) -> Result<String> {
         let lines = rows::json_lines(pairs)?;
         let top = lines.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>();
         Ok(self.record(
@@ -106,6 +112,7 @@ impl Ended<'_> {
                 "already_finished": outcome.already_finished,
                 "stages_reused": outcome.stages_reused,
                 "manifest": outcome.manifest,
+                "evaluation": evaluation,
                 "top_pairs": top.map_err(|e| Error::bug("a row is not JSON").because(e))?,
             }),
         ))

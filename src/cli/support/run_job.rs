@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::apply;
+use crate::apply::alarms::{self, Bounds};
 use crate::cli::support::data_text;
 use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::record::Pairs;
@@ -53,7 +53,8 @@ async fn run_on(
     let engine = engine::open(&job.engine, &control).await?;
     let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
     let finished = Finished::open(engine.session(), &job.output.url).await?;
-    apply::alarms::check(engine.session(), finished.output(), job, job.alarms, true).await?;
+    let bounds = Bounds { alarms: job.alarms, may_fail: true, contained: None };
+    alarms::check(engine.session(), finished.output(), job, bounds).await?;
     let pairs = finished.top_pairs(top).await?.collect().await?;
     Ok((outcome, pairs))
 }

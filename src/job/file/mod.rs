@@ -440,6 +440,10 @@ pub struct Clusters {
     /// and at last the smallest id decides. `"reference"` says where it counts that a document is a reference document; if no entry
     /// says it, it counts first. Default: `["reference", "length desc"]`.
     pub keep: Vec<String>,
+    /// The least share of its shingles, over 0 and at most 1, that the representative of a removed document must have. A document that
+    /// is not paired with the representative, or has a smaller share there, stays and is in the table `spared`. Default: every
+    /// document but the representative is removed.
+    pub contained: Option<f64>,
 }
 
 /// `[engine]`: what runs the job.

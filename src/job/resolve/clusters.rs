@@ -5,7 +5,10 @@ use super::wrong::{Checked, wrong};
 
 pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<Clusters> {
     const KEY: &str = "clusters.keep";
-    let file::Clusters { method, keep: wanted } = clusters;
+    let file::Clusters { method, keep: wanted, contained } = clusters;
+    if let Some(share) = contained.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
+        return wrong("clusters.contained", format!("is {share}: expected a number over 0 and at most 1"));
+    }
     let mut keep: Vec<Preference> = Vec::with_capacity(wanted.len());
     for text in wanted {
         let preference: Preference = match text.parse() {
@@ -30,7 +33,7 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source) -> Checked<
         }
         keep.push(preference);
     }
-    Ok(Clusters { method, keep })
+    Ok(Clusters { method, keep, contained })
 }
 
 pub(super) fn check_alarms(alarms: &Alarms, source: &Source) -> Checked<()> {

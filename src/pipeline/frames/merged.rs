@@ -27,6 +27,22 @@ pub(crate) fn pairs() -> Vec<Expr> {
     columns
 }
 
+/// The table clusters with those documents as representatives, too, that the table spared has: they all stay.
+///
+/// # Errors
+/// When a frame lacks its columns.
+pub(crate) fn with_spared(clusters: DataFrame, spared: DataFrame) -> Result<DataFrame> {
+    let columns = clusters.schema().columns().into_iter().map(|column| match column.name.as_str() {
+        "representative" => col("representative").or(col("spared_id").is_not_null()).alias("representative"),
+        _ => Expr::Column(column),
+    });
+    let columns: Vec<Expr> = columns.collect();
+    let spared =
+        spared.select(vec![col("id").alias("spared_id"), col("reference").alias("spared_reference")])?;
+    let keys = (&["spared_id", "spared_reference"], &["id", "reference"]);
+    Ok(spared.join(clusters, JoinType::Right, keys.0, keys.1, None)?.select(columns)?)
+}
+
 /// [`pairs`], the groups (rep, doc, size) -> the columns of scores, if no document was ever replaced.
 pub(crate) fn scores(pairs: DataFrame, groups: DataFrame) -> Result<DataFrame> {
     let of = |end: &str| {

@@ -54,6 +54,7 @@ fn other_rule(made: &Job, job: &Job) -> Option<&'static str> {
         ("source.group", made.source.group == job.source.group),
         ("clusters.method", made.clusters.method == job.clusters.method),
         ("clusters.keep", made.clusters.order() == job.clusters.order()),
+        ("clusters.contained", made.clusters.contained == job.clusters.contained),
         ("lsh", (made.lsh.bands, made.lsh.rows) == (job.lsh.bands, job.lsh.rows)),
         ("lsh.bucket_hash", made.lsh.bucket_hash == job.lsh.bucket_hash),
         ("lsh.table_size", made.lsh.table_size == job.lsh.table_size),

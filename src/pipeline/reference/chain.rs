@@ -230,7 +230,14 @@ impl Chain {
 
     /// The documents (doc) that the outputs remove: the last cluster of such a document has another representative.
     pub(crate) fn removed(&self, session: &SessionContext) -> Result<DataFrame> {
-        let clusters = self.every(session, Table::Clusters, &[col("id"), col("representative")])?;
+        let clusters = union(self.outputs.iter().enumerate().map(|(run, stored)| {
+            let clusters = stored.table(session, Table::Clusters)?;
+            let clusters = match stored.job().clusters.contained {
+                None => clusters,
+                Some(_) => merged::with_spared(clusters, stored.table(session, Table::Spared)?)?,
+            };
+            Ok(clusters.select(vec![lit(run as u64).alias("run"), col("id"), col("representative")])?)
+        }))?;
         let removed = reference::removed(clusters)?;
         if !self.replaced() {
             return Ok(removed.select(vec![col("doc")])?);

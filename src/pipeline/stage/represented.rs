@@ -102,6 +102,23 @@ pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     }
 }
 
+/// The pairs of the shingle sets of components (a, b, shared, shingles_a, shingles_b, ..), also those of reference outputs, and how many
+/// there are at most. With reference documents, one may come in both directions.
+pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<(DataFrame, u64)> {
+    let mut scores = cx.table(WorkTable::SCORES)?;
+    let mut count = cx.rows(WorkTable::SCORES);
+    if let Some(reference) = cx.reference {
+        let columns = || ["a", "b", "shared", "shingles_a", "shingles_b"].map(col).to_vec();
+        scores = scores.select(columns())?;
+        if let Some(outputs) = reference.outputs() {
+            count += outputs.chain.count(Table::Pairs);
+            scores = scores.union(outputs.pairs(cx, cx.job).await?.select(columns())?)?;
+        }
+        scores = ranks::scores_of_sets(scores, cx.table(WorkTable::RANKS)?)?;
+    }
+    Ok((scores, count))
+}
+
 /// Finds the representative of each document, and how well the two are connected.
 pub(crate) struct Represented;
 
@@ -133,17 +150,7 @@ impl Writes for Represented {
 #[async_trait]
 impl Stage for Represented {
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (ranks, mut scores) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::SCORES)?);
-        let mut edges = cx.rows(WorkTable::SCORES);
-        if let Some(reference) = cx.reference {
-            let columns = || ["a", "b", "shared", "shingles_a", "shingles_b"].map(col).to_vec();
-            scores = scores.select(columns())?;
-            if let Some(outputs) = reference.outputs() {
-                edges += outputs.chain.count(Table::Pairs);
-                scores = scores.union(outputs.pairs(cx, cx.job).await?.select(columns())?)?;
-            }
-            scores = ranks::scores_of_sets(scores, ranks.clone())?;
-        }
+        let (ranks, (scores, edges)) = (cx.table(WorkTable::RANKS)?, scores_of_components(cx).await?);
         let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
         let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
         cx.run(self, bytes, vec![frame]).await
