@@ -27,6 +27,7 @@ mod daily;
 mod damage;
 mod dense;
 mod docs;
+mod docs_commands;
 mod encoding;
 mod evaluate;
 mod find;
