@@ -60,7 +60,7 @@ pub struct Counts {
     /// Documents whose removal loses more than 2 % of their shingles, because their representative lacks them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lossy_removals: Option<u64>,
-    /// Shingles of removed documents that no document of their cluster has which stays.
+    /// Shingles of removed documents that no kept document of their cluster has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lost_shingles: Option<u64>,
     /// Pairs of similar documents.

@@ -218,7 +218,7 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
     );
     if let Some(n) = counts.lost_shingles {
         let noun = print::plural(n, "shingle");
-        line(n, &format!("{noun} of them that no document of their clusters has which stays"));
+        line(n, &format!("{noun} of them that no kept document of their clusters has"));
     }
     if let Some(n) = counts.spared {
         line(

@@ -24,7 +24,7 @@ pub(in crate::cli) fn losses(losses: &Losses) -> String {
             "kept, because their representative does not contain them",
         ),
         (losses.lossy_removals, "of the removed lose more than 2 % of their shingles"),
-        (losses.lost_shingles, "shingles of the removed that no document of their clusters has which stays"),
+        (losses.lost_shingles, "shingles of the removed that no kept document of their clusters has"),
     ];
     let known = lines.into_iter().filter_map(|(number, line)| Some((number?, line)));
     known.map(|(number, line)| format!("{:>12} {line}\n", print::count(number))).collect()

@@ -69,7 +69,7 @@ fn counts(counts: &Counts) -> [(&'static str, &'static str, Option<u64>); 16] {
         ),
         (
             "lost_shingles",
-            "Shingles of removed documents that no document of their cluster has which stays.",
+            "Shingles of removed documents that no kept document of their cluster has.",
             counts.lost_shingles,
         ),
         ("spared", "Documents that stay although another one represents their cluster.", counts.spared),
