@@ -268,7 +268,7 @@ fn random_cases_keep_what_the_definition_keeps() {
 /// The ids that an application removes, by its table.
 fn removed(to: &Path) -> Vec<String> {
     let result: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(to.join("manifest.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(to.join("_resemblance/manifest.json")).unwrap()).unwrap();
     let mut ids = Vec::new();
     for file in result["removed"].as_array().unwrap() {
         let file = std::fs::File::open(to.join(file["path"].as_str().unwrap())).unwrap();
@@ -334,7 +334,8 @@ fn annotated_documents_that_are_spared_represent_themselves() {
     apply(&scene.path("out"), &["--to", &to, "--annotate"]);
     let expected = expected(&scene.documents, &case, Some(case.contained));
     let result: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(scene.path("to").join("manifest.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(scene.path("to").join("_resemblance/manifest.json")).unwrap())
+            .unwrap();
     let file = result["files"][0]["written"][0]["path"].as_str().unwrap();
     let file = std::fs::File::open(scene.path("to").join(file)).unwrap();
     let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();

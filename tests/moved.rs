@@ -115,7 +115,7 @@ impl Place {
 
     /// The documents that `apply` keeps in the folder `to`, by their ids.
     fn kept(&self, to: &str) -> Vec<u8> {
-        let name = |name: &str| self.file(&format!("{to}/kept/{name}"));
+        let name = |name: &str| self.file(&format!("{to}/{name}"));
         ["a", "b"].map(|file| std::fs::read(name(file)).unwrap()).concat()
     }
 }
