@@ -9,7 +9,7 @@ use tempfile::tempdir;
 
 use crate::support::*;
 
-/// Pages whose commands run on the data of [`stage_set`]. `daily.md` has a test of its own, in `daily.rs`; the other pages need a
+/// Pages whose commands run on the data of [`prepare`]. `daily.md` has a test of its own, in `daily.rs`; the other pages need a
 /// bucket, a cluster or a scheduler, or name files of many kinds.
 const PAGES: [&str; 3] = ["README.md", "docs/choosing.md", "docs/apply.md"];
 
@@ -45,7 +45,7 @@ fn readme_job() -> String {
 }
 
 /// Puts all that the commands name into a folder.
-fn stage_set(folder: &Path) {
+fn prepare(folder: &Path, page: &str) {
     let path = |name: &str| folder.join(name);
     let copied = Command::new("cp").arg("-r").arg(repository("jobs")).arg(path("jobs")).status().unwrap();
     assert!(copied.success());
@@ -54,25 +54,26 @@ fn stage_set(folder: &Path) {
     }
     reviews(&path("reviews.parquet"), &["review_id", "body"]);
     reviews(&path("data/reviews/part-0.parquet"), &["review_id", "title", "body"]);
-    reviews(&path("data/day=2026-11-19/part-0.parquet"), &["review_id", "body"]);
+    reviews(&path("data/day=2026-11-19/part-0.parquet"), &["review_id", "title", "body"]);
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("review_id", Arc::new(Int64Array::from(vec![1000]))),
+        ("title", Arc::new(StringArray::from(vec!["Another product"]))),
         ("body", Arc::new(StringArray::from(vec!["one two three four five six seven eight nine ten"]))),
     ];
     let batch = RecordBatch::try_from_iter(columns).unwrap();
     write_batch(&path("data/day=2026-11-20/part-0.parquet"), &batch, 20);
-    // The table `spared`, which `docs/apply.md` queries, is written if documents must be contained.
-    let job = format!("{}\n[clusters]\ncontained = 0.98\n", readme_job());
-    std::fs::write(path("my.toml"), job).unwrap();
+    // The table `spared`, which this page queries, is written if documents must be contained.
+    let contained = if page == "docs/apply.md" { "\n[clusters]\ncontained = 0.98\n" } else { "" };
+    std::fs::write(path("my.toml"), readme_job() + contained).unwrap();
 }
 
 /// What has been run before the daily commands of the README.
-const YESTERDAY: &str = "resemblance run reviews.toml --set source.url=data/day=$yesterday/ \
-    --set source.id=review_id --set output.url=out/until=$yesterday/";
+const YESTERDAY: &str =
+    "resemblance run my.toml --set source.url=data/day=$yesterday/ --set output.url=out/until=$yesterday/";
 
 fn run_page(page: &str) {
     let folder = tempdir().unwrap();
-    stage_set(folder.path());
+    prepare(folder.path(), page);
     let program = assert_cmd::cargo::cargo_bin("resemblance");
     let paths = std::env::var_os("PATH").unwrap();
     let paths = std::iter::once(program.parent().unwrap().to_owned()).chain(std::env::split_paths(&paths));
