@@ -1,4 +1,4 @@
-//! An output held against pairs or clusters that are known to be right.
+//! Compares an output with pairs or clusters that are known to be right.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
