@@ -41,10 +41,11 @@ class Applied:
     losses: Losses
 
     @classmethod
-    def read(cls, record: dict[str, Any]) -> Applied:
+    def of_record(cls, record: dict[str, Any]) -> Applied:
         """The counts in the JSON object of a command."""
         names = ("read", "kept", "removed", "rejected", "files", "already_finished")
-        return cls(*(record.get(name) for name in names), Losses(**record["losses"]))
+        counts: dict[str, Any] = {name: record.get(name) for name in names}
+        return cls(**counts, losses=Losses(**record["losses"]))
 
 
 def apply(
@@ -101,7 +102,7 @@ def apply(
     options += ["--dry-run"] if dry_run else []
     options += source_options(source)
     applied = json.loads(call(["apply", "--json", *options, "--", location_of(output)], progress=progress))
-    return Applied.read(applied)
+    return Applied.of_record(applied)
 
 
 @dataclass(frozen=True)
