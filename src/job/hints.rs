@@ -170,6 +170,10 @@ pub(super) fn quoted_list(items: &str) -> String {
 pub(super) fn rewritten(said: &str) -> Option<String> {
     let (_, rest) = said.split_once("invalid type: string \"")?;
     let (value, expected) = rest.rsplit_once("\", expected ")?;
+    // A secret in a URL is masked only as it was written.
+    if value.contains("://") {
+        return None;
+    }
     match expected {
         "a list of strings" => Some(format!("write {}", quoted_list(value))),
         "a number" if value.parse::<f64>().is_ok() => Some(format!("write {value} without quotes")),
