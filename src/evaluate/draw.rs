@@ -77,7 +77,8 @@ mod tests {
         let weights: f64 = draw.drawn.iter().map(|drawn| drawn.weight).sum();
         assert!((weights - 1000.0).abs() < 1e-9, "{weights}");
         assert!(draw.drawn.iter().any(|drawn| drawn.set == 7));
-        assert!((100..130).contains(&draw.drawn.len()), "{}", draw.drawn.len());
+        // The stratum of one set has less than its share.
+        assert!((90..=110).contains(&draw.drawn.len()), "{}", draw.drawn.len());
         assert_eq!(draw.sizes.iter().sum::<u64>(), 1000);
     }
 
