@@ -87,17 +87,12 @@ fn apply_keeps_stories_and_files_that_were_left_out() {
         assert!(counts.documents + counts.rejects == 60 && !gone.is_empty(), "{counts:?}");
         let said = apply(&source, "to", &[]);
         assert_eq!((&said["read"], &said["kept"]), (&80.into(), &(80 - gone.len()).into()), "{said}");
+        let to = source.path("to");
+        let files = files::files(&to).into_keys();
+        let files = files.filter(|path| !path.strip_prefix(&to).unwrap().starts_with("_resemblance"));
         let kept: BTreeSet<String> = match format.name {
-            "text" => files::files(&source.path("to"))
-                .into_keys()
-                .filter(|path| !path.starts_with("_resemblance"))
-                .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
-                .collect(),
-            _ => {
-                let files = files::files(&source.path("to")).into_keys();
-                let files = files.filter(|path| !path.starts_with("_resemblance"));
-                files.flat_map(|file| strings(&read(&source.path("to").join(file)), "id")).collect()
-            }
+            "text" => files.map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect(),
+            _ => files.flat_map(|path| strings(&read(&path), "id")).collect(),
         };
         let name = |id: &String| if format.name == "text" { format!("{id}.txt") } else { id.clone() };
         let expected: BTreeSet<String> =
