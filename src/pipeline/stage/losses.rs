@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::common::JoinType;
+use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{Stage, Tables, Writes, all};
-use super::removals::roles;
+use super::removals::{loses_alone, roles};
 use crate::error::Result;
 use crate::job::Job;
 use crate::operator::losses::CountLosses;
@@ -21,17 +22,22 @@ use crate::pipeline::numbers::one_number;
 use crate::pipeline::tables::{WorkTable, columns_of};
 use crate::schema::SourceTypes;
 
-/// The removals that need no text: those of sets that their representatives contain, and those of reference documents.
-/// (set, documents, shared, shingles, ..) -> the columns of [`operator::losses::schema`].
+/// The removals that need no text: those of sets that their representatives contain, those that lose alone in their clusters, and
+/// those of reference documents. (set, documents, shared, shingles, ..) -> the columns of [`operator::losses::schema`].
 ///
 /// # Errors
 /// When the frame lacks its columns.
-pub(crate) fn known(removals: DataFrame, basis: Basis) -> Result<DataFrame> {
-    let contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
+pub(crate) fn known(removals: DataFrame, basis: Basis, contained: Option<f64>) -> Result<DataFrame> {
+    let is_contained = col("shared").is_not_null().and(col("shared").eq(col("shingles")));
     let removals = match basis {
-        Basis::Shingles => removals.filter(contained.or(col("documents").eq(lit(0_u64))))?,
+        Basis::Shingles => {
+            let no_document = col("documents").eq(lit(0_u64));
+            removals.filter(is_contained.or(no_document).or(loses_alone()))?
+        }
         Basis::Scores => removals,
     };
+    let goes_alone = loses_alone().and(!is_spared(contained, lit(true))?);
+    let gone = coalesce(vec![when(goes_alone, col("shingles") - col("shared")).end()?, lit(0_u64)]);
     Ok(removals.select(vec![
         col("set"),
         col("documents"),
@@ -39,7 +45,7 @@ pub(crate) fn known(removals: DataFrame, basis: Basis) -> Result<DataFrame> {
         col("shared"),
         col("shingles"),
         col("of_shingles"),
-        lit(0_u64).alias("gone"),
+        gone.alias("gone"),
     ])?)
 }
 
@@ -109,7 +115,7 @@ impl Stage for Losses {
         }
         let removals = cx.table(WorkTable::REMOVALS)?;
         let basis = Basis::of(cx.job);
-        let mut frames = vec![known(removals.clone(), basis)?];
+        let mut frames = vec![known(removals.clone(), basis, cx.job.clusters.contained)?];
         let mut bytes = 0;
         if basis == Basis::Shingles && cx.rows(WorkTable::REMOVALS) > 0 {
             let roles = roles(removals)?;
