@@ -1,7 +1,5 @@
 //! losses: how much of each removed document its representative lacks, and what is gone with all that are removed.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::common::JoinType;
@@ -10,7 +8,7 @@ use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::interface::{Stage, Tables, Writes, all};
+use super::interface::{OneTable, Stage};
 use super::removals::{loses_alone, roles};
 use crate::error::Result;
 use crate::job::Job;
@@ -19,7 +17,7 @@ use crate::operator::{self, Operator};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::context::StageContext;
 use crate::pipeline::numbers::one_number;
-use crate::pipeline::tables::{WorkTable, columns_of};
+use crate::pipeline::tables::{AnyTable, WorkTable, columns_of};
 use crate::schema::SourceTypes;
 
 /// The removals that need no text: those of sets that their representatives contain, those that lose alone in their clusters, and
@@ -89,18 +87,9 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns_of(&operator::losses::schema())
 }
 
-impl Writes for Losses {
-    fn name(&self) -> Cow<'static, str> {
-        "losses".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "count the shingles that removals lose".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::LOSSES)
-    }
+impl OneTable for Losses {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::LOSSES);
+    const WHAT: &'static str = "count the shingles that removals lose";
 }
 
 #[async_trait]

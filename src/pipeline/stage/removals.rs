@@ -1,7 +1,5 @@
 //! removals, removal_positions: the shingle sets that removals take from the dataset, and where their texts are.
 
-use std::borrow::Cow;
-
 use arrow::datatypes::{DataType, Field};
 use async_trait::async_trait;
 use datafusion::common::JoinType;
@@ -10,14 +8,14 @@ use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
-use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, Stage, Tables, Writes, all};
+use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, OneTable, Stage};
 use super::represented::scores_of_components;
 use crate::error::Result;
 use crate::job::Job;
 use crate::operator::losses::{CHAINED, PAIRED, REPRESENTATIVE};
 use crate::pipeline::all_sketches::AllSketches;
 use crate::pipeline::context::StageContext;
-use crate::pipeline::tables::{WorkTable, numbers, position_columns};
+use crate::pipeline::tables::{AnyTable, WorkTable, numbers, position_columns};
 use crate::schema::SourceTypes;
 
 /// (set, reference, ..) of documents, (set, root, rank, representative, ..) of groups of copies, (a, b, shared, shingles_a, shingles_b, ..)
@@ -146,18 +144,9 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-impl Writes for Removals {
-    fn name(&self) -> Cow<'static, str> {
-        "removals".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find what removals may lose".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::REMOVALS)
-    }
+impl OneTable for Removals {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::REMOVALS);
+    const WHAT: &'static str = "find what removals may lose";
 }
 
 #[async_trait]
@@ -178,18 +167,9 @@ impl Stage for Removals {
     }
 }
 
-impl Writes for RemovalPositions {
-    fn name(&self) -> Cow<'static, str> {
-        "removal_positions".into()
-    }
-
-    fn describe(&self, _job: &Job) -> String {
-        "find the texts of those".into()
-    }
-
-    fn tables(&self, _job: &Job) -> Tables {
-        all(WorkTable::REMOVAL_POSITIONS)
-    }
+impl OneTable for RemovalPositions {
+    const TABLE: AnyTable = AnyTable::Work(WorkTable::REMOVAL_POSITIONS);
+    const WHAT: &'static str = "find the texts of those";
 }
 
 #[async_trait]
