@@ -104,11 +104,15 @@ fn listed(columns: impl ExactSizeIterator<Item = String>) -> String {
     shown
 }
 
-/// The first of `columns` that has one of `names`, in upper or lower case.
+/// The first of `columns` that has one of `names`, in upper or lower case, also as a field of a struct or an object.
 fn named<'a>(columns: &[&'a Column], names: &[&str]) -> Option<&'a Column> {
-    names
-        .iter()
-        .find_map(|name| columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)).copied())
+    names.iter().find_map(|name| {
+        columns.iter().find(|column| last_part(&column.name).eq_ignore_ascii_case(name)).copied()
+    })
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(_, last)| last)
 }
 
 #[cfg(test)]

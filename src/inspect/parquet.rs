@@ -1,10 +1,8 @@
 //! The columns of Parquet files, and values of their first rows.
 
-use std::sync::Arc;
-
 use arrow::array::AsArray;
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Field};
 use datafusion::execution::context::SessionContext;
 use datafusion::prelude::ident;
 use futures::TryStreamExt;
@@ -14,12 +12,12 @@ use super::in_order::in_order;
 use crate::error::Result;
 use crate::job;
 use crate::schema;
-use crate::source::{self, Listed, ParquetFile, Request, SourceFile, is_string};
+use crate::source::{self, Listed, ParquetFile, Request, SourceFile, is_string, named_fields};
 
 /// Rows from which columns are known.
 const SAMPLED: usize = 1000;
 
-/// The columns of `file`, one of those of `source`.
+/// The columns of `file`, one of those of `source`; a field `b` of the struct `a` is `a.b`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) where it cannot be read.
@@ -29,32 +27,30 @@ pub(super) async fn columns(
     file: &SourceFile,
 ) -> Result<Vec<Column>> {
     let schema = ParquetFile::open(ctx, file).await?.schema(None)?;
-    let names = readable(&schema);
-    let mut values = match names.iter().find(|name| is_text(&schema, name)) {
-        Some(text) => sample(ctx, source, file, text, &names).await?,
+    let fields = named_fields(schema.fields());
+    let names = readable(&fields);
+    let text = fields.iter().find(|(name, field)| is_string(field.data_type()) && names.contains(name));
+    let mut values = match text {
+        Some((text, _)) => sample(ctx, source, file, text, &names).await?,
         None => Vec::new(),
     };
-    let column = |field: &Arc<arrow::datatypes::Field>| {
-        let at = names.iter().position(|name| name == field.name());
+    let column = |(name, field): &(String, &Field)| {
+        let at = names.iter().position(|readable| readable == name);
         let values = at.and_then(|at| values.get_mut(at)).map(std::mem::take).unwrap_or_default();
-        values.column(field.name(), &field.data_type().to_string(), is_string(field.data_type()))
+        values.column(name, &field.data_type().to_string(), is_string(field.data_type()))
     };
-    Ok(schema.fields().iter().map(column).collect())
-}
-
-fn is_text(schema: &Schema, name: &str) -> bool {
-    schema.field_with_name(name).is_ok_and(|field| is_string(field.data_type()))
+    Ok(fields.iter().map(column).collect())
 }
 
 /// The columns that may be a text or an id: strings and integers whose name no other column has.
-fn readable(schema: &Schema) -> Vec<String> {
+fn readable(fields: &[(String, &Field)]) -> Vec<String> {
     use DataType::{Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32};
-    let fields = schema.fields().iter().filter(|field| {
+    let readable = fields.iter().filter(|(name, field)| {
         let is_whole = matches!(field.data_type(), Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32);
-        let named_so = schema.fields().iter().filter(|other| other.name() == field.name()).count();
+        let named_so = fields.iter().filter(|(other, _)| other == name).count();
         (is_whole || is_string(field.data_type())) && named_so == 1
     });
-    fields.map(|field| field.name().clone()).collect()
+    readable.map(|(name, _)| name.clone()).collect()
 }
 
 /// The values of the columns `names` in the first rows of `file`.

@@ -64,7 +64,9 @@ pub(crate) use self::listing::reach;
 pub(crate) use self::parquet::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
 pub(crate) use self::parquet::{Chunk, pinned_scan};
-pub(crate) use self::parquet::{NumberRows, ParquetFile, decoded_arrow_schema, file_scan, is_string};
+pub(crate) use self::parquet::{
+    NumberRows, ParquetFile, decoded_arrow_schema, file_scan, is_string, named_fields,
+};
 pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
 pub(crate) use self::parts::parts;

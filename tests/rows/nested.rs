@@ -134,3 +134,26 @@ fn fields_that_do_not_exist_or_hold_no_text_are_refused() {
         assert!(expected.iter().all(|part| said.contains(part)), "{set}: {said}");
     }
 }
+
+/// A command that finds out the columns itself knows those in structs.
+#[test]
+fn fields_are_found_without_a_job() {
+    let source = Source::new();
+    let all = rows(64, 30);
+    std::fs::create_dir(source.path("in")).unwrap();
+    write_batch(&source.path("in/a.parquet"), &nested(&all, |texts| texts), 20);
+    let init = resemblance().arg("init").arg(source.path("in")).args(["-o", "-"]).assert().success();
+    let job = String::from_utf8(init.get_output().stdout.clone()).unwrap();
+    for line in ["#   doc.title ", "#   meta.of.stars ", "\ntext = \"doc.body\"\n"] {
+        assert!(job.contains(line), "{job}");
+    }
+    let found = |options: &[&str]| {
+        let mut find = resemblance();
+        find.arg("find").arg(source.path("in")).args(["--json", "--unit", "word", "-k", "3"]).args(options);
+        let found = find.args(["--id", "meta.id", "--threshold", "0.5"]).assert().success();
+        String::from_utf8(found.get_output().stdout.clone()).unwrap()
+    };
+    let pairs = found(&[]);
+    assert!(!pairs.is_empty());
+    assert_eq!(pairs, found(&["--text", "doc.body"]));
+}

@@ -33,6 +33,7 @@ use crate::source::split::{Split, batch_rows};
 
 pub(crate) use self::arrow_schema::decoded as decoded_arrow_schema;
 pub(crate) use self::file::ParquetFile;
+pub(crate) use self::nested::named_fields;
 pub(crate) use self::number_rows::NumberRows;
 pub(super) use self::number_rows::rows_read;
 #[cfg(test)]

@@ -32,13 +32,19 @@ pub(super) fn at<'a>(schema: &'a Schema, path: &[String]) -> Option<&'a Field> {
 
 /// The names by which a job can name the columns, and the fields of structs.
 pub(super) fn names(fields: &Fields) -> Vec<String> {
+    named_fields(fields).into_iter().map(|(name, _)| name).collect()
+}
+
+/// The columns, and in place of structs their fields, with the names by which a job can name them.
+pub(crate) fn named_fields(fields: &Fields) -> Vec<(String, &Field)> {
     let mut all = Vec::new();
     for field in fields {
         match field.data_type() {
             DataType::Struct(inner) => {
-                all.extend(names(inner).into_iter().map(|name| format!("{}.{name}", field.name())));
+                let inner = named_fields(inner).into_iter();
+                all.extend(inner.map(|(name, field_in)| (format!("{}.{name}", field.name()), field_in)));
             }
-            _ => all.push(field.name().clone()),
+            _ => all.push((field.name().clone(), field.as_ref())),
         }
     }
     all
