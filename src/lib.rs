@@ -29,6 +29,7 @@
 //! | [`lookup`] | what is asked of finished outputs |
 //! | [`apply`] | the source of a finished output, written without the documents that go |
 //! | [`lab`] | generated corpora, and methods and settings measured on samples, with charts |
+//! | `lineage` | the OpenLineage events of a run |
 //! | [`cli`] | one file per command |
 //!
 //! # Words
@@ -62,6 +63,7 @@ mod inspect;
 pub mod job;
 pub mod kernel;
 pub mod lab;
+mod lineage;
 pub mod lookup;
 mod machine;
 pub mod operator;

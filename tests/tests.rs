@@ -38,6 +38,7 @@ mod kill;
 mod lakehouse;
 mod layers;
 mod limits;
+mod lineage;
 mod link;
 mod long_text;
 mod memory;

@@ -260,6 +260,18 @@ pub struct Input {
     pub path: String,
     /// Its size in bytes.
     pub bytes: u64,
+    /// What tells it from other files of its name: its ETag in an object store, when it was last written on a disk (nanoseconds since
+    /// 1970), and the fingerprint of a finished output. Outputs of older versions of this program do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+impl From<&InputFile> for Input {
+    fn from(file: &InputFile) -> Self {
+        let written = || file.modified.duration_since(UNIX_EPOCH).ok().filter(|since| !since.is_zero());
+        let version = file.e_tag.clone().or_else(|| Some(written()?.as_nanos().to_string()));
+        Self { path: file.path.clone(), bytes: file.bytes, version }
+    }
 }
 
 /// The time and rows of a stage.

@@ -142,7 +142,7 @@ pub(super) async fn publish(
         name: job.name.clone(),
         fingerprint: cx.runner.fingerprint.to_owned(),
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
-        inputs: inputs.iter().map(|i| Input { path: i.path.clone(), bytes: i.bytes }).collect(),
+        inputs: inputs.iter().map(Input::from).collect(),
         source: cx.types.clone(),
         origin: origin.cloned(),
         origins: merged.iter().flat_map(|earlier| earlier.origins()).collect(),

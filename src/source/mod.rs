@@ -51,7 +51,7 @@ pub(crate) use self::file::SourceFile;
 pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
 pub(crate) use self::formats::of as format_of;
 pub(crate) use self::head::Head;
-pub(crate) use self::listing::reach;
+pub(crate) use self::listing::{reach, without_pattern};
 #[cfg(test)]
 pub(crate) use self::parquet::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]

@@ -8,6 +8,7 @@ pub(in crate::cli) mod errors;
 pub(in crate::cli) mod from_data;
 pub(in crate::cli) mod http;
 pub(in crate::cli) mod job_arguments;
+pub(in crate::cli) mod lineage;
 pub(in crate::cli) mod log;
 pub(in crate::cli) mod measure;
 pub(in crate::cli) mod metrics;
