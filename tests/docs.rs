@@ -176,7 +176,7 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
     let job = |sets: &[&str]| crate::support::job(Path::new("in.parquet"), Path::new("out"), sets);
     let second = "against.source={ format = 'parquet', url = 'known.parquet', id = 'id', text = 'text', duplicate_ids = 'reject' }";
     let jobs = [
-        job(&["output.passages=true", "source.duplicate_ids=reject"]),
+        job(&["output.passages=true", "source.duplicate_ids=reject", "clusters.thresholds=[0.9]"]),
         job(&[
             "candidates.method=prefix",
             "shingle.hash=dictionary",

@@ -14,6 +14,7 @@ mod apply;
 mod brute_force;
 mod chains;
 mod cluster;
+mod cluster_levels;
 mod clusters;
 mod command;
 mod compare;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::preference::Preference;
 
 /// What a cluster is, and which of its documents represents it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clusters {
     /// What makes documents a cluster.
     #[serde(default)]
@@ -14,6 +14,10 @@ pub struct Clusters {
     /// The order in which documents represent clusters: the first preference by which two documents differ decides, and at last the
     /// smallest id. [`Self::order`] has what it leaves out.
     pub keep: Vec<Preference>,
+    /// Similarities, ascending and each at least the threshold of pairs, for which the table `cluster_levels` has clusters; none without
+    /// that table.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<f64>,
 }
 
 impl Clusters {

@@ -44,7 +44,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         output,
         engine: _,
     } = job;
-    let Clusters { method: cluster_method, keep: kept } = clusters;
+    let Clusters { method: cluster_method, keep: kept, thresholds } = clusters;
     let Source {
         format,
         encoding,
@@ -104,6 +104,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*passages, "passages".to_owned()),
         (!kept.is_empty(), format!("clusters {kept:?}")),
         (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
+        (!thresholds.is_empty(), format!("cluster_thresholds {thresholds:?}")),
         (group.is_some(), format!("group {group:?}")),
         (candidates.compare != Compare::All, format!("compare {:?}", candidates.compare)),
         (against.is_some(), {
@@ -163,7 +164,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 39] = [
+        let changes: [Change<Job>; 40] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -203,6 +204,7 @@ mod tests {
             ("group", |j| j.source.group = Some("crawl".into())),
             ("compare", |j| j.candidates.compare = Compare::Across),
             ("clusters", |j| j.clusters.keep.push("length".parse().unwrap())),
+            ("cluster_thresholds", |j| j.clusters.thresholds.push(0.9)),
             ("cluster_method", |j| j.clusters.method = ClusterMethod::Representative),
             ("passages", |j| j.output.passages = true),
             ("merge", |j| j.input = Input::Merge(vec!["out/before/".into()])),

@@ -18,6 +18,9 @@ pub enum Table {
     Pairs,
     /// Clusters of documents.
     Clusters,
+    /// Clusters of documents at higher thresholds.
+    #[serde(rename = "cluster_levels")]
+    ClusterLevels,
     /// The compared documents and their sketches.
     Documents,
     /// The documents that were read and rejected.
@@ -37,9 +40,10 @@ pub enum Table {
 
 impl Table {
     /// All of them.
-    pub const ALL: [Table; 8] = [
+    pub const ALL: [Table; 9] = [
         Table::Pairs,
         Table::Clusters,
+        Table::ClusterLevels,
         Table::Documents,
         Table::Rejects,
         Table::GroupPairs,
@@ -53,6 +57,7 @@ impl Table {
         let writes = |table: &Table| match table {
             Table::Dictionary => job.shingle.hash == ShingleHash::Dictionary,
             Table::ClusterIdChanges => job.continues_clusters(),
+            Table::ClusterLevels => !job.clusters.thresholds.is_empty(),
             Table::GroupPairs => job.has_groups(),
             Table::ReferenceRejects => job.second_source().is_some(),
             _ => true,
@@ -64,7 +69,11 @@ impl Table {
     pub(crate) fn is_optional(self) -> bool {
         matches!(
             self,
-            Table::GroupPairs | Table::ReferenceRejects | Table::Dictionary | Table::ClusterIdChanges
+            Table::ClusterLevels
+                | Table::GroupPairs
+                | Table::ReferenceRejects
+                | Table::Dictionary
+                | Table::ClusterIdChanges
         )
     }
 
@@ -78,6 +87,7 @@ impl Table {
         match self {
             Table::Pairs => "pairs",
             Table::Clusters => "clusters",
+            Table::ClusterLevels => "cluster_levels",
             Table::Documents => "documents",
             Table::Rejects => "rejects",
             Table::GroupPairs => "group_pairs",
@@ -218,6 +228,9 @@ pub fn contract(table: Table) -> &'static Contract {
         LazyLock::new(|| Contract::read(Table::Pairs, include_str!("../../schemas/pairs.toml")));
     static CLUSTERS: LazyLock<Contract> =
         LazyLock::new(|| Contract::read(Table::Clusters, include_str!("../../schemas/clusters.toml")));
+    static CLUSTER_LEVELS: LazyLock<Contract> = LazyLock::new(|| {
+        Contract::read(Table::ClusterLevels, include_str!("../../schemas/cluster_levels.toml"))
+    });
     static DOCUMENTS: LazyLock<Contract> =
         LazyLock::new(|| Contract::read(Table::Documents, include_str!("../../schemas/documents.toml")));
     static REJECTS: LazyLock<Contract> =
@@ -235,6 +248,7 @@ pub fn contract(table: Table) -> &'static Contract {
     match table {
         Table::Pairs => &PAIRS,
         Table::Clusters => &CLUSTERS,
+        Table::ClusterLevels => &CLUSTER_LEVELS,
         Table::Documents => &DOCUMENTS,
         Table::Rejects => &REJECTS,
         Table::GroupPairs => &GROUP_PAIRS,

@@ -3,6 +3,7 @@
 mod apply;
 mod check;
 mod clean;
+mod cluster;
 mod compare;
 mod completions;
 mod dedup;
@@ -42,6 +43,7 @@ pub(in crate::cli) enum Command {
     Show(show::Show),
     Merge(merge::Merge),
     Apply(apply::Apply),
+    Cluster(cluster::Cluster),
     Compare(compare::Compare),
     Sweep(sweep::Sweep),
     Generate(generate::Generate),
@@ -93,6 +95,7 @@ impl Command {
             Command::Merge(command) => command.run(screen),
             Command::Apply(command) => command.run(),
             Command::Clean(command) => command.run(),
+            Command::Cluster(command) => command.run(),
             Command::Verify(command) => command.run(),
             Command::Sql(command) => command.run(),
             Command::Completions(command) => command.run(line()),

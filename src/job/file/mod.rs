@@ -425,6 +425,9 @@ pub struct Clusters {
     /// and at last the smallest id decides. `"reference"` says where it counts that a document is a reference document; if no entry
     /// says it, it counts first. Default: `["reference", "length desc"]`.
     pub keep: Vec<String>,
+    /// Similarities for which the table `cluster_levels` has clusters too: those of the pairs that are at least so similar. Each is
+    /// at least `score.threshold`. Default: none.
+    pub thresholds: Vec<f64>,
 }
 
 /// `[engine]`: what runs the job.

@@ -9,6 +9,7 @@ pub(super) mod agreeing;
 pub(super) mod all_candidates;
 pub mod candidates;
 mod cluster_id_changes;
+pub mod cluster_levels;
 pub mod clusters;
 mod components;
 pub mod copies;
@@ -67,6 +68,7 @@ static CLUSTERS: &[&dyn Stage] = &[
     &ranks::Ranks,
     &represented::Represented,
     &clusters::Clusters,
+    &cluster_levels::ClusterLevels,
     &cluster_id_changes::ClusterIdChanges,
 ];
 

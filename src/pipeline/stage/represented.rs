@@ -11,6 +11,7 @@ use datafusion::prelude::{DataFrame, cast, col, lit, when};
 
 use super::interface::{BYTES_OF_EDGE, BYTES_OF_KEY, Stage, Tables, Writes, all};
 use super::ranks;
+use crate::clusters::Division;
 use crate::error::Result;
 use crate::job::{ClusterMethod, Compare, Job, Reference};
 use crate::operator::represent::Represent;
@@ -37,7 +38,10 @@ pub fn represented(
     copies_are_pairs: Expr,
 ) -> Result<DataFrame> {
     let sets = ranks::of_sets(documents)?;
-    let found = operator::apply(Operator::Represent(Represent(method)), vec![edges(&sets, scores)?])?;
+    let found = operator::apply(
+        Operator::Represent(Represent(Division::Whole(method))),
+        vec![edges(&sets, scores)?],
+    )?;
     let found = found.select(vec![
         col("root").alias("found_root"),
         col("rank").alias("found_rank"),
@@ -66,7 +70,7 @@ pub fn represented(
 }
 
 /// The pairs of groups, by their ranks: (root, high, low: UInt64, jaccard: Float64).
-fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
+pub(super) fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let float = |column: &str| cast(col(column), DataType::Float64);
     let union = cast(col("shingles_a") + col("shingles_b") - col("shared"), DataType::Float64);
     let scores = scores.select(vec![col("a"), col("b"), (float("shared") / union).alias("jaccard")])?;
@@ -136,19 +140,30 @@ impl Stage for Represented {
     }
 
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
-        let (ranks, mut scores) = (cx.table(WorkTable::RANKS)?, cx.table(WorkTable::SCORES)?);
-        let mut edges = cx.rows(WorkTable::SCORES);
-        if let Some(reference) = cx.reference {
-            let columns = || ["a", "b", "shared", "shingles_a", "shingles_b"].map(col).to_vec();
-            scores = scores.select(columns())?;
-            if let Some(outputs) = reference.outputs() {
-                edges += outputs.chain.count(Table::Pairs);
-                scores = scores.union(outputs.pairs(cx, cx.job).await?.select(columns())?)?;
-            }
-            scores = ranks::scores_of_sets(scores, ranks.clone())?;
-        }
-        let frame = represented(ranks, scores, cx.job.clusters.method, copies_are_pairs(cx.job))?;
-        let bytes = cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + edges * BYTES_OF_EDGE;
-        cx.run(self, bytes, vec![frame]).await
+        let frame = represented(
+            cx.table(WorkTable::RANKS)?,
+            scores_of_components(cx).await?,
+            cx.job.clusters.method,
+            copies_are_pairs(cx.job),
+        )?;
+        cx.run(self, bytes_of_components(cx), vec![frame]).await
     }
+}
+
+/// The scores (a, b, shared, shingles_a, shingles_b, ..) of shingle sets, also those of reference outputs.
+pub(super) async fn scores_of_components(cx: &StageContext<'_>) -> Result<DataFrame> {
+    let mut scores = cx.table(WorkTable::SCORES)?;
+    let Some(reference) = cx.reference else { return Ok(scores) };
+    let columns = || ["a", "b", "shared", "shingles_a", "shingles_b"].map(col).to_vec();
+    scores = scores.select(columns())?;
+    if let Some(outputs) = reference.outputs() {
+        scores = scores.union(outputs.pairs(cx, cx.job).await?.select(columns())?)?;
+    }
+    ranks::scores_of_sets(scores, cx.table(WorkTable::RANKS)?)
+}
+
+/// Bytes that a pass over the documents and the scores of components shuffles.
+pub(super) fn bytes_of_components(cx: &StageContext<'_>) -> u64 {
+    let known = cx.reference_outputs().map_or(0, |outputs| outputs.chain.count(Table::Pairs));
+    cx.rows(WorkTable::RANKS) * BYTES_OF_KEY + (cx.rows(WorkTable::SCORES) + known) * BYTES_OF_EDGE
 }
