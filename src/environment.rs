@@ -15,6 +15,9 @@ const NO_COLOR: &str = "NO_COLOR";
 /// The path of a service account's file for Google Cloud Storage.
 #[cfg(any(test, feature = "gcs"))]
 const SERVICE_ACCOUNT: &str = "SERVICE_ACCOUNT";
+/// The shared secret of a cluster.
+#[cfg(any(test, feature = "cluster"))]
+pub(crate) const CLUSTER_TOKEN: &str = "RESEMBLANCE_CLUSTER_TOKEN";
 /// The name of the machine, where the system has no other place for it.
 const HOSTNAME: &str = "HOSTNAME";
 /// Further folders for temporary files.
@@ -126,6 +129,12 @@ impl Environment {
         self.get(HOSTNAME)
     }
 
+    /// The shared secret of a cluster.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn cluster_token(&self) -> Option<&str> {
+        self.get(CLUSTER_TOKEN)
+    }
+
     /// The path of a service account's file for Google Cloud Storage.
     #[cfg(feature = "gcs")]
     pub(crate) fn service_account(&self) -> Option<&str> {
@@ -203,7 +212,7 @@ mod tests {
             variable.name.to_owned()
         });
         let prefixes = [AWS, AZURE, GOOGLE].map(|prefix| format!("{prefix}*"));
-        let own = [LOG, NO_COLOR, SERVICE_ACCOUNT, HOSTNAME, XDG_CACHE_HOME, HOME];
+        let own = [LOG, NO_COLOR, SERVICE_ACCOUNT, CLUSTER_TOKEN, HOSTNAME, XDG_CACHE_HOME, HOME];
         let names = own.iter().chain(&OF_LIBRARIES).chain(&OF_LINEAGE).map(|name| name.to_string());
         assert_eq!(documented, names.chain(seconds).chain(prefixes).collect());
     }
