@@ -6,6 +6,7 @@ mod clean;
 mod cluster;
 mod compare;
 mod completions;
+mod contract;
 mod dedup;
 #[cfg(feature = "cluster")]
 mod executor;
@@ -55,6 +56,7 @@ pub(in crate::cli) enum Command {
     Executor(executor::Executor),
     Clean(clean::Clean),
     Verify(verify::Verify),
+    Contract(contract::Contract),
     Sql(sql::Sql),
     Completions(completions::Completions),
     Man(man::Man),
@@ -97,6 +99,7 @@ impl Command {
             Command::Clean(command) => command.run(),
             Command::Cluster(command) => command.run(),
             Command::Verify(command) => command.run(),
+            Command::Contract(command) => command.run(),
             Command::Sql(command) => command.run(),
             Command::Completions(command) => command.run(line()),
             Command::Man(command) => command.run(line()),
