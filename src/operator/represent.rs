@@ -48,7 +48,10 @@ const CONSUMER: &str = "Represent";
 
 impl fmt::Display for Represent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        match self.0 {
+            Division::Whole(method) => write!(f, "{method:?}"),
+            Division::Part(method) => write!(f, "{method:?} of parts"),
+        }
     }
 }
 
