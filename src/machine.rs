@@ -1,14 +1,28 @@
-//! The memory that this process may use: that of the machine, or less where a container (cgroup v1 or v2) has a limit.
+//! The memory that this process may use: that of the machine, or less where a container (cgroup v1 or v2) has a limit; and the free
+//! space of disks.
 
 use std::fs;
 use std::path::Path;
 
-/// What a system is taken to have that does not say how much memory there is.
+/// The memory of a system that does not report how much it has.
 pub(crate) const UNKNOWN: u64 = 8 << 30;
 
 /// Bytes of memory that this process may use; `None` where the system does not say.
 pub(crate) fn memory() -> Option<u64> {
     memory_below(Path::new("/"))
+}
+
+/// Bytes that this process may still write to the disk of an existing folder; `None` where the system does not say.
+#[cfg(unix)]
+pub(crate) fn free_bytes(folder: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+/// Other systems are not asked.
+#[cfg(not(unix))]
+pub(crate) fn free_bytes(_folder: &Path) -> Option<u64> {
+    None
 }
 
 /// As [`memory`], with the files of the system under `root`.

@@ -1,4 +1,4 @@
-//! `resemblance apply`: the source of an output without its copies, held against what plain code takes out of the same files.
+//! `resemblance apply`: the source of an output without its copies, compared with what plain code removes from the same files.
 
 mod again;
 mod annotated;
@@ -9,6 +9,7 @@ mod groups;
 mod interrupted;
 mod physical;
 mod refused;
+mod result;
 mod stores;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,13 +129,13 @@ impl Applied {
 /// The manifest of a result; its counts add up, file by file too, and every file that it names has its bytes.
 fn result(to: &Path) -> serde_json::Value {
     let manifest: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(to.join("manifest.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(to.join("_resemblance/manifest.json")).unwrap()).unwrap();
     let adds_up = |counts: &serde_json::Value| {
         let count = |name: &str| counts[name].as_u64().unwrap();
         assert_eq!(count("kept") + count("removed") + count("rejected"), count("read"), "{counts}");
     };
     adds_up(&manifest["counts"]);
-    let mut named = BTreeSet::from(["manifest.json".to_owned()]);
+    let mut named = BTreeSet::from(["_resemblance/manifest.json".to_owned()]);
     for file in manifest["files"].as_array().unwrap() {
         adds_up(file);
     }

@@ -22,7 +22,7 @@ use self::settings::Settings;
 use crate::support::roads::{Roads, run_on};
 use crate::support::{Random, floats, job, manifest, numbers, run, seeds, strings, table, write_batch};
 
-/// A document as it stands in its file.
+/// A document as it is in its file.
 #[derive(Debug, Clone)]
 pub struct Document {
     id: Option<String>,

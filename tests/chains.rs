@@ -294,7 +294,7 @@ fn the_engine_and_what_is_kept_are_those_of_the_merge() {
     assert_eq!(pairs(&chains.path("ab")), pairs(&chains.path("whole")));
 }
 
-/// Days that go on from outputs drawn at random, and merges of outputs drawn at random: how many were right, and how many were
+/// Days that continue outputs drawn at random, and merges of outputs drawn at random: how many were right, and how many were
 /// refused.
 fn random_chains(seed: u64) -> (usize, usize) {
     let mut random = Random(seed);
@@ -312,7 +312,7 @@ fn random_chains(seed: u64) -> (usize, usize) {
     for step in 0..9 {
         let drawn = |names: &[String], random: &mut Random, most: usize| -> Vec<String> {
             let mut drawn: Vec<String> = Vec::new();
-            // Often what can go on from each other, and else anything.
+            // Often outputs that can continue each other, and else any.
             let chain = random.below(3) > 0;
             for name in names {
                 let next: Vec<&str> = drawn.iter().chain([name]).map(String::as_str).collect();

@@ -57,7 +57,7 @@ fn rows(of: &BTreeMap<String, String>, jaccard: impl Fn(&str, &str) -> Option<f6
     of.iter().map(row).collect()
 }
 
-/// The clusters of documents that pairs connect; `order` has the documents that are wanted most first.
+/// The clusters of documents that pairs connect; `order` has the preferred documents first.
 fn by_components(order: &[String], pairs: &Pairs) -> Rows {
     let roots = least_reachable(pairs.keys().cloned());
     let mut first: BTreeMap<&str, &str> = BTreeMap::new();
@@ -347,7 +347,7 @@ fn a_run_clusters_as_its_pairs_say_also_where_copies_are_written_as_stars() {
     }
 }
 
-/// Copies of one group are no pairs of each other where groups are compared across.
+/// Copies of one group are not pairs of each other if groups are compared across.
 #[test]
 fn copies_that_are_no_pairs_represent_themselves() {
     let folder = tempdir().unwrap();

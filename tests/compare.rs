@@ -295,8 +295,8 @@ fn the_command_prints_a_table_and_writes_pages_that_stand_alone() {
     let json = call(&["--json"]);
     let record: serde_json::Value = serde_json::from_slice(&json.get_output().stdout).unwrap();
     assert_eq!(record["samples"][1]["documents"], 60);
-    assert_eq!(record["samples"][0]["ways"][0]["way"], "exact");
-    assert_eq!(record["samples"][0]["ways"][0]["recall"], 1.0);
+    assert_eq!(record["samples"][0]["methods"][0]["method"], "exact");
+    assert_eq!(record["samples"][0]["methods"][0]["recall"], 1.0);
     assert_eq!(record["whole"]["fastest"][0]["documents"], 20);
     assert_eq!(record["search"]["fastest"][0]["documents"], 20);
     stand_alone(&plots, &["compare.html", "compare.svg", "compare-search.svg"]);

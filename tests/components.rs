@@ -1,4 +1,4 @@
-//! Connected components in rounds of large-star and small-star, held against union-find and against a walk.
+//! Connected components in rounds of large-star and small-star, compared with union-find and with a walk.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -267,7 +267,7 @@ fn stars(stages: &[String]) -> Vec<&str> {
 }
 
 /// Components that do not fit in memory are the same, whether the first edge is one too many or a later one; so is every
-/// other table. A run that is stopped in any round goes on from there, and keeps no more than that round.
+/// other table. A run that is stopped in any round continues there, and keeps no more than that round.
 #[test]
 fn components_beyond_memory_are_the_same_and_are_taken_up_between_rounds() {
     let scene = Scene::new();

@@ -55,7 +55,7 @@ fn contained<T: Ord>(
     pairs
 }
 
-/// (id_a, id_b) -> shared, after the rows were held against each other.
+/// (id_a, id_b) -> shared, after the rows were compared with each other.
 fn found(output: &Path, threshold: f64) -> BTreeMap<(String, String), u64> {
     let rows = table(output, "pairs");
     let (of_a, of_b) = (floats(&rows, "containment_a"), floats(&rows, "containment_b"));

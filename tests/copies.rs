@@ -20,7 +20,7 @@ use self::naive::{Document, Documents, Name, Row, answer, jaccard};
 use self::settings::{Compare, From, Settings};
 use crate::support::*;
 
-/// A document as it stands in a file: its id, its text and its group.
+/// A document as it is in a file: its id, its text and its group.
 type Text = (String, String, Option<&'static str>);
 
 /// Cases that are tried where no number is given.
@@ -33,7 +33,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 /// What the cases of a test had in them, so that none passes for want of copies.
 #[derive(Debug, Default)]
 struct Seen {
-    /// Pairs of documents with the same shingles, and copies that are no pair.
+    /// Pairs of documents with the same shingles, and copies that are not a pair.
     pairs_of_copies: usize,
     other_copies: usize,
     /// Pairs that stars leave out.
@@ -393,7 +393,7 @@ impl Case {
             .collect();
         seen.removed += gone.len();
         let mut kept = Vec::new();
-        for entry in std::fs::read_dir(to.join("kept")).unwrap() {
+        for entry in std::fs::read_dir(&to).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|ending| ending == "parquet") {
                 let file = std::fs::File::open(path).unwrap();
@@ -428,7 +428,7 @@ fn run_over(
     Ok(output)
 }
 
-/// Two documents of one group are no pair, and each is as well connected with the other as with the documents of other groups.
+/// Two documents of one group are not a pair, and each is as well connected with the other as with the documents of other groups.
 #[test]
 fn copies_of_one_group_are_connected_by_way_of_others() {
     let folder = tempdir().unwrap();

@@ -34,6 +34,10 @@ fn ids(folder: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
+        // As readers of datasets do.
+        if path.file_name().unwrap().to_str().unwrap().starts_with('_') {
+            continue;
+        }
         if path.is_dir() {
             found.extend(ids(&path));
             continue;
@@ -100,12 +104,12 @@ impl Lake {
     }
 
     fn kept(&self, name: &str) -> BTreeSet<String> {
-        ids(&self.path(&format!("clean/{name}/kept")))
+        ids(&self.path(&format!("clean/{name}")))
     }
 
     /// The pairs of a run over what is kept of these days together.
     fn pairs_of_kept(&self, days: &[&str]) -> u64 {
-        let urls: Vec<PathBuf> = days.iter().map(|day| self.path(&format!("clean/{day}/kept"))).collect();
+        let urls: Vec<PathBuf> = days.iter().map(|day| self.path(&format!("clean/{day}"))).collect();
         let job = self.job("union", &[&format!("source.url={urls:?}")]);
         run(&job).unwrap().manifest.counts.pairs
     }
@@ -153,13 +157,10 @@ fn the_daily_recipe_leaves_no_pair() {
         .env("PATH", std::env::join_paths(paths).unwrap());
     let ended = shell.output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-    let kept = |day: &str| ids(&path(&format!("clean/day={day}/kept")));
+    let kept = |day: &str| ids(&path(&format!("clean/day={day}")));
     assert_eq!((kept("2026-11-20").len(), kept("2026-11-21").len()), (200, 50));
     let sets = [
-        format!(
-            "source.url={:?}",
-            ["2026-11-20", "2026-11-21"].map(|day| path(&format!("clean/day={day}/kept")))
-        ),
+        format!("source.url={}", path("clean").display()),
         format!("output.url={}", path("union").display()),
     ];
     let union = run(&Job::load(path("reviews.toml"), &sets).unwrap()).unwrap();
@@ -210,7 +211,7 @@ fn what_an_earlier_day_would_have_to_remove_is_counted() {
     let [a, b, c, d] = row_of_four();
     lake.day("one", &[a.clone(), c.clone()], &[]);
     lake.apply("one", &[]);
-    // Day two connects them, and day three goes on: what was superseded once is not counted again.
+    // Day two connects them, and day three continues: what was superseded once is not counted again.
     lake.day("two", std::slice::from_ref(&b), &["one"]);
     lake.day("three", std::slice::from_ref(&d), &["one", "two"]);
     let superseded = |name: &str| manifest(&lake.path(name)).counts.superseded_reference_documents;
@@ -227,7 +228,7 @@ fn what_an_earlier_day_would_have_to_remove_is_counted() {
         );
         assert!(said.contains("merge the earlier outputs and"), "{said}");
     }
-    let written = std::fs::read(lake.path("clean/two/manifest.json")).unwrap();
+    let written = std::fs::read(lake.path("clean/two/_resemblance/manifest.json")).unwrap();
     let written: serde_json::Value = serde_json::from_slice(&written).unwrap();
     assert_eq!(written["warnings"].as_array().unwrap().len(), 1, "{written}");
     assert_eq!(lake.apply("three", &[]).0["removed"], 1);
@@ -291,9 +292,9 @@ fn a_merged_output_is_applied_to_the_sources_of_all_days() {
     assert_eq!((&applied["read"], &applied["removed"]), (&90.into(), &gone.len().into()));
     for (day, documents) in ["one", "two", "three"].into_iter().zip(days) {
         let stays = documents.iter().map(|(id, _)| id.clone()).filter(|id| !gone.contains(id));
-        assert_eq!(ids(&lake.path(&format!("clean/all/kept/{day}"))), stays.collect(), "{day}");
+        assert_eq!(ids(&lake.path(&format!("clean/all/{day}"))), stays.collect(), "{day}");
     }
-    assert_eq!(ids(&lake.path("clean/all/removed")), gone);
+    assert_eq!(ids(&lake.path("clean/all/_resemblance/removed")), gone);
     // The same again does nothing; marked, all documents are there.
     assert_eq!(lake.apply("all", &[]).0["already_finished"], true);
     let mut annotate = resemblance();

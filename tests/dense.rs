@@ -1,4 +1,4 @@
-//! Dense groups: documents that share most of their text with very many others, held against a comparison of all with all.
+//! Dense groups: documents that share most of their text with very many others, compared with a comparison of all with all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -294,7 +294,7 @@ fn a_run_that_ends_between_rounds_is_taken_up_again() {
     }
 }
 
-/// A run that would write too many pairs ends with advice before it looks for them, and goes on under a higher limit.
+/// A run that would write too many pairs ends with advice before it looks for them, and continues under a higher limit.
 #[test]
 fn too_many_pairs_are_foretold() {
     let scene = Scene::new(pages(2, 150));

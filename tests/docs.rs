@@ -140,7 +140,7 @@ fn the_page_of_the_job_file_has_the_defaults() {
         };
         let set = [required.clone(), vec![format!("{key}={value}")]].concat();
         let (with, without) = (resolved(&set), resolved(&required));
-        // What stands in for a key that is left out is known only when the job is resolved.
+        // The default of some keys is known only when the job is resolved.
         assert!(with.0 == without.0 || (with.1.is_some() && with.1 == without.1), "{key} = {value}");
         compared += 1;
     }
@@ -176,7 +176,12 @@ fn architecture_names_the_stages_of_jobs_and_their_tables() {
     let job = |sets: &[&str]| crate::support::job(Path::new("in.parquet"), Path::new("out"), sets);
     let second = "against.source={ format = 'parquet', url = 'known.parquet', id = 'id', text = 'text', duplicate_ids = 'reject' }";
     let jobs = [
-        job(&["output.passages=true", "source.duplicate_ids=reject", "clusters.thresholds=[0.9]"]),
+        job(&[
+            "output.passages=true",
+            "source.duplicate_ids=reject",
+            "source.limit=10",
+            "clusters.thresholds=[0.9]",
+        ]),
         job(&[
             "candidates.method=prefix",
             "shingle.hash=dictionary",
@@ -207,4 +212,16 @@ fn the_schema_of_the_job_file_is_that_of_the_command() {
         assert!(schema["properties"].get(section).is_some(), "{section}");
     }
     assert_eq!(schema["additionalProperties"], serde_json::json!(false));
+}
+
+#[test]
+fn the_version_of_the_tables_is_that_of_the_program() {
+    let version = resemblance::job::FORMAT_VERSION;
+    for (page, text) in [
+        ("docs/versions.md", format!("which is now {version}.")),
+        ("schemas/manifest.toml", format!("format_version = {version}\n")),
+    ] {
+        let found = std::fs::read_to_string(repository(page)).unwrap();
+        assert!(found.contains(&text), "{page} does not say {text:?}");
+    }
 }

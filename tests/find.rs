@@ -35,7 +35,7 @@ fn common_passages_stand_in_brackets_where_there_is_no_terminal() {
     let names = shown.lines().nth(1).unwrap();
     let (a, b) = names.split_once(" | ").unwrap();
     assert_eq!((a.trim_end(), b), ("one.txt", "two.txt"), "{shown}");
-    // Two columns of 48 and what stands between them.
+    // Two columns of 48 and the separator between them.
     assert!(shown.lines().all(|line| line.chars().count() <= 99), "{shown}");
     let text = |side: usize| {
         let lines = shown

@@ -263,7 +263,7 @@ fn dedup_writes_what_stays() {
     for line in ["4 documents read", "3 kept", "1 removed", "1 file in"] {
         assert!(out(&assert).contains(line), "{line} is not in: {}", out(&assert));
     }
-    let kept = std::fs::read_to_string(clean.join("kept/in.csv")).unwrap();
+    let kept = std::fs::read_to_string(clean.join("in.csv")).unwrap();
     let expected: String = csv(';', true)
         .lines()
         .filter(|line| !line.starts_with('3'))
@@ -271,7 +271,7 @@ fn dedup_writes_what_stays() {
         .collect();
     assert_eq!(kept, expected);
     let applied: Value =
-        serde_json::from_slice(&std::fs::read(clean.join("manifest.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(clean.join("_resemblance/manifest.json")).unwrap()).unwrap();
     let written = applied["removed"].as_array().unwrap().iter().find(|file| file["rows"] != 0).unwrap();
     let removed = std::fs::File::open(clean.join(written["path"].as_str().unwrap())).unwrap();
     let mut removed = ParquetRecordBatchReaderBuilder::try_new(removed).unwrap().build().unwrap();
@@ -328,8 +328,8 @@ fn rows_that_cannot_be_read_are_counted_and_stay() {
     let clean = folder.path().join("clean");
     let mut command = resemblance();
     let assert = command.arg("dedup").arg(&data).args(["--all", "--to"]).arg(&clean).assert().success();
-    assert!(out(&assert).contains("1 not compared (1 malformed), which stay in kept/"), "{}", out(&assert));
-    assert!(std::fs::read_to_string(clean.join("kept/in.csv")).unwrap().ends_with("5,too,many,fields\n"));
+    assert!(out(&assert).contains("1 not compared (1 malformed), which stay"), "{}", out(&assert));
+    assert!(std::fs::read_to_string(clean.join("in.csv")).unwrap().ends_with("5,too,many,fields\n"));
 }
 
 #[test]

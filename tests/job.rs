@@ -247,7 +247,7 @@ fn bad_values_are_refused_by_key_with_what_is_allowed() {
     }
 }
 
-/// Settings that stand in files of their own: what is wrong names the file, and what is right is the job's.
+/// Settings in files of their own: a wrong one is an error that names the file.
 #[test]
 fn files_that_a_job_names_are_read_with_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -413,7 +413,7 @@ fn only_recipes_of_other_programs_miss_many_pairs() {
     assert!((load("recipes/amazon-books").expected_recall() - 0.2042).abs() < 1e-4);
 }
 
-/// A template's own choice of bands and rows gives way to one that is made on the command line.
+/// A template's own choice of bands and rows is replaced by one on the command line.
 #[test]
 fn every_job_in_the_repository_takes_other_bands_and_rows() {
     let sets = |sets: &[&str]| sets.iter().map(|set| set.to_string()).collect::<Vec<_>>();

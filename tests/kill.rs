@@ -23,7 +23,7 @@ fn spawn(job: &Path, output: &Path) -> Child {
 }
 
 fn job_file(folder: &Path) -> std::path::PathBuf {
-    write_parquet(&folder.join("in.parquet"), &corpus(11, 4_000, 60), 500);
+    write_parquet(&folder.join("in.parquet"), &corpus(11, 1_500, 60), 200);
     let job = folder.join("job.toml");
     let text = job_text(folder.join("in.parquet"), SET_BY_THE_TEST);
     std::fs::write(&job, text).unwrap();
@@ -38,7 +38,7 @@ fn killed_after(job: &Path, output: &Path, stage: &str, more: &[&str]) -> bool {
     killed_at(&mut command, |line| line["fields"]["stage"] == stage && line["fields"]["message"] == "done")
 }
 
-/// A kill after each stage, of a first run and of one that replaces a result: the next run goes on from that stage, its rows
+/// A kill after each stage, of a first run and of one that replaces a result: the next run continues from that stage, its rows
 /// are right, and nothing stays behind. Until then the result that is replaced is whole.
 #[test]
 fn killed_after_each_stage_and_run_again_the_result_is_the_same() {

@@ -372,7 +372,7 @@ fn a_log_of_another_program_goes_on_only_where_the_job_asks_and_the_protocol_is_
     assert_eq!(names(&pairs).len(), 1);
     assert!(scene.clean(&[]).contains("not follow the result"));
     still_there();
-    // It names a file that this program wrote and no other, so that a job which asks for it goes on.
+    // It names a file that this program wrote and no other, so that a job which asks for it continues.
     scene.run(&[DELTA]).success();
     scene.clean(&[]);
     assert!(!pairs.join(&file.path["pairs/".len()..]).exists(), "no log names the file any more");

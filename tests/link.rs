@@ -199,7 +199,7 @@ fn the_known_side_is_told_apart_and_refused_where_it_cannot_be_used() {
     run(&two.job("changed", &[])).unwrap();
     assert_ne!(manifest(&two.path("changed")).fingerprint, first);
 
-    // Its documents are in no table, so no run goes on from it.
+    // Its documents are in no table, so no run continues from it.
     let against = format!("against.output={:?}", output.display().to_string());
     let error = run(&job(&two.path("own.parquet"), &two.path("next"), &[&against])).unwrap_err();
     assert!(error.kind() == Kind::Job && error.to_string().contains("against.source"), "{error}");

@@ -1,4 +1,4 @@
-//! The neighbors of a document, held against a ranking by plain loops, and the command as a user calls it.
+//! The neighbors of a document, compared with a ranking by plain loops, and the command as a user calls it.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -135,7 +135,7 @@ async fn stored(finished: &Finished, id: &str) -> Option<Sketch> {
     of_document(finished, &text_id(id), again(finished).await.as_ref()).await.unwrap()
 }
 
-/// Every tenth of the documents, held against the ranking by plain loops, whole and cut short.
+/// Every tenth of the documents, compared with the ranking by plain loops, whole and cut short.
 fn equals_plain_loops<T: Ord>(output: &Path, plain: &Plain<T>, meet: Meet<'_>) {
     with_output(output, async |finished| {
         let mut candidates = 0;

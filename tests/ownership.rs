@@ -212,7 +212,7 @@ fn an_overwrite_that_fails_leaves_the_old_result_whole() {
     resemblance().arg("verify").arg(&output).assert().success();
 }
 
-/// A failure before each plan of an `--overwrite`: the old result can be read after each, and the next one goes on.
+/// A failure before each plan of an `--overwrite`: the old result can be read after each, and the next one continues.
 #[test]
 fn an_overwrite_that_ends_anywhere_leaves_the_old_result_and_is_taken_up() {
     let folder = tempdir().unwrap();

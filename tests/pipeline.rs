@@ -1,4 +1,4 @@
-//! The main job in this process, held against plain loops over the same documents.
+//! The main job in this process, compared with plain loops over the same documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 

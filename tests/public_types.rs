@@ -136,7 +136,7 @@ fn documents_say_where_each_text_is() {
 
 // ---- ids -----------------------------------------------------------------------------------------------------------------
 
-/// Rows of a table with every id as text, to be held against those of another run.
+/// Rows of a table with every id as text, to be compared with those of another run.
 fn cells(output: &Path, name: &str, columns: &[&str]) -> Vec<Vec<String>> {
     let rows = table(output, name);
     let columns: Vec<Vec<String>> = columns.iter().map(|column| strings(&rows, column)).collect();

@@ -1,4 +1,4 @@
-//! The main job on Reuters-21578, held against an exact all-pairs join made elsewhere. Needs `../shared/data`.
+//! The main job on Reuters-21578, compared with an exact all-pairs join made elsewhere. Needs `../shared/data`.
 
 use std::path::PathBuf;
 

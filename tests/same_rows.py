@@ -31,7 +31,7 @@ SETTINGS = {
 }
 TABLES = ["pairs", "clusters", "documents", "rejects", "reference_rejects", "group_pairs", "cluster_id_changes", "dictionary"]
 # What differs from one build or output to the next, and says nothing about the rows.
-IGNORED = {"doc", "source"}
+IGNORED = {"doc", "source", "kept_source", "kept_position"}
 
 
 def run(binary, *arguments):
@@ -54,7 +54,8 @@ RENAMED = {}
 def table_folder(output, name):
     """The folder of a table, by its name in NEW."""
     old = next((old for old, new in RENAMED.items() if new == name), name)
-    return output / old if any((output / old).glob("*.parquet")) else output / name
+    places = [output / old, output / name, output / "_resemblance" / name]
+    return next((place for place in places if any(place.glob("part-*"))), output / name)
 
 
 def rows_of(folder, columns):
@@ -67,11 +68,23 @@ def columns_of(folder):
     return {RENAMED.get(name, name) for name in dataset.dataset(folder, format="parquet").schema.names} - IGNORED
 
 
+def kept_folder(path):
+    """The folder of the files that apply kept, also of versions before 0.2."""
+    return path / "kept" if (path / "kept").is_dir() else path
+
+
+def kept_files(folder):
+    if not (folder.name == "kept" or (folder / "_resemblance").is_dir()):
+        return []
+    files = (file for file in folder.rglob("*") if "_resemblance" not in file.relative_to(folder).parts)
+    return sorted(file for file in files if file.is_file())
+
+
 def differences(one, other):
     """What differs between the tables of two outputs, one sentence each."""
     for name in TABLES + ["removed"]:
         folders = [table_folder(path, name) for path in (one, other)]
-        there = [any(folder.glob("*.parquet")) for folder in folders]
+        there = [any(folder.glob("part-*")) for folder in folders]
         if there == [False, False]:
             continue
         if there[0] != there[1]:
@@ -85,8 +98,9 @@ def differences(one, other):
         if left != right:
             missing, more = len(set(left) - set(right)), len(set(right) - set(left))
             yield f"{name}: {len(left)} and {len(right)} rows, {missing} and {more} of them only in one"
-    kept = [sorted((path / "kept").rglob("*")) if (path / "kept").is_dir() else [] for path in (one, other)]
-    names = [[str(file.relative_to(path)) for file in files] for files, path in zip(kept, (one, other))]
+    roots = [kept_folder(path) for path in (one, other)]
+    kept = [kept_files(root) for root in roots]
+    names = [[str(file.relative_to(root)) for file in files] for files, root in zip(kept, roots)]
     if names[0] != names[1]:
         yield f"kept: {names[0]} and {names[1]}"
         return

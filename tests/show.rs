@@ -1,4 +1,4 @@
-//! `show` and `neighbors --show`: pairs and clusters with their texts, held against the documents that were written.
+//! `show` and `neighbors --show`: pairs and clusters with their texts, compared with the documents that were written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -266,7 +266,10 @@ fn what_cannot_be_shown_is_told() {
     let mut changed = documents.clone();
     changed[5].1.push_str(" and more");
     write_parquet(&folder.path().join("in.parquet"), &changed, 7);
-    show(&output, &[]).code(3).stderr(predicate::str::contains("in.parquet has changed since"));
+    show(&output, &[]).code(3).stderr(
+        predicate::str::contains("its source has changed since it was made")
+            .and(predicate::str::contains("in.parquet has ")),
+    );
     std::fs::remove_file(folder.path().join("in.parquet")).unwrap();
     show(&output, &[]).code(3).stderr(predicate::str::contains("its source cannot be read again"));
 }

@@ -1,7 +1,7 @@
 //! Long tests with random events, by a command of their own:
 //!
 //! ```sh
-//! RESEMBLANCE_CASES=20 RESEMBLANCE_SEED=1 cargo test --locked --test tests -- --ignored --nocapture soak
+//! RESEMBLANCE_CASES=20 RESEMBLANCE_SEED=1 cargo test --locked --features cluster --test tests -- --ignored --nocapture soak
 //! ```
 //!
 //! Each round of `soak_random_faults` runs a job of some seconds while executors, the scheduler and drivers are killed, stopped and started

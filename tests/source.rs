@@ -1,4 +1,4 @@
-//! Files of every format -> documents: each row once, numbered as it stands in its file, whatever the partitions.
+//! Files of every format -> documents: each row once, numbered as it is in its file, whatever the partitions.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -801,6 +801,8 @@ fn source(format: Format, url: &str) -> Source {
         text: vec!["text".into()],
         columns: Vec::new(),
         group: None,
+        condition: None,
+        limit: None,
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Error,
         csv: Csv { delimiter: b',', header: true, quote: b'"' },

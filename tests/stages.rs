@@ -1,4 +1,4 @@
-//! Single stages, held against naive versions of what they do.
+//! Single stages, compared with naive versions of what they do.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

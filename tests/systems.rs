@@ -1,4 +1,4 @@
-//! Jobs that stand in for other systems, held against those systems' own rules, written here as plain loops.
+//! Jobs that replace other systems, compared with those systems' own rules, written here as plain loops.
 
 mod python;
 

@@ -112,18 +112,28 @@ fn commands_that_meet_at_one_output_wait_for_each_other() {
     }
 }
 
-/// Five at once; without the claim, each would win.
+/// Five at one output: while one of them stands still, the others wait. Without the claim, each would win.
 #[test]
 fn of_many_runs_at_once_one_works_and_the_others_find_its_result() {
     let scene = Scene::new(40);
     let output = scene.folder.path().join("out");
-    let mut runs: Vec<Process> =
-        (0..5).map(|i| scene.start(&format!("run{i}"), What::Run, &output)).collect();
-    for run in &mut runs {
-        assert!(run.wait(DEADLINE).success(), "{}", run.said());
+    let mut first = scene.start("first", What::Run, &output);
+    wait_for("an owner", DEADLINE, || {
+        let claim = std::fs::read_to_string(first_claim(&output)?).ok()?;
+        claim.contains("\"owner\":true").then_some(())
+    });
+    first.signal("STOP");
+    let mut others: Vec<Process> =
+        (0..4).map(|i| scene.start(&format!("other{i}"), What::Run, &output)).collect();
+    wait_for("the others to wait", DEADLINE, || {
+        others.iter().all(|other| other.said().contains("waits until it has ended")).then_some(())
+    });
+    first.signal("CONT");
+    assert!(first.wait(DEADLINE).success(), "{}", first.said());
+    for other in &mut others {
+        assert!(other.wait(DEADLINE).success(), "{}", other.said());
+        assert!(other.said().contains("is finished already"), "{}", other.said());
     }
-    let finished = runs.iter().filter(|run| run.said().contains("is finished already")).count();
-    assert_eq!(finished, 4);
     scene.check(&output, "five runs at once");
 }
 
@@ -185,23 +195,19 @@ fn a_claim_of_another_machine_holds_until_it_is_silent() {
     scene.check(&output, "after a silent claim");
 }
 
-/// A run that lost its claim does not publish.
+/// A run whose claim is removed while it works does not publish.
 #[test]
 fn a_run_that_lost_its_output_publishes_nothing() {
-    let scene = Scene::new(3_000);
-    let output = scene.folder.path().join("out");
-    let mut run = scene.start("run", What::Run, &output);
-    let claim = wait_for("a claim", DEADLINE, || first_claim(&output));
-    // It becomes the owner with its second put.
-    wait_for("an owner", DEADLINE, || {
-        std::fs::read_to_string(&claim).is_ok_and(|content| content.contains("\"owner\":true")).then_some(())
-    });
-    std::fs::remove_file(&claim).unwrap();
-    assert_eq!(run.wait(DEADLINE).code(), Some(3), "{}", run.said());
-    assert!(run.said().contains("took"), "{}", run.said());
+    let folder = tempdir().unwrap();
+    let (input, output) = (folder.path().join("in.parquet"), folder.path().join("out"));
+    write_parquet(&input, &corpus(9, 60, 30), 20);
+    let job = job(&input, &output, &[]);
+    let action = || std::fs::remove_file(first_claim(&output).expect("its claim")).unwrap();
+    let error = run_around(&job, OnExisting::Fail, Before { stage: "clusters", action }).0.unwrap_err();
+    assert_eq!(error.kind().exit_code(), 3);
+    assert!(error.to_string().contains("took"), "{}", error.one_line());
     assert!(!output.join("manifest.json").exists());
-    let mut again = scene.start("again", What::Run, &output);
-    assert!(again.wait(DEADLINE).success(), "{}", again.said());
+    assert!(!run(&job).unwrap().already_finished);
 }
 
 /// A file that went with the output is not called damaged: it is where the other process wants it.

@@ -1,4 +1,4 @@
-//! The loops that kernels are held against.
+//! The loops that kernels are compared with.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ pub fn lower(text: &str, out: &mut Vec<u8>) {
     out.extend(text.bytes().map(|byte| byte.to_ascii_lowercase()));
 }
 
-/// Finds what stands between single spaces, 64 bytes at a time.
+/// Finds the texts between single spaces, 64 bytes at a time.
 pub fn between_spaces(text: &str, mut found: impl FnMut(Range<usize>)) {
     let (bytes, mut start) = (text.as_bytes(), 0);
     let (blocks, rest) = bytes.as_chunks::<64>();

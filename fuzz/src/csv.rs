@@ -31,7 +31,7 @@ fn text_of(row: &Row) -> &str {
     row.text.as_deref().unwrap_or_default()
 }
 
-/// The first field of each record; none where it takes more than splitting to say.
+/// The first field of each record; `None` if splitting alone does not find it.
 fn split(file: &[u8], csv: Csv) -> Option<Vec<&str>> {
     let text = std::str::from_utf8(file).ok()?;
     if csv.header || text.contains([char::from(csv.quote), '\r', '\u{feff}']) {

@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 /// The stop words of the languages that were asked for, in lower case.
 static STOP_WORDS: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
 
-/// The rule that a byte stands for.
+/// The rule of a byte.
 pub fn rule(byte: u8) -> Words {
     [Words::Unicode, Words::WordCharacters, Words::Spaces][usize::from(byte) % 3]
 }
@@ -18,7 +18,7 @@ pub fn rule(byte: u8) -> Words {
 /// The words of a text.
 pub fn words(text: &str, rule: Words) -> Vec<&str> {
     match rule {
-        // No byte stands for dictionaries.
+        // No byte has the rule of dictionaries.
         Words::Unicode | Words::Dictionary => text.unicode_words().collect(),
         Words::WordCharacters => {
             text.split(|c| !is_word_character(c)).filter(|word| !word.is_empty()).collect()
@@ -31,7 +31,7 @@ fn is_word_character(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// A text as a row of parts, each of which is a word or lies between words.
+/// A text as a row of parts: words, and the text between them.
 fn parts(text: &str, rule: Words) -> Vec<&str> {
     match rule {
         Words::Unicode | Words::Dictionary => text.split_word_bounds().collect(),
@@ -40,7 +40,7 @@ fn parts(text: &str, rule: Words) -> Vec<&str> {
     }
 }
 
-/// The longest runs of characters of which all are `alike`, or none is.
+/// The longest runs of characters that are all `alike`, or all not.
 fn runs(text: &str, alike: fn(char) -> bool) -> Vec<&str> {
     let mut runs = Vec::new();
     let mut rest = text;
@@ -95,7 +95,7 @@ pub fn step(text: &str, step: &Normalize, rule: Words) -> String {
     }
 }
 
-/// The text with one space in place of each run of the characters that `goes` says.
+/// The text with one space instead of each run of the characters for which `goes` is true.
 fn squeezed(text: &str, goes: impl Fn(char) -> bool) -> String {
     let mut out = String::new();
     let mut after = false;

@@ -49,7 +49,7 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// The lines as objects; none where a line is no object, or says something twice.
+/// The lines as objects; `None` if a line is not an object, or has a key twice.
 fn objects(lines: &[u8]) -> Option<Vec<(&str, Value)>> {
     let text = std::str::from_utf8(lines).ok()?;
     let mut objects = Vec::new();

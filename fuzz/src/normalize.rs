@@ -48,7 +48,7 @@ pub fn check(bytes: &[u8]) {
 
     let underscores = steps.iter().position(|step| *step == Normalize::SpacesToUnderscores);
     if steps[underscores.unwrap_or(steps.len())..].iter().any(|step| !settles(step)) {
-        // Once white space has become underscores, words cannot be told from pieces of words.
+        // Once white space has become underscores, words cannot be distinguished from pieces of words.
         return;
     }
     let mut normalizer = Normalizer::new(&steps, rule).expect("the languages are known");

@@ -103,6 +103,8 @@ impl<'a> Reading<'a> {
             text: self.text.clone(),
             columns: Vec::new(),
             group: None,
+            condition: None,
+            limit: None,
             duplicate_ids: job::DuplicateIds::Error,
             on_error: job::OnError::Error,
             csv: self.csv,

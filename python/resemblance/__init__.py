@@ -5,8 +5,8 @@
     run = resemblance.run("jobs/quickstart.toml")
     run.pairs.to_arrow()
 
-Each function calls the command `resemblance`, which comes with this package, as a child process. Ctrl-C stops it in
-order, and its errors are exceptions: see `ResemblanceError`.
+Each function calls the command `resemblance`, which comes with this package, as a child process. Ctrl-C stops it
+cleanly, and its errors are exceptions: see `ResemblanceError`.
 """
 
 from importlib.metadata import PackageNotFoundError as _NotFound

@@ -27,13 +27,13 @@ def dedup(
     dry_run: bool = False,
     progress: bool = True,
 ) -> Any:
-    """The data without near-duplicates: of similar documents one stays, the longest.
+    """The data without near-duplicates: only the longest of similar documents stays.
 
     Args:
-        data: a list of texts or a data frame of pandas, Polars or Arrow; what stays is returned as the same type. Or the path or
-            URL of data files (Parquet, CSV, JSON lines, a Delta table); what stays is written to `to`.
+        data: a list of texts or a data frame of pandas, Polars or Arrow; the rest is returned as the same type. Or the path or
+            URL of data files (Parquet, CSV, JSON lines, a Delta table); the rest is written to `to`.
         to: the folder or URL to write to, which must be empty; for files alone.
-        text: the column of the texts; not needed if there is only one of text.
+        text: the column of the texts; not needed if only one column holds text.
         id: the column of the ids.
         threshold: two documents of this similarity or more are near-duplicates; over 0 and at most 1.
         size: characters (or words) in a shingle.
@@ -43,7 +43,7 @@ def dedup(
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
     Returns:
-        For data in memory what stays of it; for files an `Applied`.
+        The rest of the data in memory; for files an `Applied`.
 
     Raises:
         TypeError: `to` or `dry_run` is given for data in memory, or neither of them for files.
@@ -64,13 +64,14 @@ def dedup(
 
 
 def _in_memory(data: Any, table: pyarrow.Table, options: list[str], progress: bool) -> Any:
-    # The rows are known by their numbers, whatever their ids.
+    # The rows are identified by their numbers, not by their ids.
     numbers = pyarrow.array(range(table.num_rows), pyarrow.int64())
     table = pyarrow.table({ID: numbers, TEXT: table.column(TEXT)})
     with as_file(table) as folder:
         clean = os.path.join(folder, "clean")
         options = [*options, f"--text={TEXT}", f"--id={ID}", f"--to={clean}"]
         call(["dedup", "--json", *options, "--", os.path.join(folder, "data.parquet")], progress=progress)
-        removed = pyarrow.dataset.dataset(os.path.join(clean, "removed"), format="parquet").to_table(columns=[ID])
+        folder_of_removed = os.path.join(clean, "_resemblance", "removed")
+        removed = pyarrow.dataset.dataset(folder_of_removed, format="parquet").to_table(columns=[ID])
     gone = set(removed.column(ID).to_pylist())
     return keep(data, [number not in gone for number in range(table.num_rows)])

@@ -7,16 +7,16 @@ from typing import Optional
 
 
 class ResemblanceError(Exception):
-    """The command failed. Its subclasses say who must act; this class itself means any other end.
+    """The command failed. Its subclasses say who must act; this class itself is for any other exit code.
 
     `str(error)` is the whole message, with the causes on lines of their own.
     """
 
     #: The exit code of the command that ends with this kind of error.
     exit_code: int = 1
-    #: What went wrong, as the command wrote it.
+    #: The message of the command.
     message: str
-    #: Why it went wrong, from the nearest cause to the innermost.
+    #: Its causes, from the nearest to the innermost.
     causes: tuple[str, ...]
 
     def __init__(self, message: str, causes: Sequence[str] = (), exit_code: Optional[int] = None) -> None:
@@ -56,7 +56,7 @@ class BugError(ResemblanceError):
 
 
 class AlarmError(ResemblanceError):
-    """The result is complete, and a bound in [alarms] says that a person should look at it."""
+    """The result is complete, but passes a bound of [alarms], so a person should check it."""
 
     exit_code = 6
 
@@ -71,7 +71,7 @@ class Interrupted(ResemblanceError):
 
 
 class CommandNotFound(ResemblanceError):
-    """The command `resemblance` is not installed, or not where the environment says."""
+    """The command `resemblance` is not installed, or not at the path in the environment."""
 
     exit_code = 127
 
@@ -82,6 +82,6 @@ _BY_EXIT_CODE: dict[int, type[ResemblanceError]] = {
 
 
 def error_of(exit_code: int, message: str, causes: Sequence[str] = ()) -> ResemblanceError:
-    """The error of the class that belongs to an exit code."""
+    """The error for an exit code."""
     kind = _BY_EXIT_CODE.get(exit_code, ResemblanceError)
     return kind(message, causes, exit_code)

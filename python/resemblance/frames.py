@@ -1,4 +1,4 @@
-"""What every result with rows can be made into: Arrow, and where they are installed pandas, Polars and DuckDB."""
+"""Conversions of results with rows: to Arrow, and if they are installed, to pandas, Polars and DuckDB."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Frame(ABC):
-    """Rows that can be had as a table of several libraries."""
+    """Rows that can be converted to tables of several libraries."""
 
     @abstractmethod
     def to_arrow(self) -> pyarrow.Table:
@@ -49,7 +49,7 @@ class Frame(ABC):
         return (library if con is None else con).from_arrow(self._scannable())
 
     def _scannable(self) -> Any:
-        """What DuckDB is to read from."""
+        """The object from which DuckDB reads."""
         return self.to_arrow()
 
 

@@ -21,7 +21,7 @@ TEXT = "text"
 
 
 def is_in_memory(data: object) -> bool:
-    """Whether `data` is a list of texts or a data frame, and no path."""
+    """Whether `data` is a list of texts or a data frame, not a path."""
     if isinstance(data, (str, bytes, os.PathLike)):
         return False
     return isinstance(data, Sequence) or hasattr(data, "__arrow_c_stream__") or hasattr(data, "to_arrow")
@@ -50,14 +50,14 @@ def to_table(data: Any, text: Optional[str], id: Optional[str]) -> pyarrow.Table
 
 @contextmanager
 def as_file(table: pyarrow.Table) -> Iterator[str]:
-    """A folder for the time of the context, in which `data.parquet` has the rows of `table`."""
+    """A temporary folder in which `data.parquet` has the rows of `table`."""
     with tempfile.TemporaryDirectory(prefix="resemblance-") as folder:
         pyarrow.parquet.write_table(table, os.path.join(folder, "data.parquet"))
         yield folder
 
 
 def keep(data: Any, kept: Sequence[bool]) -> Any:
-    """The rows of `data` that are kept, as what `data` is."""
+    """The kept rows of `data`, as the same type."""
     if isinstance(data, Sequence):
         return [value for value, stays in zip(data, kept) if stays]
     if isinstance(data, pyarrow.Table):

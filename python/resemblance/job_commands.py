@@ -23,20 +23,20 @@ def run(
 ) -> Run:
     """Runs a job: documents in, tables of pairs, clusters and rejects out.
 
-    A run that was stopped goes on from its last finished stage when the same job is run again. The same job over the
+    A run that was stopped continues from its last finished stage when the same job is run again. The same job over the
     same inputs does nothing the second time.
 
     Args:
         job: a dict of the job's sections, or the path of a job file. Relative paths in either start at the current
             folder.
-        overwrite: whether a result of another job that the output holds is replaced, once the new one is whole.
-        run_id: what the run is called in logs and records; a new UUID unless given. It changes no row.
+        overwrite: whether a result of another job in the output is replaced, once the new one is complete.
+        run_id: the name of the run in logs and records; a new UUID unless given. It changes no row.
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
         settings: keys that are set over the job, with two underscores for the dot: `score__threshold=0.9`.
 
     Raises:
         JobError, InputError, EngineError, BugError, AlarmError, Interrupted: by who must act.
-        KeyboardInterrupt: Ctrl-C was pressed; the run has ended in order.
+        KeyboardInterrupt: Ctrl-C was pressed; the run has ended cleanly.
     """
     options = ["--overwrite"] if overwrite else []
     if run_id is not None:
@@ -52,13 +52,13 @@ class Checked:
     job: dict[str, Any]
     bands: int
     rows: int
-    #: The similarity at which the S-curve turns.
+    #: The similarity at which the S-curve is steepest.
     curve_threshold: float
     #: The share of true pairs at the threshold that will be found.
     expected_recall_at_threshold: float
     #: For each similarity the probability that such a pair becomes a candidate.
     curve: dict[float, float]
-    #: The stages of the run, each with what it does.
+    #: The stages of the run with their descriptions.
     stages: list[str]
 
 
@@ -94,12 +94,12 @@ def compare(
     progress: bool = True,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Times three methods for the same pairs on growing samples of the job's source. The job's output is not touched.
+    """Times three methods for the same pairs on growing samples of the job's source. The job's output is not changed.
 
     Args:
         job: a dict or the path of a job file, as in `run`.
         documents: the sizes of the samples; 100, 500, 1000, 2000 and 5000 unless given.
-        repeat: how often each is measured; the least time counts.
+        repeat: how often each is measured; the shortest time counts.
         plots: a folder for charts and a page of them.
         add_series: a CSV file (name, documents, seconds) with lines of other programs for the chart.
         settings: keys that are set over the job, as in `run`.

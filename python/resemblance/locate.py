@@ -1,4 +1,4 @@
-"""Where the command is: named by the environment, next to this package, or on the path."""
+"""Finds the command: named by the environment, next to this package, or on the path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VARIABLE = "RESEMBLANCE_BIN"
 def command() -> str:
     """The path of the command `resemblance`.
 
-    That is what the environment variable RESEMBLANCE_BIN names, or else the command that was installed with this
+    That is the command in the environment variable RESEMBLANCE_BIN, or else the one that was installed with this
     package, or else the first of that name on the path.
 
     Raises:

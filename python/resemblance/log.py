@@ -1,4 +1,4 @@
-"""What the command writes to standard error: progress is passed on, and the error that ends it is kept."""
+"""Reads the standard error of the command: progress is passed on, and the final error is kept."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from collections import deque
 from typing import Any, Optional
 
 from .errors import ResemblanceError, error_of
+from .notebook import bar
 
-#: What stands between a message of the command and each of its causes.
+#: The text between a message of the command and each of its causes.
 _BECAUSE = "\n  because: "
-#: Lines that are kept in case the command ends without saying why.
+#: The most lines that are kept, in case the command ends without an error.
 _KEPT_LINES = 20
 
 
 class Log:
     """Reads the command's log lines.
 
-    The command is asked for JSON lines (`--log-format json`) and gets a pipe. Its text form would have to be taken
-    apart to find the message, and its progress bar needs a terminal of its own, which would leave no message for
+    The command writes JSON lines (`--log-format json`) to a pipe. Its text form would have to be parsed to find
+    the message, and its progress bar needs a terminal of its own, which would leave no message for
     the exception and nothing at all for a notebook. A JSON line says whether it is progress, a warning or the error
     that ends the command, and holds that error whole. So one way serves terminals, notebooks and log files: each
-    line is written to `sys.stderr` in the words of the text form, but the last error, which becomes an exception.
+    line is written to `sys.stderr` like in the text form, except for the final error, which becomes an exception. In a
+    notebook, lines about stages move a bar instead.
     """
 
     def __init__(self, progress: bool) -> None:
         #: Whether progress is passed on, besides warnings.
         self._progress = progress
+        self.bar = bar() if progress else None
         self._failure: Optional[dict[str, Any]] = None
         self._last: deque[str] = deque(maxlen=_KEPT_LINES)
 
@@ -44,6 +47,11 @@ class Log:
             return
         if level == "ERROR" and "exit_code" in fields:
             self._failure = fields
+        elif self.bar is not None and level in ("INFO", "DEBUG") and "stage" in fields:
+            self.bar.update(str(fields.get("message", "")), fields)
+        elif level == "DEBUG" and "stage" in fields and "done" in fields:
+            # How far a stage is, for bars alone.
+            pass
         elif self._progress or level in ("WARN", "ERROR"):
             _write(_sentence(level, fields))
 
@@ -53,7 +61,7 @@ class Log:
             message, *causes = str(self._failure.get("message", "")).split(_BECAUSE)
             return error_of(returncode, message, causes)
         if returncode < 0:
-            # Shells say so too.
+            # As shells report it.
             exit_code, how = 128 - returncode, f"was killed by {_name_of_signal(-returncode)}"
         else:
             exit_code, how = returncode, f"ended with exit code {returncode}"
@@ -75,7 +83,7 @@ def _write(line: str) -> None:
     try:
         print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        # The stream is closed. This is no reason to end a run, which has its own result.
+        # The stream is closed, which is not a reason to end a run.
         pass
 
 

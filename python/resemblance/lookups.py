@@ -10,6 +10,7 @@ from .in_memory import ID, TEXT, Data, as_file, is_in_memory, to_table
 from .output import Location, location_of
 from .process import call
 from .rows import Id, Neighbor, Pair, Rows, ShownPair
+from .source import Places, source_options
 
 
 def find(
@@ -29,12 +30,12 @@ def find(
         data: a list of texts; a data frame of pandas, Polars or Arrow; data files, whose rows are documents (Parquet, CSV,
             JSON lines, a Delta table); or text files and folders of them. The ids of texts and of rows without an id are
             their numbers, from 0.
-        text: the column of the texts; not needed if there is only one of text.
+        text: the column of the texts; not needed if only one column holds text.
         id: the column of the ids.
         threshold: the least similarity of a pair, over 0 and at most 1.
         size: characters (or words) in a shingle.
         unit: what shingles are made of.
-        encoding: how the files are encoded, such as `latin-1`; found out, or UTF-8, unless given.
+        encoding: the encoding of the files, such as `latin-1`; detected, or UTF-8, unless given.
         all: whether every two documents are compared, which is exact and quadratic.
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
@@ -59,7 +60,7 @@ def find(
 
 
 def search_options(threshold: float, size: int, unit: str, all: bool) -> list[str]:
-    """The options of `find` and `dedup` that say what similar means."""
+    """The options that `find` and `dedup` share."""
     options = [f"--threshold={threshold}", f"--size={size}", f"--unit={unit}"]
     return [*options, "--all"] if all else options
 
@@ -72,11 +73,12 @@ def neighbors(
     file: Union[str, os.PathLike[str], None] = None,
     top: int = 10,
     by: Literal["estimate", "jaccard"] = "estimate",
+    source: Optional[Places] = None,
     memory: Optional[str] = None,
 ) -> Rows[Neighbor]:
-    """The documents of a finished output that are nearest to one document.
+    """The documents of a finished output that are most similar to one document.
 
-    Exactly one of `id`, `text` and `file` says which document that is.
+    Exactly one of `id`, `text` and `file` gives that document.
 
     Args:
         output: the finished output: a path, a URL, or what `run` returned.
@@ -84,7 +86,8 @@ def neighbors(
         text: a text, which need not be in the output.
         file: a text file (UTF-8), which need not be in the output.
         top: most neighbors to return.
-        by: what they are sorted by: the estimate from the signatures, or the exact similarity.
+        by: the order: by the estimate from the signatures, or by the exact similarity.
+        source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: how much may be held at once, such as `"1GiB"`.
     """
     if sum(given is not None for given in (id, text, file)) != 1:
@@ -93,7 +96,7 @@ def neighbors(
         of = f"--id={id}"
     else:
         of = "--text=-" if file is None else f"--text={os.fspath(file)}"
-    options = [of, f"--top={top}", f"--by={by}", *_memory(memory)]
+    options = [of, f"--top={top}", f"--by={by}", *source_options(source), *_memory(memory)]
     return rows.neighbors(call(["neighbors", "--json", *options, "--", location_of(output)], stdin=text))
 
 
@@ -105,11 +108,12 @@ def show(
     cluster: Optional[Id] = None,
     top: int = 3,
     seed: Optional[int] = None,
+    source: Optional[Places] = None,
     memory: Optional[str] = None,
 ) -> Rows[ShownPair]:
-    """Pairs of a finished output with their texts, and where both texts say the same.
+    """Pairs of a finished output with their texts and their common passages.
 
-    The texts are read from the job's source, which must be what it was when the job ran.
+    The texts are read from the job's source, which must not have changed since the job ran.
 
     Args:
         output: the finished output: a path, a URL, or what `run` returned.
@@ -118,27 +122,28 @@ def show(
         cluster: instead of pairs, the cluster of this document: its representative with each of the others.
         top: most pairs to return.
         seed: another seed gives other random pairs.
+        source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: how much may be held at once, such as `"1GiB"`.
     """
     given = {"pairs": pairs, "id": id, "cluster": cluster, "top": top, "seed": seed}
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
-    options += _memory(memory)
+    options += [*source_options(source), *_memory(memory)]
     return rows.shown_pairs(call(["show", "--json", *options, "--", location_of(output)]))
 
 
 def sql(
     output: Location, query: str, *, allow_writes: bool = False, memory: Optional[str] = None
 ) -> Rows[dict[str, Any]]:
-    """The answer to a query over the tables of a finished output: pairs, clusters, documents and rejects.
+    """The result of a query on the tables of a finished output: pairs, clusters, documents and rejects.
 
     The rows come as JSON: NULL is None, and dates and times are text.
-    Where types or many rows matter, take the tables themselves, as in `open(output).pairs.to_duckdb()`.
+    If types or many rows matter, take the tables themselves, as in `open(output).pairs.to_duckdb()`.
 
     Args:
         output: the finished output: a path, a URL, or what `run` returned.
         query: one query in the SQL of DataFusion.
         allow_writes: whether it may write files, read other ones and change settings.
-        memory: how much the query may hold at once, such as `"1GiB"`; what is more goes to disk.
+        memory: how much the query may hold at once, such as `"1GiB"`; more goes to disk.
     """
     options = [*(["--allow-writes"] if allow_writes else []), *_memory(memory)]
     return rows.records(call(["sql", "--json", *options, "--", location_of(output), query]))

@@ -1,4 +1,4 @@
-"""Finished outputs: what a run wrote, table by table, as its manifest names it."""
+"""Finished outputs: the tables of a run, with the files that its manifest names."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .storage import absolute, filesystem
 class Table(Frame):
     """A table of a finished output.
 
-    It consists of exactly the files that the manifest names: what other runs left in the folder is no part of it.
+    It consists of exactly the files that the manifest names, without files that other runs left in the folder.
     """
 
     def __init__(self, name: str, rows: int, location: str, files: list[str]) -> None:
-        #: What it is called, such as `pairs`.
+        #: Its name, such as `pairs`.
         self.name = name
-        #: How many rows it has.
+        #: The number of its rows.
         self.rows = rows
         #: Its files, as paths within the output.
         self.files = files
@@ -33,7 +33,7 @@ class Table(Frame):
         return self.rows
 
     def __bool__(self) -> bool:
-        # It is there, also where it has no rows.
+        # It exists, even if it has no rows.
         return True
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ class Table(Frame):
         return html_table(self.head(HTML_ROWS), self.rows)
 
     def _scannable(self) -> Any:
-        # DuckDB reads of a dataset what a query needs.
+        # DuckDB reads only the part of a dataset that a query needs.
         return self.dataset()
 
 
@@ -65,7 +65,7 @@ class Output:
     """A finished output."""
 
     def __init__(self, location: str, manifest: dict[str, Any]) -> None:
-        #: Where it is: the full path of a folder, or a URL.
+        #: The full path of its folder, or its URL.
         self.output = location
         #: Its `manifest.json`: the job, the inputs, counts, seconds and files.
         self.manifest = manifest
@@ -118,17 +118,17 @@ class Run(Output):
 
     @property
     def run_id(self) -> str:
-        """What the run is called in logs, records and metrics."""
+        """The name of the run in logs, records and metrics."""
         return str(self.record["run_id"])
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The seconds that it took."""
         return float(self.record["seconds"])
 
     @property
     def already_finished(self) -> bool:
-        """Whether the same job over the same inputs had been run before, and so nothing was done."""
+        """Whether the same job over the same inputs had already run, so that nothing was done."""
         return bool(self.record["already_finished"])
 
 
@@ -164,5 +164,5 @@ def open_output(output: Location) -> Output:
 
 
 def location_of(output: Location) -> str:
-    """The location of an output as the command takes it."""
+    """The location of an output as an argument of the command."""
     return output.output if isinstance(output, Output) else os.fspath(output)

@@ -13,21 +13,25 @@ from typing import IO, Optional, Union
 
 from .locate import command
 from .log import Log
+from .notebook import FILTER
 
 
 def call(arguments: Sequence[str], *, stdin: Optional[str] = None, progress: bool = True) -> str:
     """Calls the command and returns what it wrote to standard output.
 
     Args:
-        arguments: what stands behind `resemblance` on the command line.
-        stdin: what the command reads from standard input; nothing unless given.
-        progress: whether progress is written to `sys.stderr`. Warnings always are.
+        arguments: the arguments after `resemblance` on the command line.
+        stdin: the standard input of the command; empty unless given.
+        progress: whether progress is written to `sys.stderr`, or shown as a bar in a notebook. Warnings are always written.
 
     Raises:
         ResemblanceError: the command failed; the class says who must act.
-        KeyboardInterrupt: Ctrl-C was pressed. The command has ended in order before this is raised.
+        KeyboardInterrupt: Ctrl-C was pressed. The command has ended cleanly before this is raised.
     """
     log = Log(progress)
+    environment = dict(os.environ)
+    if log.bar is not None:
+        environment.setdefault("RESEMBLANCE_LOG", FILTER)
     with ExitStack() as stack:
         # Files instead of pipes: with a single pipe, that of standard error, one thread can read everything.
         results = stack.enter_context(tempfile.TemporaryFile())
@@ -42,6 +46,7 @@ def call(arguments: Sequence[str], *, stdin: Optional[str] = None, progress: boo
                 stdin=source,
                 stdout=results,
                 stderr=subprocess.PIPE,
+                env=environment,
                 # A terminal and a notebook send SIGINT to the whole group, and a second one ends the command at once and not in
                 # order. In a session of its own the command gets only the one that `_stop` sends. Other threads than the main one
                 # get no KeyboardInterrupt, so they leave the command in the group that gets SIGINT.
@@ -70,7 +75,7 @@ def _follow(child: subprocess.Popen[bytes], log: Log) -> None:
 
 
 def _stop(child: subprocess.Popen[bytes], log: Log) -> None:
-    """Asks the child to end, and waits until it has. Who presses Ctrl-C again asks it to end at once."""
+    """Asks the child to end, and waits until it has. A second Ctrl-C asks it to end at once."""
     while child.poll() is None:
         try:
             if os.name == "posix":

@@ -12,7 +12,7 @@ import pyarrow
 
 from .frames import HTML_ROWS, Frame, html_table
 
-#: The id of a document: a number where the source's column is one, and else text.
+#: The id of a document: a number if the source's column has an integer type, and else text.
 Id = Union[int, str]
 
 Row = TypeVar("Row")
@@ -34,7 +34,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A document that is near to the one that was asked about, which is a; this one is b."""
+    """A document b that is similar to the document a of the query."""
 
     id: Id
     #: The share of equal values in the two signatures.
@@ -67,20 +67,20 @@ class ShownPair(Pair):
 
     text_a: str
     text_b: str
-    #: What both texts have in common, as long as a shingle or longer.
+    #: The common passages of both texts that are at least as long as a shingle.
     passages: tuple[Passage, ...]
     #: The cluster of the query; None if it asked for pairs.
     cluster_id: Optional[Id] = None
-    #: Whether a is a document of an earlier output, or of a second source, where the same id may be another document.
+    #: Whether a is a reference document, of an earlier output or of a second source: another document may have its id.
     reference_a: bool = False
     #: The same of b.
     reference_b: bool = False
-    #: Whether passages were looked for in all of both texts, and not only in the first 5,000 words of each.
+    #: Whether passages were searched in all of both texts, and not only in the first 5,000 words of each.
     passages_complete: bool = True
 
 
 class Rows(Sequence[Row], Frame, Generic[Row]):
-    """A sequence of rows, which can also be had as a table."""
+    """A sequence of rows, which can be converted to a table."""
 
     def __init__(self, rows: Iterable[Row], to_arrow: Callable[[Sequence[Row]], pyarrow.Table]) -> None:
         self._rows = tuple(rows)
@@ -147,17 +147,17 @@ def records(text: str) -> Rows[dict[str, Any]]:
 
 
 def _objects(text: str) -> Iterable[dict[str, Any]]:
-    # `splitlines` would also divide at characters that JSON leaves within a text, such as U+2028.
+    # `splitlines` would also divide at characters that JSON does not escape in a text, such as U+2028.
     return (json.loads(line) for line in text.split("\n") if line)
 
 
 def _only(kind: Callable[..., Row], row: Mapping[str, Any]) -> Row:
-    """A row of what this version knows: a newer command may say more."""
+    """A row with the columns of this version: a newer command may print more."""
     fields = {field.name for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     return kind(**{name: value for name, value in row.items() if name in fields})
 
 
-# The columns of the tables, so that they have their types also where there is no row. None is the type of ids.
+# The columns of the tables, so that they have their types even without rows. None is the type of ids.
 _PAIR: dict[str, Optional[pyarrow.DataType]] = {
     "id_a": None,
     "id_b": None,
@@ -190,7 +190,7 @@ _SHOWN: dict[str, Optional[pyarrow.DataType]] = {
 
 
 def _typed(columns: Mapping[str, Optional[pyarrow.DataType]]) -> Callable[[Sequence[Any]], pyarrow.Table]:
-    """What makes a table of these columns of rows."""
+    """The function that makes a table with these columns from rows."""
 
     def table(rows: Sequence[Any]) -> pyarrow.Table:
         ids = [getattr(row, name) for row in rows for name, kind in columns.items() if kind is None]

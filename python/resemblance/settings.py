@@ -1,4 +1,4 @@
-"""Jobs and settings as the command takes them: TOML."""
+"""Converts jobs and settings to TOML for the command."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SECTIONS = frozenset(
 
 @contextmanager
 def job_arguments(job: Job, settings: Mapping[str, Any]) -> Iterator[list[str]]:
-    """The arguments of a command that give a job and the settings over it.
+    """The arguments of a command for a job and the settings that override it.
 
-    A dict is written to a file that is there as long as the context. Errors within it call that file "the job".
+    A dict is written to a temporary file, which errors call "the job".
     """
     sets = set_arguments(settings)
     if not isinstance(job, Mapping):
@@ -50,7 +50,7 @@ def job_arguments(job: Job, settings: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def set_arguments(settings: Mapping[str, Any]) -> list[str]:
-    """`score__threshold=0.9` as `--set=score.threshold=0.9`. A setting that is None is left as the job has it.
+    """`score__threshold=0.9` as `--set=score.threshold=0.9`. A setting that is None is left out.
 
     Raises:
         TypeError: a setting has one underscore where a section and a key are divided by two.
@@ -76,7 +76,7 @@ def to_toml(job: Mapping[str, Any]) -> str:
 
 
 def toml_value(value: Any, key: str = "value") -> str:
-    """A value as TOML on one line, as it stands behind `=`."""
+    """A value as TOML on one line, as after `=`."""
     return _inline(_plain(value, key))
 
 
@@ -88,7 +88,7 @@ def _items(table: Mapping[str, Any], within: str) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any, key: str) -> Any:
-    """The value in the types that TOML knows."""
+    """The value in types that TOML has."""
     if isinstance(value, (bool, str, datetime.datetime, datetime.date, datetime.time)):
         return value
     if isinstance(value, os.PathLike):

@@ -1,4 +1,4 @@
-"""Where an output is: a folder, or a prefix of an object store, as a file system of pyarrow."""
+"""The location of an output, a folder or a prefix of an object store, as a file system of pyarrow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
 def absolute(location: Union[str, os.PathLike[str]]) -> str:
-    """The location as it can be used from any folder: a URL as it is, and the full path of a folder."""
+    """The location, usable from any folder: a URL unchanged, or the full path of a folder."""
     text = os.fspath(location)
     return text if _SCHEME.match(text) else os.path.abspath(text)
 
@@ -24,16 +24,16 @@ def filesystem(location: str) -> tuple[fs.FileSystem, str]:
     if scheme is None:
         return fs.LocalFileSystem(), os.path.abspath(location)
     if scheme.group(1).lower() in ("s3", "s3a"):
-        # Keys are as they are written, as in the command; `from_uri` would decode them.
+        # Keys are not percent-encoded, as in the command; `from_uri` would decode them.
         return s3(os.environ), location[scheme.end() :].rstrip("/")
     found, path = fs.FileSystem.from_uri(location)
     return found, path.rstrip("/")
 
 
 def s3(environment: Mapping[str, str]) -> fs.S3FileSystem:
-    """S3 with the settings that the command takes from the environment.
+    """S3 with the settings that the command reads from the environment.
 
-    Credentials are found by pyarrow itself, which looks at the same variables.
+    Credentials are found by pyarrow itself, which reads the same variables.
     """
 
     def variable(*names: str) -> Optional[str]:

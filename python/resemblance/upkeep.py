@@ -1,4 +1,4 @@
-"""The commands that act on outputs, apply, verify and clean, and the one that makes up a corpus."""
+"""The commands for outputs, apply, verify, clean and merge, and the one that generates a corpus."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any, Optional, Union
 
 from .output import Location, Output, location_of, open_output
 from .process import call
+from .source import Places, source_options
 
 
 @dataclass(frozen=True)
 class Applied:
-    """The documents of a source that stay and go: kept + removed + rejected = read."""
+    """The counts of a source's documents: kept + removed + rejected = read."""
 
     read: int
     kept: int
     removed: int
-    #: Those that the job rejected, wherever they go.
+    #: Documents that the job rejected, whether they are kept or not.
     rejected: int
     #: Files that were written; None for a dry run.
     files: Optional[int]
-    #: Whether it was all there before.
+    #: Whether the result already existed.
     already_finished: bool
 
 
@@ -38,28 +39,30 @@ def apply(
     largest_cluster: Optional[int] = None,
     scheduler: Optional[str] = None,
     dry_run: bool = False,
+    source: Optional[Places] = None,
     memory: Optional[str] = None,
     progress: bool = True,
 ) -> Applied:
     """Writes the source of a finished output without its duplicates.
 
     Args:
-        output: a finished output, whose source has not changed.
+        output: a finished output, the content of whose source has not changed.
         to: the folder or URL to write to, which must be empty. A dry run needs no folder.
-        rejects: where documents go that the job rejected: "keep", "drop" or "separate".
+        rejects: what happens to documents that the job rejected: "keep", "drop" or "separate".
         annotate: whether every document stays, and gets the columns cluster_id, representative and kept_id.
-        tables: what kept/ and removed/ are: "parquet", or "delta" for Delta tables.
-        removed_share: the share of the documents that may go, instead of alarms.removed_share of the job.
-        largest_cluster: the number of documents that a cluster may have, instead of alarms.largest_cluster of the job.
+        tables: the format of the kept and the removed documents: "parquet", or "delta" for Delta tables.
+        removed_share: the largest share of documents that may be removed, instead of alarms.removed_share of the job.
+        largest_cluster: the largest number of documents of a cluster, instead of alarms.largest_cluster of the job.
         scheduler: the cluster whose executors write the files, such as "df://host:50050"; without one, this machine writes them.
         dry_run: whether documents are only counted.
+        source: where the source is now, if it was moved; a list for a source of several URLs, in their order.
         memory: the most memory to use, such as "4GiB".
-        progress: whether finished files are reported on `sys.stderr`. Warnings always are.
+        progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
     Raises:
-        JobError: `to` holds something else, or overlaps with what is read.
+        JobError: `to` holds other files, or overlaps with the source or the output.
         InputError: the source is gone or has changed, or a file cannot be read or written.
-        AlarmError: more would go than the alarms of the job allow, and they say that this is an error.
+        AlarmError: a bound of the job's alarms is passed, and they have fail = true.
     """
     given = {
         "to": None if to is None else os.fspath(to),
@@ -73,6 +76,7 @@ def apply(
     options = [f"--{name}={value}" for name, value in given.items() if value is not None]
     options += ["--annotate"] if annotate else []
     options += ["--dry-run"] if dry_run else []
+    options += source_options(source)
     applied = json.loads(call(["apply", "--json", *options, "--", location_of(output)], progress=progress))
     counts = [applied[name] for name in ("read", "kept", "removed", "rejected", "files", "already_finished")]
     return Applied(*counts)
@@ -80,7 +84,7 @@ def apply(
 
 @dataclass(frozen=True)
 class Verified:
-    """An output that is as its manifest names it."""
+    """An output that matches its manifest."""
 
     files: int
     bytes: int
@@ -98,17 +102,17 @@ def verify(output: Location) -> Verified:
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What was removed from an output, or would be."""
+    """The files that were removed from an output, or would be."""
 
     files: int
     bytes: int
-    #: Files in the output that another program wrote, and that stayed.
+    #: Files of other programs in the output, which stay.
     foreign: int
     dry_run: bool
 
 
 def clean(output: Location, *, dry_run: bool = False) -> Cleaned:
-    """Removes from an output what dead runs left there. Only files go that the program itself wrote.
+    """Removes the leftovers of dead runs from an output. Only files that the program itself wrote are removed.
 
     Args:
         output: a finished or an unfinished output.
@@ -132,13 +136,13 @@ def merge(
     """Makes one output of several, as if one run had read all of their documents. Reads no text; the outputs stay.
 
     Args:
-        outputs: the outputs of runs that went on from each other with `against`, in the order in which they were made.
+        outputs: the outputs of runs that continue each other with `against`, in the order in which they were made.
         to: the folder or URL of the new output.
-        overwrite: whether a result that is there is replaced, once the new one is whole.
+        overwrite: whether an existing result is replaced, once the new one is complete.
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
 
     Raises:
-        JobError: an output is missing that another one was made against, or they were made by other settings.
+        JobError: an output is missing that another one was made against, or they were made with different settings.
         InputError: an output is damaged or unfinished.
     """
     options = ["--overwrite"] if overwrite else []
@@ -158,7 +162,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Generated:
-    """A corpus that was made up."""
+    """A generated corpus."""
 
     documents: Written
     #: The planted pairs; None if no file for them was named.
@@ -185,27 +189,27 @@ def generate(
     overwrite: bool = False,
     progress: bool = True,
 ) -> Generated:
-    """Makes up documents with copies, near-duplicates and passages of others, so that the similar pairs are known.
+    """Generates documents with copies, near-duplicates and passages of others, so that the similar pairs are known.
 
-    What is not given has the command's default: see `resemblance generate --help`.
+    Arguments that are not given have the command's defaults: see `resemblance generate --help`.
 
     Args:
         out: a file that ends in .parquet, or a folder.
         documents: how many.
         words: words in a document, on average.
-        seed: what everything is drawn from. The same settings give the same documents.
-        shingle: words in a shingle, for which similarities are reached and stated.
+        seed: the seed of all random numbers. The same settings give the same documents.
+        shingle: words in a shingle, for which the similarities are stated.
         vocabulary: different words.
         copies: the share of documents that are another one, word for word.
         near: the share of documents that are another one with some words replaced.
-        jaccards: the similarities that those get, in turn.
+        jaccards: the similarities of those, in turn.
         contained: the share of documents that are half of another one.
         boilerplate: the share of the other documents that begin with the same passage.
         boilerplate_words: the words of that passage.
-        identical: how many documents are all the same.
+        identical: the number of documents that are all the same.
         files: how many files are written into the folder.
         truth: a Parquet file for the planted pairs: id_a, id_b, kind, jaccard, size.
-        overwrite: whether what the command wrote there before is replaced.
+        overwrite: whether an earlier corpus of this command is replaced.
         progress: whether each finished stage is reported on `sys.stderr`. Warnings always are.
     """
     given: dict[str, Any] = {

@@ -86,12 +86,13 @@ def test_partitions_with_any_names(tmp_path: Path) -> None:
         rows = documents(first * 12, 12, day)
         deltalake.write_deltalake(table, rows, mode="append", partition_by=["day"])
     run = check(table, tmp_path / "out")
-    asked = job(table, tmp_path / "refused")
+    asked = job(table, tmp_path / "days")
     asked["source"]["columns"] = ["n", "day"]
-    with pytest.raises(resemblance.JobError, match="partition column"):
-        resemblance.run(asked)
+    asked["source"]["where"] = "day IN ('a b', 'x/y')"
+    days = resemblance.run(asked).documents.to_arrow()["day"].to_pylist()
+    assert sorted(days) == ["a b"] * 12 + ["x/y"] * 12
     applied = resemblance.apply(run, tmp_path / "to", progress=False)
-    kept = {row for file in (tmp_path / "to" / "kept").rglob("*.parquet") for row in ids(file)}
+    kept = {row for file in (tmp_path / "to").rglob("*.parquet") for row in ids(file)}
     gone = {row["id"] for row in run.clusters.to_arrow().to_pylist() if not row["representative"]}
     assert applied.removed == len(gone) > 0
     assert kept == set(deltalake.DeltaTable(table).to_pyarrow_table()["id"].to_pylist()) - gone
@@ -127,15 +128,15 @@ def test_what_apply_writes(tmp_path: Path) -> None:
     applied = resemblance.apply(run, to, tables="delta", progress=False)
     gone = {row["id"] for row in run.clusters.to_arrow().to_pylist() if not row["representative"]}
     rows = pyarrow.table(deltalake.DeltaTable(table).to_pyarrow_table()).to_pylist()
-    kept = deltalake.DeltaTable(to / "kept")
+    kept = deltalake.DeltaTable(to)
     found = pyarrow.table(kept.to_pyarrow_table())
     assert rows_of(found.to_pylist()) == rows_of([row for row in rows if row["id"] not in gone])
     assert found.column_names == ["id", "text", "n", "day"] and kept.version() == 0
-    removed = pyarrow.table(deltalake.DeltaTable(to / "removed").to_pyarrow_table())
+    removed = pyarrow.table(deltalake.DeltaTable(to / "_resemblance" / "removed").to_pyarrow_table())
     assert set(removed["id"].to_pylist()) == gone and len(removed) == applied.removed > 0
     # What is added to it later is of the same table.
-    deltalake.write_deltalake(to / "kept", documents(60, 3), mode="append")
-    assert len(resemblance.run(job(to / "kept", tmp_path / "again")).tables["documents"]) == applied.kept + 3
+    deltalake.write_deltalake(to, documents(60, 3), mode="append")
+    assert len(resemblance.run(job(to, tmp_path / "again")).tables["documents"]) == applied.kept + 3
     with pytest.raises(resemblance.JobError, match="tables delta"):
         text = resemblance.run("jobs/quickstart.toml", output__url=tmp_path / "quickstart")
         resemblance.apply(text, tmp_path / "text", tables="delta")

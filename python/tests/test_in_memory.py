@@ -82,7 +82,7 @@ def test_files_are_written_without_their_duplicates(tmp_path: Any) -> None:
     assert (planned.read, planned.kept, planned.removed, planned.files) == (4, 2, 2, None)
     done = resemblance.dedup(path, tmp_path / "clean", text="body", threshold=0.7, progress=False)
     assert (done.kept, done.removed) == (2, 2)
-    assert (tmp_path / "clean/kept/in.csv").read_text().count("fox") == 1
+    assert (tmp_path / "clean/in.csv").read_text().count("fox") == 1
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -41,7 +41,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def keys(endpoint: str, prefix: str) -> list[str]:
-    """What lies in the bucket, as the server itself lists it."""
+    """The objects in the bucket, as the server itself lists it."""
     with urllib.request.urlopen(f"{endpoint}/bucket?list-type=2&prefix={prefix}") as answer:
         text: str = answer.read().decode()
     return [part.split("</Key>")[0] for part in text.split("<Key>")[1:]]

@@ -229,7 +229,7 @@ def applied(
     clusters = run.tables["clusters"].to_arrow().to_pylist()
     gone = {row["id"] for row in clusters if not row["representative"]}
     assert len(gone) > 20
-    return request.param, source, folder / "to/kept/in.parquet", folder / "marked/kept/in.parquet", gone
+    return request.param, source, folder / "to/in.parquet", folder / "marked/in.parquet", gone
 
 
 def intervals_are_found(source: Path, kept: Path, gone: set[str]) -> None:

@@ -78,7 +78,7 @@ def test_progress_is_written_as_the_stages_begin_and_end(tmp_path: Path, capsys:
         lines = [line for line in written if line.partition(": ")[2].startswith(said)]
         assert [line.partition(":")[0] for line in lines] == stages
     assert written[0].startswith("sketches: begins (number=1, stages=")
-    assert any(line.startswith("sketches: done (rows=16, seconds=") for line in written)
+    assert any(line.startswith("sketches: done (number=1, stages=") and "rows=16, seconds=" in line for line in written)
     resemblance.find(DOCUMENTS / "garden.txt", progress=False)
     assert capsys.readouterr().err == ""
     # Warnings come in any case.

@@ -114,10 +114,10 @@ def test_spark_reads_every_table(spark: Any, output: resemblance.Run) -> None:
 
 def test_spark_reads_what_apply_removed(spark: Any, output: resemblance.Run, tmp_path: Path) -> None:
     applied = resemblance.apply(output, tmp_path / "to", progress=False)
-    removed = spark.read.parquet(str(tmp_path / "to" / "removed"))
+    removed = spark.read.parquet(str(tmp_path / "to" / "_resemblance" / "removed"))
     assert removed.count() == applied.removed > 0
     assert removed.columns[-1] == "group" and removed.filter("`group` IS NULL").count() < applied.removed
-    assert spark.read.parquet(str(tmp_path / "to" / "kept")).count() == applied.kept + applied.rejected
+    assert spark.read.parquet(str(tmp_path / "to")).count() == applied.kept + applied.rejected
 
 
 def test_spark_reads_what_stays_of_its_legacy_form(spark: Any, tmp_path: Path) -> None:

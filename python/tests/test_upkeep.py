@@ -19,9 +19,9 @@ def test_apply_writes_what_stays(quickstart: resemblance.Run, tmp_path: Path) ->
     assert counted.kept + counted.removed + counted.rejected == counted.read
     applied = resemblance.apply(quickstart, tmp_path / "to", rejects="separate", progress=False)
     assert (applied.read, applied.kept, applied.removed) == (counted.read, counted.kept, counted.removed)
-    kept = {file.name for file in (tmp_path / "to" / "kept").iterdir()}
+    kept = {file.name for file in (tmp_path / "to").iterdir() if file.is_file()}
     assert len(kept) == applied.kept and not kept & gone
-    removed = pyarrow.parquet.read_table(tmp_path / "to" / "removed")
+    removed = pyarrow.parquet.read_table(tmp_path / "to" / "_resemblance" / "removed")
     assert set(removed["id"].to_pylist()) == gone
     assert resemblance.apply(quickstart, tmp_path / "to", rejects="separate").already_finished
     with pytest.raises(resemblance.JobError, match="--to"):

@@ -32,9 +32,60 @@ pub(crate) fn absolute(path: impl AsRef<Path>) -> io::Result<PathBuf> {
     Ok(plain)
 }
 
+/// Characters that make a part of a path a pattern.
+const WILD: &[char] = &['*', '?', '['];
+
+/// `address` as any process can read it, whatever its working directory: a relative path becomes an absolute one. URLs, absolute
+/// paths and the patterns in them stay as they are.
+///
+/// A pattern below a working directory whose own path has wildcards stays relative, because no absolute path would mean the same.
+///
+/// # Errors
+/// When the working directory is unknown, or a part of a path with `..` cannot be read.
+pub(crate) fn absolute_address(address: &str) -> io::Result<String> {
+    let path = Path::new(address);
+    let has_parent = |path: &Path| path.components().any(|part| part == Component::ParentDir);
+    if super::scheme(address).is_some() || path.is_absolute() && !has_parent(path) {
+        return Ok(address.to_owned());
+    }
+    let wild = if path.exists() { None } else { address.find(WILD) };
+    let start = wild.map_or(address.len(), |at| address[..at].rfind('/').map_or(0, |slash| slash + 1));
+    let (base, pattern) = address.split_at(start);
+    let base = Path::new(if base.is_empty() { "./" } else { base });
+    let mut whole = if has_parent(base) { absolute(base)? } else { std::path::absolute(base)? };
+    if base.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        whole.push("");
+    }
+    match whole.to_str() {
+        Some(whole) if pattern.is_empty() || !whole.contains(WILD) => Ok(format!("{whole}{pattern}")),
+        _ => Ok(address.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_the_same_from_any_working_directory() {
+        let here = std::env::current_dir().unwrap();
+        let here = here.to_str().unwrap();
+        let above = Path::new(here).parent().unwrap().to_str().unwrap();
+        for (address, expected) in [
+            ("data", format!("{here}/data")),
+            ("./data/", format!("{here}/data/")),
+            ("data/*.csv", format!("{here}/data/*.csv")),
+            ("**/[ab].csv", format!("{here}/**/[ab].csv")),
+            (".", here.to_owned()),
+            ("../a/", format!("{above}/a/")),
+            ("/a/./b/*", "/a/./b/*".to_owned()),
+            ("s3://bucket/../a", "s3://bucket/../a".to_owned()),
+            ("file:///a", "file:///a".to_owned()),
+        ] {
+            assert_eq!(absolute_address(address).unwrap(), expected, "{address}");
+            assert_eq!(absolute_address(&expected).unwrap(), expected, "{address}");
+        }
+    }
 
     #[test]
     fn parents_are_resolved_whether_they_exist_or_not() {

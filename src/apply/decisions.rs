@@ -11,6 +11,7 @@ use datafusion::common::cast::{as_string_array, as_uint64_array};
 use datafusion::functions::expr_fn::coalesce;
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::prelude::{DataFrame, SessionContext, cast, col, lit, when};
+use datafusion::scalar::ScalarValue;
 use futures::TryStreamExt;
 
 use crate::error::Result;
@@ -26,6 +27,8 @@ pub(super) fn removed_schema(id: IdType) -> SchemaRef {
         Field::new("source", DataType::Utf8, false),
         Field::new("position", DataType::Int64, false),
         Field::new("kept_id", id_type(id), false),
+        Field::new("kept_source", DataType::Utf8, true),
+        Field::new("kept_position", DataType::Int64, true),
         Field::new("jaccard", DataType::Float64, true),
         Field::new("containment", DataType::Float64, true),
         Field::new("cluster_id", id_type(id), false),
@@ -58,6 +61,15 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&
     ])?;
     let columns = ["id_a", "id_b", "reference_b", "jaccard", "containment_a", "containment_b"];
     let pairs = stored.table(session, Table::Pairs)?.select(columns.map(col).to_vec())?;
+    // A reference document is not in the source, and may have the id of a document that is.
+    let own = when(col("kept_known"), lit(ScalarValue::Null)).otherwise(col("kept_id"))?;
+    let places = stored.table(session, Table::Documents)?.select(vec![
+        col("id").alias("kept"),
+        col("source").alias("kept_source"),
+        col("position").alias("kept_position"),
+    ])?;
+    let gone = gone.with_column("own_kept_id", own)?;
+    let gone = gone.join(places, JoinType::Left, &["own_kept_id"], &["kept"], None)?;
     // The share of the document that goes which is in the one that stays.
     let containment =
         when(col("member").eq(col("id_a")), col("containment_a")).otherwise(col("containment_b"))?;
@@ -71,6 +83,8 @@ pub(super) fn removed(session: &SessionContext, stored: &Stored, group: Option<&
         col("source"),
         col("position"),
         col("kept_id"),
+        col("kept_source"),
+        col("kept_position"),
         jaccard.alias("jaccard"),
         containment.alias("containment"),
         col("cluster_id"),

@@ -1,4 +1,4 @@
-//! The folders of a result as Delta tables: columns that all files have together, and a log in each folder.
+//! The kept and the removed documents of a result as Delta tables: the columns of all files together, and a log for each table.
 
 use std::sync::Arc;
 
@@ -10,9 +10,11 @@ use super::manifest::Manifest;
 use crate::delta::{same_type, unfit};
 use crate::error::{Error, Result};
 use crate::job;
-use crate::output::Layout;
 use crate::output::delta::{WholeFile, put_whole};
-use crate::rewrite::{KEPT, annotated};
+use crate::output::manifest::File;
+use crate::output::names::REMOVED;
+use crate::output::{APPLIED, Layout};
+use crate::rewrite::annotated;
 use crate::schema::IdType;
 use crate::source::{Listed, ParquetFile, Rewriting, SourceFile, format_of};
 
@@ -84,9 +86,9 @@ pub(super) async fn kept_schema(
     let schema = Schema::new(fields);
     let schema = annotations.map_or(schema.clone(), |id| annotated(&schema, id));
     match unfit(&schema) {
-        Some(why) => {
-            Err(Error::job(format!("{OPTION}: {KEPT}/ cannot be a Delta table: {why}, or apply without it")))
-        }
+        Some(why) => Err(Error::job(format!(
+            "{OPTION}: the kept documents cannot be a Delta table: {why}, or apply without it"
+        ))),
         None => Ok(Arc::new(schema)),
     }
 }
@@ -101,23 +103,21 @@ pub(super) async fn put_logs(
     kept: &Schema,
     removed: &Schema,
 ) -> Result<()> {
-    let inside = |folder: &str, path: &str, rows: u64, bytes: u64| {
-        let path = path.strip_prefix(folder)?.strip_prefix('/')?.to_owned();
-        Some(WholeFile { path, rows, bytes })
-    };
     let written = manifest.files.iter().flat_map(|file| &file.written);
     let files: Vec<WholeFile> = written
         // Frameworks leave empty files behind, which are no Parquet.
-        .filter(|file| file.bytes > 0)
-        .filter_map(|file| inside(KEPT, &file.path, file.rows, file.bytes))
+        .filter(|file| file.bytes > 0 && file.is_kept())
+        .map(|file| WholeFile { path: file.path.clone(), rows: file.rows, bytes: file.bytes })
         .collect();
-    put_whole(target, KEPT, kept, &files, &manifest.fingerprint).await?;
+    put_whole(target, "", kept, &files, &manifest.fingerprint).await?;
     if manifest.annotate {
         return Ok(());
     }
-    const REMOVED: &str = "removed";
-    let gone = manifest.removed.iter();
-    let files: Vec<WholeFile> =
-        gone.filter_map(|file| inside(REMOVED, &file.path, file.rows, file.bytes)).collect();
-    put_whole(target, REMOVED, removed, &files, &manifest.fingerprint).await
+    let folder = format!("{APPLIED}/{REMOVED}");
+    let inside = |file: &File| {
+        let path = file.path.strip_prefix(&folder)?.strip_prefix('/')?.to_owned();
+        Some(WholeFile { path, rows: file.rows, bytes: file.bytes })
+    };
+    let files: Vec<WholeFile> = manifest.removed.iter().filter_map(inside).collect();
+    put_whole(target, &folder, removed, &files, &manifest.fingerprint).await
 }

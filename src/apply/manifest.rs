@@ -1,12 +1,13 @@
-//! What an application says of itself: its manifest, and what it puts before its first file.
+//! The manifest of an application, and the record that it puts before its first file.
 
 use serde::{Deserialize, Serialize};
 
 use crate::job::Tables;
-use crate::output::manifest::File;
+use crate::output::manifest::{File, Origin};
 use crate::rewrite::{Counts, Rejects, SourceRecord};
+use crate::schema::IdType;
 
-/// A finished application: `manifest.json`.
+/// A finished application: `_resemblance/manifest.json`. Paths are inside the folder of the result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// What the other fields mean.
@@ -17,6 +18,10 @@ pub struct Manifest {
     pub fingerprint: String,
     /// The output that was applied, as the user named it.
     pub output: String,
+    /// The runs that read the documents: one, or those of all outputs that this one was merged from.
+    pub origins: Vec<Origin>,
+    /// The type of ids.
+    pub id: IdType,
     /// Where documents went that the job rejected.
     pub rejects: Rejects,
     /// Whether every document stayed, and got columns that say what would be done with it.

@@ -1,14 +1,18 @@
-//! Acting on an answer: the source of a finished output, written without the documents that another one stands for.
+//! Writes a copy of the source of a finished output without its duplicates.
 //!
 //! ```text
-//! TO/manifest.json          written last, in one put: counts, and every file that was written
-//!    kept/PATH              what stays of each file of the source, under the path that it has there
-//!    removed/part-*.parquet a row for each document that goes
-//!    rejected/PATH          documents that the job rejected, where they are wanted apart
-//!    kept/_delta_log/, removed/_delta_log/  where they are to be Delta tables
-//!    _work/apply.json       says that the folder is this program's; gone at the end, as the others
-//!    _work/parts/N.json     files of the source that are done
+//! TO/PATH                     the kept documents of each file of the source, under the path that it has there
+//!    _delta_log/              if they are a Delta table
+//!    _resemblance/            everything else: readers of datasets skip names that start with `_`
+//!        manifest.json        written last, in one put: counts, and every file that was written
+//!        removed/part-*       Parquet with a row for each removed document
+//!        rejected/PATH.rejected  documents that the job rejected, if they are separate
+//!        _work/apply.json     shows that an application has begun; removed at the end, as the others are
+//!        _work/parts/N.json   files of the source that are done
 //! ```
+//!
+//! The names in `_resemblance/` have other endings than those of the source, because patterns such as `**/*.parquet` match in all
+//! folders.
 //!
 //! The tables of the output say which rows of which file stay (`decisions`, written by `tables`). Then each file is read
 //! once and written again (`crate::rewrite`) by any engine, in parts (`parts`) that are recorded when they are done, so that an
@@ -21,6 +25,7 @@ mod groups;
 mod manifest;
 mod names;
 mod parts;
+pub mod result;
 mod settings;
 mod tables;
 mod taken;
@@ -37,7 +42,8 @@ use crate::error::{Error, Result};
 use crate::job::{self, Alarms, Encoding, Format, Job, Tables};
 use crate::output::claim::{self, Claim};
 use crate::output::manifest::File;
-use crate::output::{Layout, Stored};
+use crate::output::names::REMOVED;
+use crate::output::{APPLIED, Layout, Stored};
 use crate::pipeline::runner::Runner;
 pub use crate::rewrite::{Counts, Rejects, SourceRecord, Written};
 use crate::rewrite::{FileToWrite, Rewrite, clustered_schema};
@@ -70,15 +76,22 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the output at `url`, and makes sure that `settings` can be had of its source.
+    /// Opens the output at `url`, and makes sure that its source can be written as `settings` say. The source was moved to `places`,
+    /// one for each of its URLs; none if it was not moved.
     ///
     /// # Errors
     /// As [`Stored::open`]; [`Kind::Input`](crate::error::Kind::Input) where the source is gone or has changed;
     /// [`Kind::Job`](crate::error::Kind::Job) where its format or encoding cannot be written so.
-    pub async fn open(session: &SessionContext, url: &str, settings: Settings) -> Result<Self> {
-        let stored = Stored::open(session, url).await?;
+    pub async fn open(
+        session: &SessionContext,
+        url: &str,
+        places: Vec<String>,
+        settings: Settings,
+    ) -> Result<Self> {
+        let stored = Stored::open(session, url).await?.with_source_in(places);
         refuse_replaced(&stored)?;
-        let sources = stored.sources(session, "apply reads the source of the output", "").await?;
+        let or = ", or name the new place of the source with --source";
+        let sources = stored.sources(session, "apply reads the source of the output", or).await?;
         for (job, listed) in &sources {
             refuse(&job.source, listed, settings)?;
         }
@@ -101,6 +114,11 @@ impl Opened {
         self.stored.manifest().counts.superseded_reference_documents.unwrap_or_default()
     }
 
+    /// The bytes of the files of the sources.
+    pub fn bytes(&self) -> u64 {
+        self.sources.iter().flat_map(|(_, listed)| listed.files()).map(|file| file.size()).sum()
+    }
+
     /// The alarms of the job that made the output.
     pub fn alarms(&self) -> Alarms {
         self.stored.job().alarms
@@ -121,6 +139,9 @@ impl Opened {
     pub async fn counts(&self, session: &SessionContext, settings: Settings) -> Result<Counts> {
         let counts = decisions::counts(session, &self.stored).await?.into_values();
         let mut all = counts.fold(Counts::default(), Counts::plus);
+        let left_out = self.stored.manifest().counts.rows_left_out();
+        all.read += left_out;
+        all.kept += left_out;
         if !settings.annotate {
             all.removed = decisions::count_removed(session, &self.stored).await?;
             all.kept -= all.removed;
@@ -247,12 +268,14 @@ pub async fn apply(
         Tables::Delta => Some(delta::kept_schema(session, &files.concat(), annotations).await?),
         Tables::Parquet => None,
     };
-    let claim = claim::take(&target, "apply", &control.stop).await?;
+    let records = target.within(APPLIED);
+    let claim = claim::take(&records, "apply", &control.stop).await?;
     let lost = claim.lost().clone();
     let attempt = Attempted {
         engine,
         opened,
         target: &target,
+        records: &records,
         claim: &claim,
         settings,
         fingerprint,
@@ -278,6 +301,8 @@ struct Attempted<'a> {
     engine: &'a dyn Engine,
     opened: Opened,
     target: &'a Layout,
+    /// Its folder of records.
+    records: &'a Layout,
     claim: &'a Claim,
     settings: Settings,
     fingerprint: String,
@@ -302,9 +327,12 @@ impl Attempted<'_> {
         let unnamable = |source: &String| !named.contains(source.as_str());
         let lost = counts.iter().filter(|(source, _)| unnamable(source)).map(|(_, counts)| *counts);
         let lost = lost.fold(Counts::default(), Counts::plus);
-        let stages = (self.target, self.claim);
+        let stages = (self.records, self.claim);
         let runner =
             Runner::new(self.engine, stages, self.control, &self.fingerprint, self.fingerprint.clone());
+        let has_rejects = self.has_rejects();
+        let stages = 2 + usize::from(has_rejects);
+        runner.expect(stages);
         let (removed, clustered) = self.decide(&runner).await?;
         let expected = |source: &str| counts.get(source).copied().unwrap_or_default();
         let to_write = |(file, path): (SourceFile, String)| FileToWrite {
@@ -318,7 +346,7 @@ impl Attempted<'_> {
             target: self.target.absolute(),
             rejects: self.settings.rejects,
             fingerprint: self.fingerprint.clone(),
-            rejected: self.rejected(&runner).await?,
+            rejected: if has_rejects { self.rejected(&runner).await? } else { Vec::new() },
             removed: removed.clone(),
             clustered,
             id,
@@ -328,7 +356,8 @@ impl Attempted<'_> {
             source,
             files: files.into_iter().zip(paths).map(to_write).collect(),
         });
-        let done = parts::write(rewrite, sources.collect(), self.engine, self.target, self.control).await?;
+        let done = parts::write(rewrite, sources.collect(), self.engine, self.target, (self.control, stages))
+            .await?;
         let counts = done.files.iter().map(|file| file.counts).fold(lost, Counts::plus);
         let rows: u64 = removed.iter().map(|file| file.rows).sum();
         if counts.removed != rows || counts.kept + counts.removed + counts.rejected != counts.read {
@@ -351,12 +380,14 @@ impl Attempted<'_> {
             resemblance: env!("CARGO_PKG_VERSION").to_owned(),
             fingerprint: self.fingerprint.clone(),
             output,
+            origins: self.opened.stored.origins(),
+            id,
             rejects: self.settings.rejects,
             annotate: self.settings.annotate,
             tables: self.settings.tables,
             counts,
             files: done.files,
-            removed,
+            removed: removed.into_iter().map(in_result).collect(),
             warnings,
         };
         if let Some(kept) = &self.kept_schema {
@@ -386,8 +417,8 @@ impl Attempted<'_> {
             }
             false => {
                 let wanted = Wanted {
-                    name: "removed",
-                    folder: "removed".into(),
+                    name: REMOVED,
+                    folder: REMOVED.into(),
                     schema: removed_schema(id),
                     rows: removed(session, stored, group)?,
                 };
@@ -396,12 +427,15 @@ impl Attempted<'_> {
         })
     }
 
-    /// The files of a table that says where documents are that the job rejected; none if there are none.
+    /// Whether the job rejected documents.
+    fn has_rejects(&self) -> bool {
+        let rejects = self.opened.stored.manifest().tables.get(Table::Rejects.name());
+        rejects.is_some_and(|table| table.rows > 0)
+    }
+
+    /// The files of a table that says where documents are that the job rejected.
     async fn rejected(&self, runner: &Runner<'_>) -> Result<Vec<File>> {
         let (session, stored) = (self.engine.session(), &self.opened.stored);
-        if stored.manifest().tables.get(Table::Rejects.name()).is_none_or(|table| table.rows == 0) {
-            return Ok(Vec::new());
-        }
         let wanted = Wanted {
             name: "rejected",
             folder: "_work/rejected".into(),
@@ -410,4 +444,9 @@ impl Attempted<'_> {
         };
         tables::table(wanted, runner).await
     }
+}
+
+/// A file of the folder of records, with its path in the folder of the result.
+fn in_result(file: File) -> File {
+    File { path: format!("{APPLIED}/{}", file.path), ..file }
 }

@@ -1,16 +1,18 @@
-//! Where a file goes in the result: to the path that it has in its source, or, of several sources, in the folder that they share.
+//! The path of a file in the result: the one that it has in its source, or, of several sources, in the folder that they share.
 
 use std::collections::BTreeSet;
 
 use crate::address;
+use crate::delta;
 use crate::error::{Error, Result};
 use crate::job::Format;
+use crate::output::APPLIED;
 use crate::source::{Rewriting, SourceFile, format_of};
 
-/// The paths of the files of sources in the folder of those that stay, in their order.
+/// The paths of the files of sources in the result, in their order.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where two files would have one path.
+/// [`Kind::Job`](crate::error::Kind::Job) where two files would have one path, or one that `apply` needs.
 pub(super) fn paths(sources: &[(Format, Vec<SourceFile>)]) -> Result<Vec<Vec<String>>> {
     let below = match sources {
         [_] => None,
@@ -27,7 +29,14 @@ pub(super) fn paths(sources: &[(Format, Vec<SourceFile>)]) -> Result<Vec<Vec<Str
         }
         if path.is_empty() || !seen.insert(path.clone()) {
             return Err(Error::job(format!(
-                "{} and another file would both be written to kept/{path}: run a job over each folder",
+                "{} and another file would both be written to {path}: run a job over each folder",
+                file.path()
+            )));
+        }
+        let first = path.split('/').next().unwrap_or_default();
+        if [APPLIED, delta::FOLDER].contains(&first) {
+            return Err(Error::job(format!(
+                "{} would be written to {path}, where apply puts files of its own: rename the folder {first}, and run the job again",
                 file.path()
             )));
         }

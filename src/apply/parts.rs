@@ -1,6 +1,7 @@
 //! The files of the sources in parts: each is recorded when it is done.
 
 use std::ops::Range;
+use std::time::Instant;
 
 use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
@@ -31,7 +32,7 @@ pub(super) struct Done {
     pub reused: u64,
 }
 
-/// Writes the files of `sources` as `rewrite` says, which has no parts yet.
+/// Writes the files of `sources` as `rewrite` says, which has no parts yet. This is `stage` number so many, the last one.
 ///
 /// # Errors
 /// The first one of a file. Parts that are done stay recorded.
@@ -40,7 +41,7 @@ pub(super) async fn write(
     sources: Vec<SourceToWrite>,
     engine: &dyn Engine,
     target: &Layout,
-    control: &RunControl,
+    (control, stage): (&RunControl, usize),
 ) -> Result<Done> {
     let (mut done, mut ahead, mut bytes) = (Vec::new(), Vec::new(), 0);
     for SourceToWrite { source, files } in sources {
@@ -56,6 +57,8 @@ pub(super) async fn write(
             done.push(finished);
         }
     }
+    let began = Instant::now();
+    control.progress.stage_begins(STEP, stage, stage);
     let reused = done.iter().flatten().map(|part| part.files.len() as u64).sum();
     if !ahead.is_empty() {
         engine.prepare(control).await?;
@@ -74,6 +77,8 @@ pub(super) async fn write(
             target.shown()
         )));
     };
+    let rows = all.iter().flat_map(|part| &part.files).map(|file| file.counts.read).sum();
+    control.progress.stage_ends(STEP, rows, began.elapsed().as_secs_f64(), false);
     Ok(Done { files: all.into_iter().flat_map(|part| part.files).collect(), reused })
 }
 

@@ -7,7 +7,7 @@ use crate::output::Stored;
 use crate::rewrite::Rejects;
 
 /// The version of what an application writes. Raise it with every change that gives other files.
-pub(super) const FORMAT_VERSION: u64 = 3;
+pub(super) const FORMAT_VERSION: u64 = 4;
 
 /// What is done with the documents of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -27,13 +27,19 @@ pub(super) async fn table(wanted: Wanted, runner: &Runner<'_>) -> Result<Vec<Fil
     let Wanted { name, folder, schema, rows } = wanted;
     let target = Target { table: name.to_owned(), folder, rows: Rows::All, schema, carried: 0 };
     let sorted_by = &["source", "position"];
-    let work =
-        Work { name, targets: vec![target], bytes: 0, batch_rows: None, sorted_by, place: Place::Engine };
+    let work = Work {
+        name,
+        targets: vec![target],
+        bytes: 0,
+        batch_rows: None,
+        parts: 0,
+        sorted_by,
+        place: Place::Engine,
+    };
     let by_file = |partitions| {
         let by_file = Partitioning::Hash(vec![col("source")], partitions);
         Ok(vec![rows.clone().repartition(by_file)?])
     };
-    runner.expect(1);
     runner.run(work, by_file).await?;
     Ok(runner.files(name))
 }

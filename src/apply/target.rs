@@ -11,16 +11,14 @@ use crate::output::attempt::{self, ATTEMPTS, Record};
 use crate::output::claim::Claim;
 use crate::output::entries::Entry;
 use crate::output::names::Attempt;
-use crate::output::{Layout, Stored};
+use crate::output::names::REMOVED;
+use crate::output::{APPLIED, BEGUN, Layout, Stored};
 use crate::pipeline::overlap;
 use crate::rewrite::record::is_content;
-use crate::rewrite::{KEPT, REJECTED};
 use crate::source::Listed;
 
-/// The manifest of a finished application.
-const MANIFEST: &str = "manifest.json";
-/// What says that the folder is this program's.
-const BEGUN: &str = "_work/apply.json";
+/// The manifest of a finished application, in the folder of records.
+pub(super) const MANIFEST: &str = "manifest.json";
 /// Claims of this process and of others that want the folder.
 const CLAIMS: &str = "_work/claims/";
 
@@ -58,13 +56,13 @@ pub(super) fn refuse_overlap(
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) where it is anything else.
 pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
-    let shown = target.shown();
+    let (shown, records) = (target.shown().trim_end_matches('/'), target.within(APPLIED));
     let of_another = |what: &str| {
         Error::job(format!(
             "{shown} holds {what}, made of another output or with other options: choose another {SETTING}"
         ))
     };
-    match target.read::<Manifest>(MANIFEST).await {
+    match records.read::<Manifest>(MANIFEST).await {
         Ok(Some(manifest)) if manifest.fingerprint == fingerprint => {
             return Ok(Found::Finished(Box::new(manifest)));
         }
@@ -74,18 +72,18 @@ pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
         Err(error) if !is_content(&error) => return Err(error),
         Err(_) => {
             return Err(Error::job(format!(
-                "{shown} holds a {MANIFEST} that apply did not write: choose another {SETTING}"
+                "{shown} holds a {APPLIED}/{MANIFEST} that apply did not write: choose another {SETTING}"
             )));
         }
     }
-    match target.read::<Begun>(BEGUN).await {
+    match records.read::<Begun>(BEGUN).await {
         Ok(Some(begun)) if begun.fingerprint == fingerprint => return Ok(Found::Mine),
         Ok(Some(_)) => return Err(of_another("an unfinished result of apply")),
         Ok(None) => {}
         Err(error) if !is_content(&error) => return Err(error),
         Err(_) => {
             return Err(Error::job(format!(
-                "{shown}/{BEGUN} is not what apply puts there, or was cut off: remove the folder {shown}, or choose another {SETTING}"
+                "{shown}/{APPLIED}/{BEGUN} is not what apply puts there, or was cut off: remove the folder {shown}, or choose another {SETTING}"
             )));
         }
     }
@@ -99,8 +97,9 @@ pub(super) async fn find(target: &Layout, fingerprint: &str) -> Result<Found> {
 /// [`Kind::Job`](crate::error::Kind::Job) with the first of them.
 pub(super) async fn refuse_others(target: &Layout, source: &job::Source) -> Result<()> {
     overlap::refuse_urls(target, source, SETTING)?;
+    let records = target.within(APPLIED);
     for record in [MANIFEST, BEGUN] {
-        if target.size(record).await?.is_some() {
+        if records.size(record).await?.is_some() {
             return Ok(());
         }
     }
@@ -108,8 +107,8 @@ pub(super) async fn refuse_others(target: &Layout, source: &job::Source) -> Resu
 }
 
 async fn refuse_strangers(target: &Layout) -> Result<()> {
-    let shown = target.shown();
-    match target.holds_beside(|entry| entry.inside.starts_with(CLAIMS)).await? {
+    let (shown, claims) = (target.shown(), format!("{APPLIED}/{CLAIMS}"));
+    match target.holds_beside(|entry| entry.inside.starts_with(&claims)).await? {
         None => Ok(()),
         Some(Entry { inside, .. }) => Err(Error::job(format!(
             "{shown} is not empty: it holds {inside}, which apply did not write; choose another {SETTING}"
@@ -125,7 +124,8 @@ async fn refuse_strangers(target: &Layout) -> Result<()> {
 pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, output: &str) -> Result<()> {
     let begun = Begun { fingerprint: fingerprint.to_owned(), output: output.to_owned() };
     let is_ours = |there: Option<Begun>| there.is_some_and(|there| there.fingerprint == fingerprint);
-    if !target.create(BEGUN, &begun).await? && !is_ours(target.read(BEGUN).await?) {
+    let records = target.within(APPLIED);
+    if !records.create(BEGUN, &begun).await? && !is_ours(records.read(BEGUN).await?) {
         return Err(Error::input(format!(
             "another process began to write to {}: choose another {SETTING}",
             target.shown()
@@ -137,34 +137,32 @@ pub(super) async fn begin(target: &Layout, claim: &Claim, fingerprint: &str, out
         resemblance: env!("CARGO_PKG_VERSION").to_owned(),
         replaces: Vec::new(),
     };
-    record.put(target).await?;
-    let mut staged = Vec::new();
-    for folder in [KEPT, REJECTED] {
-        let there = match target.folder() {
-            Some(_) => target.entries(folder).await?,
-            // A store has no files that are not whole.
-            None => Vec::new(),
-        };
-        staged.extend(there.into_iter().filter(|entry| entry.is_staged_by(target)));
-    }
-    target.remove_entries(staged).await
+    record.put(&records).await?;
+    let there = match target.folder() {
+        Some(_) => target.entries("").await?,
+        // A store has no files that are not whole.
+        None => Vec::new(),
+    };
+    target.remove_entries(there.into_iter().filter(|entry| entry.is_staged_by(target)).collect()).await
 }
 
-/// Publishes the result. What killed attempts wrote of the table `removed/` is taken away first, for readers of the folder.
+/// Publishes the result. Files of the table `removed/` that killed attempts wrote are removed first, because readers of the folder
+/// would read them.
 ///
 /// # Errors
 /// When the store refuses, or the folder was lost to another process.
 pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &Manifest) -> Result<()> {
+    let records = target.within(APPLIED);
     let named: BTreeSet<&str> = manifest.removed.iter().map(|file| file.path.as_str()).collect();
-    let attempts = attempt::ids(target).await?;
+    let attempts = attempt::ids(&records).await?;
     let left = |entry: &Entry| {
         let of_ours = Attempt::of_part(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
-        of_ours && !named.contains(entry.inside.as_str())
+        of_ours && !named.contains(format!("{APPLIED}/{}", entry.inside).as_str())
     };
-    let left = target.entries("removed").await?.into_iter().filter(left).collect();
-    target.remove_entries(left).await?;
+    let left = records.entries(REMOVED).await?.into_iter().filter(left).collect();
+    records.remove_entries(left).await?;
     claim.verify().await?;
-    match target.create(MANIFEST, manifest).await? {
+    match records.create(MANIFEST, manifest).await? {
         true => Ok(()),
         false => Err(Error::input(format!(
             "another process wrote {MANIFEST} to {}: choose another {SETTING}",
@@ -175,33 +173,34 @@ pub(super) async fn publish(target: &Layout, claim: &Claim, manifest: &Manifest)
 
 /// As [`tidy`], where the attempt that finished the result was killed before it did that itself.
 pub(super) async fn tidy_late(target: &Layout) {
-    if let Ok(Some(_)) = target.size(BEGUN).await {
+    if let Ok(Some(_)) = target.within(APPLIED).size(BEGUN).await {
         tidy(target).await;
     }
 }
 
 /// Removes what only an unfinished result needs. The result is there by now, so a store that fails is only reported.
 pub(super) async fn tidy(target: &Layout) {
+    let records = target.within(APPLIED);
     let removed = async {
-        let entries = target.entries("_work").await.context(|| "the records cannot be listed".to_owned())?;
-        let attempts = attempt::ids(target).await?;
+        let entries = records.entries("_work").await.context(|| "the records cannot be listed".to_owned())?;
+        let attempts = attempt::ids(&records).await?;
         let entries = entries.into_iter().filter(|entry| !entry.inside.starts_with(CLAIMS));
         let looked_at = stream::iter(entries).map(|entry| {
-            let attempts = &attempts;
+            let (attempts, records) = (&attempts, &records);
             async move {
                 let of_ours =
                     Attempt::of_part(&entry.inside).is_some_and(|of| attempts.contains(&of.to_string()));
-                Ok::<_, Error>((of_ours || target.wrote(&entry.inside).await?).then_some(entry))
+                Ok::<_, Error>((of_ours || records.wrote(&entry.inside).await?).then_some(entry))
             }
         });
         let ours: Vec<Option<Entry>> = looked_at.buffered(CONCURRENT_LOOKS).try_collect().await?;
         let mut ours: Vec<Entry> = ours.into_iter().flatten().collect();
         // What proves that others are ours goes after them, and last what says that there is something to tidy.
         ours.sort_by_key(|entry| (entry.inside == BEGUN, entry.inside.starts_with(ATTEMPTS)));
-        target.remove_entries(ours).await
+        records.remove_entries(ours).await
     };
     if let Err(error) = removed.await {
-        let shown = target.shown();
+        let shown = records.shown();
         tracing::warn!("the result is complete, but records in {shown}/_work could not be removed ({error})");
     }
 }

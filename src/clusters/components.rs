@@ -168,9 +168,9 @@ mod tests {
         let mut components = Components::default();
         let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
         for n in 1..300_000_u64 {
-            let foretold = components.bytes_with_room(2).unwrap();
+            let predicted = components.bytes_with_room(2).unwrap();
             components.join(n.wrapping_mul(GOLDEN), n.wrapping_mul(GOLDEN) ^ 1);
-            assert_eq!(components.bytes(), foretold, "{n}");
+            assert_eq!(components.bytes(), predicted, "{n}");
             if n > 100_000 {
                 let of_node = components.bytes() as f64 / components.len() as f64;
                 (least, most) = (least.min(of_node), most.max(of_node));

@@ -3,7 +3,7 @@
 use super::representatives::{Edge, EdgeOrder, Representatives, Represented};
 use super::strongest::StrongestPaths;
 
-/// The greatest number of a node in a component whose paths are searched, which takes 20 to 40 bytes a node.
+/// The largest number of a node in a component whose paths are searched, which takes 20 to 40 bytes a node.
 const MOST_NODES: u32 = 1_000_000;
 /// The node that represents the component.
 const FIRST: u64 = 1;
@@ -71,7 +71,7 @@ impl Representatives for Connected {
 mod tests {
     use super::*;
 
-    /// Wherever the edge comes that shows its size.
+    /// The order of the edges does not matter, even of the one that shows the component's size.
     #[test]
     fn a_component_that_is_too_large_has_its_pairs_alone() {
         let large = u64::from(MOST_NODES) + 1;

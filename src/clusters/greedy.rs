@@ -13,7 +13,7 @@ const BITS: usize = u64::BITS as usize;
 /// with one bit for each node.
 #[derive(Debug, Default)]
 pub struct Greedy {
-    /// The bit of each node: whether it is a member.
+    /// For each node a bit: whether it is a member.
     members: Vec<u64>,
 }
 
@@ -36,12 +36,12 @@ impl Greedy {
         self.members.get(word).is_some_and(|members| members & bit != 0)
     }
 
-    /// Forgets all nodes.
+    /// Removes all nodes.
     pub fn clear(&mut self) {
         self.members.clear();
     }
 
-    /// Bytes that it takes.
+    /// The bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<u64>() * self.members.capacity()
     }

@@ -33,12 +33,12 @@ pub(crate) trait Representatives: Send {
     /// The order in which edges come.
     fn order(&self) -> EdgeOrder;
 
-    /// Bytes that it takes with the edge, at most.
+    /// The most bytes that it holds with the edge.
     fn bytes_with(&self, edge: Edge) -> usize;
 
-    /// Adds an edge of the component, and gives the nodes whose representatives are known now to `found`.
+    /// Adds an edge of the component. Nodes whose representatives are now decided go to `found`.
     fn add(&mut self, edge: Edge, found: &mut dyn FnMut(Represented));
 
-    /// Gives the other nodes of the component to `found`, and forgets it.
+    /// Ends the component: the other nodes go to `found`, and all nodes are removed.
     fn end(&mut self, found: &mut dyn FnMut(Represented));
 }

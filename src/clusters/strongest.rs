@@ -90,26 +90,26 @@ impl StrongestPaths {
         self.direct.get(FIRST as usize).copied().filter(|direct| !direct.is_nan())
     }
 
-    /// Forgets all nodes.
+    /// Removes all nodes.
     pub fn clear(&mut self) {
         self.parents.clear();
         self.weights.clear();
         self.direct.clear();
     }
 
-    /// Bytes that it takes.
+    /// The bytes that it holds.
     pub(crate) fn bytes(&self) -> usize {
         4 * self.parents.capacity() + 8 * (self.weights.capacity() + self.direct.capacity())
     }
 
-    /// Bytes that it takes with nodes up to `node`.
+    /// The bytes that it holds with nodes up to `node`.
     pub(crate) fn bytes_with(&self, node: u32) -> usize {
         // Vectors double.
         self.bytes().max(2 * (4 + 8 + 8) * (node as usize + 1))
     }
 }
 
-/// The node that paths lead to.
+/// The node at the end of all paths.
 const FIRST: u32 = 1;
 
 #[cfg(test)]
@@ -139,7 +139,8 @@ mod tests {
     }
 
     proptest! {
-        /// Compared with relaxation: a node is as strong as its best neighbour allows, until nothing changes.
+        /// Compared with relaxation: the strength of a node is the best that its neighbours allow, until nothing
+        /// changes.
         #[test]
         fn no_path_is_stronger(
             tree in prop::collection::vec((any::<prop::sample::Index>(), 1_u32..9), 1..60),

@@ -59,7 +59,7 @@ impl CommitInfo {
         }
     }
 
-    /// The hash of the manifest that the commit follows; `None` where another program made it.
+    /// The hash of the manifest that the commit follows; `None` if another program made it.
     pub(crate) fn manifest(&self) -> Option<&str> {
         self.resemblance_manifest.as_deref().filter(|_| self.is_ours())
     }
@@ -133,13 +133,13 @@ pub(crate) struct Remove {
     pub data_change: bool,
 }
 
-/// A file of the table. Only the path, the size and the deletion vector are read.
+/// A file of the table. Only the path, the partition values, the size and the deletion vector are read.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Add {
     pub path: String,
-    #[serde(skip_deserializing)]
-    pub partition_values: BTreeMap<String, String>,
+    #[serde(default)]
+    pub partition_values: BTreeMap<String, Option<String>>,
     pub size: u64,
     /// Milliseconds since 1970.
     #[serde(skip_deserializing)]
@@ -181,7 +181,7 @@ impl TableCommit {
     /// The bytes of the commit: an action in each line.
     ///
     /// # Errors
-    /// Where an action cannot be written, which is a bug.
+    /// If an action cannot be written, which is a bug.
     pub(crate) fn into_bytes(self) -> Result<Bytes> {
         let Self { info, protocol, meta_data, removes, adds } = self;
         let mut actions = vec![

@@ -10,21 +10,22 @@ use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
 
 /// The fields that are read. Removed files are in a checkpoint only for programs that delete them.
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 9] = [
     "protocol.minReaderVersion",
     "protocol.readerFeatures",
     "metaData.partitionColumns",
     "metaData.configuration",
     "add.path",
+    "add.partitionValues",
     "add.size",
     "add.deletionVector",
     "checkpointMetadata",
 ];
 
-/// The actions of a checkpoint, or of a part of one; errors call it `shown`.
+/// The actions of a checkpoint, or of a part of one; `shown` is its name in errors.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where it is not Parquet, or not a checkpoint.
+/// [`Kind::Input`](crate::error::Kind::Input) if it is not Parquet, or not a checkpoint.
 pub(super) async fn read(bytes: Bytes, shown: &str) -> Result<Vec<Action>> {
     let read = tokio::task::spawn_blocking(move || guarded(|| lines(bytes)).flatten()).await;
     let failed = || Error::input(format!("{shown} is not a checkpoint of a Delta log"));

@@ -24,7 +24,7 @@ pub(super) struct LogNames {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NeededFiles {
     pub version: u64,
-    /// The parts of the checkpoint to begin with; empty where the log begins with its first commit.
+    /// The parts of the checkpoint to begin with; empty if the log begins with its first commit.
     pub checkpoint: Vec<String>,
     /// The commits after it, oldest first.
     pub commits: Vec<String>,
@@ -109,7 +109,7 @@ pub(crate) fn commit_name(version: u64) -> String {
     format!("{version:0DIGITS$}.json")
 }
 
-/// The version with which the name of a commit, a checkpoint or the like begins.
+/// The version at the start of the name of a commit, a checkpoint or another file of a log.
 pub(crate) fn version_of(name: &str) -> Option<u64> {
     number(name.split_once('.')?.0, DIGITS)
 }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(needed(&[commit(3), part(2, 1, 2)]), Err(Unusable::MissingCommit(commit(0))));
         assert_eq!(needed(&[named(2), commit(3)]), Err(Unusable::V2Checkpoint));
         assert_eq!(needed(&[named(2)]), Err(Unusable::V2Checkpoint));
-        // Where all commits exist, the checkpoint is not needed.
+        // If all commits exist, the checkpoint is not needed.
         assert!(needed(&[commit(0), commit(1), named(1)]).is_ok());
     }
 }

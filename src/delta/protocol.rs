@@ -9,7 +9,8 @@ const DELETION_VECTORS: &str = "deletionVectors";
 const COLUMN_MAPPING: &str = "columnMapping";
 const TIMESTAMP_NTZ: &str = "timestampNtz";
 
-/// Features that a reader of whole files supports. Whether the table uses the first two, its files and properties say.
+/// Features that a reader of whole files supports. A table that has the first two may still not use them: its files and
+/// properties decide.
 const READ: [&str; 4] = [DELETION_VECTORS, COLUMN_MAPPING, TIMESTAMP_NTZ, "vacuumProtocolCheck"];
 
 /// Features of a table that a writer of whole tables supports.
@@ -84,7 +85,7 @@ impl Protocol {
         protocol
     }
 
-    /// The part of the protocol that prevents this program from writing to the table; `None` if it may write.
+    /// The part of the protocol that prevents this program from writing to the table; `None` if nothing does.
     pub(crate) fn unknown_to_writers(&self) -> Option<String> {
         let features = self.reader_features.iter().chain(&self.writer_features).flatten();
         if let Some(feature) = features.into_iter().find(|name| !WRITTEN.contains(&name.as_str())) {

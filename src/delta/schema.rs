@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// by case alone, which the protocol forbids.
 ///
 /// # Errors
-/// The column that a Delta table cannot have, and what can be done.
+/// The name of a column that a Delta table cannot have, and how to solve that.
 pub(crate) fn schema_string(schema: &Schema) -> Result<String, String> {
     let mut fields = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {

@@ -25,17 +25,26 @@ pub(crate) struct Snapshot {
     pub version: u64,
     /// Columns whose values are in the log and not in the files.
     pub partition_columns: Vec<String>,
-    /// Sizes of the files, by their paths in the table's folder.
-    pub files: BTreeMap<String, u64>,
+    /// The files, by their paths in the table's folder.
+    pub files: BTreeMap<String, SnapshotFile>,
 }
 
-/// Reads the log of the table in the folder `root` of a store, which the user calls `shown`.
+/// A file of a table at a version.
+#[derive(Debug, Default)]
+pub(crate) struct SnapshotFile {
+    /// Bytes.
+    pub size: u64,
+    /// The values of the partition columns.
+    pub partition_values: BTreeMap<String, Option<String>>,
+}
+
+/// Reads the log of the table in the folder `root` of a store; `shown` is the table's name in errors.
 ///
 /// The log's folder is listed, so `_last_checkpoint`, which would save that, is not read.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where there is no log, it is damaged, or it needs a feature that this program does
-/// not support.
+/// [`Kind::Input`](crate::error::Kind::Input) if there is no log, it is damaged, or it needs a feature that this
+/// program does not support.
 pub(crate) async fn read(store: &Arc<dyn ObjectStore>, root: &Path, shown: &str) -> Result<Snapshot> {
     let shown = shown.trim_end_matches('/');
     let folder = root.clone().join(FOLDER);
@@ -70,7 +79,7 @@ pub(crate) async fn read(store: &Arc<dyn ObjectStore>, root: &Path, shown: &str)
     snapshot(table, needed.version, shown)
 }
 
-/// `actions`, among which there are none that only v2 checkpoints have.
+/// `actions`, unless one of them is of a kind that only v2 checkpoints have.
 fn without_v2(actions: Vec<Action>, shown: &str) -> Result<Vec<Action>> {
     match actions.iter().any(|action| action.sidecar.is_some() || action.checkpoint_metadata.is_some()) {
         true => Err(unusable(shown, Unusable::V2Checkpoint)),
@@ -87,18 +96,18 @@ fn snapshot(table: TableState, version: u64, shown: &str) -> Result<Snapshot> {
     if let Some(why) = protocol::unreadable(&protocol, &meta_data) {
         return Err(unreadable(shown, &why));
     }
-    let mut sizes = BTreeMap::new();
+    let mut there = BTreeMap::new();
     for (path, file) in files {
         check_path(&path, &file, shown)?;
         if file.has_deletion_vector {
             return Err(unreadable(shown, &protocol::deleted_rows(&path)));
         }
-        sizes.insert(path, file.size);
+        there.insert(path, SnapshotFile { size: file.size, partition_values: file.partition_values });
     }
-    Ok(Snapshot { version, partition_columns: meta_data.partition_columns, files: sizes })
+    Ok(Snapshot { version, partition_columns: meta_data.partition_columns, files: there })
 }
 
-/// Refuses a file outside of the table's folder, and a path that no file can have.
+/// Refuses a file outside the table's folder, and a path that no file can have.
 fn check_path(path: &str, FileState { uri, .. }: &FileState, shown: &str) -> Result<()> {
     if uri.starts_with('/') || uri.starts_with("file:") || address::scheme(uri).is_some() {
         return Err(unreadable(

@@ -22,6 +22,8 @@ pub(crate) struct FileState {
     pub uri: String,
     /// Bytes.
     pub size: u64,
+    /// The values of the partition columns.
+    pub partition_values: BTreeMap<String, Option<String>>,
     /// Whether some of its rows are deleted.
     pub has_deletion_vector: bool,
 }
@@ -36,7 +38,8 @@ impl TableState {
         for action in actions {
             if let Some(add) = action.add {
                 let has_deletion_vector = add.deletion_vector.is_some();
-                let file = FileState { size: add.size, has_deletion_vector, uri: add.path };
+                let (size, partition_values) = (add.size, add.partition_values);
+                let file = FileState { size, partition_values, has_deletion_vector, uri: add.path };
                 self.files.insert(decoded(&file.uri), file);
             }
             self.protocol = action.protocol.or(self.protocol.take());
@@ -45,7 +48,7 @@ impl TableState {
     }
 }
 
-/// The path of a URI; the URI itself where it is not an encoded path.
+/// The path of a URI; the URI itself if it is not an encoded path.
 fn decoded(uri: &str) -> String {
     percent_decode_str(uri).decode_utf8().map_or_else(|_| uri.to_owned(), |path| path.into_owned())
 }

@@ -1,7 +1,7 @@
 //! The queue of batches between partitions: each output partition takes the next batch, unchanged.
 //!
-//! DataFusion's round-robin node gathers rows into batches of a fixed number instead. A thousand rows may be long: their
-//! memory would depend on the input, not on the budget.
+//! DataFusion's round-robin node gathers rows into batches of a fixed number instead. A thousand rows may be long, so
+//! their memory would depend on the input and not on the budget.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
 
-/// `plan` with this queue in the place of DataFusion's round-robin node. At most `tasks` of its input partitions are open at
+/// Replaces DataFusion's round-robin node in `plan` by this queue. At most `tasks` of its input partitions are open at
 /// once.
 pub(super) fn share_batches(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
@@ -131,7 +131,7 @@ impl Description for BatchQueue {
 
 impl BatchQueue {
     fn read(&self, input: &Arc<dyn ExecutionPlan>, context: &Arc<TaskContext>) -> Queue {
-        // One batch waits here; the others wait where they are made.
+        // One batch waits here; the producers of the others wait.
         let (sender, receiver) = channel(1);
         let partitions = stream::iter(0..input.output_partitioning().partition_count());
         let (input, context) = (Arc::clone(input), Arc::clone(context));
@@ -150,10 +150,10 @@ impl BatchQueue {
     }
 }
 
-/// Sends all batches of a partition, or an error if the reading panics.
+/// Sends all batches of a partition, or an error if its reader panics.
 async fn read(input: SendableRecordBatchStream, sender: Sender<Result<RecordBatch>>) {
     if let Err(error) = SpawnedTask::spawn(send(input, sender.clone())).join().await {
-        // Without the error a reader that panics would look like one that is done.
+        // Without the error, a partition whose reader panics would look complete.
         let _ = sender.send(Err(DataFusionError::ExecutionJoin(Box::new(error)))).await;
     }
 }
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(found, (0..120).collect::<Vec<u64>>());
     }
 
-    /// Counts those of its streams that are open.
+    /// Counts its open streams.
     #[derive(Debug)]
     struct Counted {
         schema: SchemaRef,
@@ -266,7 +266,7 @@ mod tests {
         assert!(matches!(receiver.recv().await, Some(Err(DataFusionError::ExecutionJoin(_)))));
     }
 
-    /// Gives a batch for each that is sent.
+    /// A partition whose batches are sent by the test.
     #[derive(Debug)]
     struct Sent(SchemaRef, Mutex<Option<Receiver<RecordBatch>>>);
 
@@ -306,7 +306,7 @@ mod tests {
             sender.send(RecordBatch::new_empty(Arc::clone(&schema))).await.unwrap();
         }
         drop(sender);
-        // A deadlock has no other end.
+        // A deadlock would never end otherwise.
         let taken = tokio::time::timeout(std::time::Duration::from_secs(60), taken).await;
         assert_eq!(taken.expect("the second one got nothing").unwrap(), 5);
         assert!(once.next().await.is_none());

@@ -20,6 +20,26 @@ impl RunControl {
     }
 }
 
+/// How much of the input of a stage was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reached {
+    /// What was read, at most `all`.
+    pub done: u64,
+    /// All of it, more than 0.
+    pub all: u64,
+    /// What is counted.
+    pub unit: Unit,
+}
+
+/// What is counted of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Rows, as footers and manifests count them.
+    Rows,
+    /// Bytes of files.
+    Bytes,
+}
+
 /// Receives the progress of a run. Called often: an implementation must not block.
 pub trait Progress: Send + Sync {
     /// A stage begins: its place among `stages`, from 1.
@@ -27,6 +47,9 @@ pub trait Progress: Send + Sync {
 
     /// The running stage has read `rows_in` rows and written `rows_out` so far.
     fn stage_advances(&self, rows_in: u64, rows_out: u64);
+
+    /// The running stage has read so much of its input. Not called where the size of the input is unknown.
+    fn stage_reaches(&self, _reached: Reached) {}
 
     /// Tasks and query stages of the running stage on a cluster: those that are done, and those that have begun.
     fn tasks(&self, _done: usize, _begun: usize, _query_stages_done: usize, _query_stages: usize) {}

@@ -1,9 +1,9 @@
 //! The exchange of one machine: rows go to partitions by the hash of their key, and a partition is read when its turn comes.
 //!
 //! This is the shuffle of MapReduce (Dean and Ghemawat, OSDI 2004, section 3.1) within a process. On a cluster the same
-//! plan has a query stage of as many partitions in its place. DataFusion's own node runs all partitions above it at once,
-//! and each of them holds memory; here the rows wait in a [`PartitionStore`], so that there may be as many partitions as the
-//! data needs while no more of them are open than there are threads.
+//! plan has a query stage with as many partitions instead. DataFusion's own node runs all partitions above it at once,
+//! and each of them holds memory. Here the rows wait in a [`PartitionStore`], so there may be as many partitions as the
+//! data need, and no more of them are open than there are threads.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -28,13 +28,13 @@ use crate::plan::{
     Batches, Description, Gathered, OperatorExec, PartitionStore, Reads, Requirement, Shape, Task, only_input,
 };
 
-/// Rows and bytes that are gathered before they are divided: many partitions would otherwise get a row or two of each
+/// Rows and bytes that are gathered before they are divided: otherwise many partitions would get a row or two of each
 /// batch, and a batch costs more than a row.
 const GATHERED_ROWS: usize = 1 << 16;
 const GATHERED_BYTES: usize = 4 << 20;
 
-/// `plan` with this exchange in the place of DataFusion's wherever that divides rows by a key. At most `tasks` partitions of
-/// its input run at once.
+/// Replaces DataFusion's node by this exchange wherever `plan` divides rows by a key. At most `tasks` partitions of its
+/// input run at once.
 pub(super) fn exchange(plan: Arc<dyn ExecutionPlan>, tasks: usize) -> Result<Arc<dyn ExecutionPlan>> {
     plan.transform_up(|node| {
         if let Some(scoring) = OperatorExec::<Scoring>::described(node.as_ref())
@@ -87,8 +87,8 @@ struct Exchange {
     reads: Reads,
 }
 
-/// The complete store. The work that fills it begins when the first partition is read, and ends early when all that wait for
-/// it are dropped.
+/// The complete store. The work that fills it begins when the first partition is read, and ends early when all futures
+/// that wait for it are dropped.
 type Filled = Shared<BoxFuture<'static, Result<Arc<PartitionStore>, Arc<DataFusionError>>>>;
 
 impl fmt::Display for Exchange {
@@ -137,7 +137,7 @@ impl Exchange {
         let divide = move |partition| {
             let rows = input.execute(partition, Arc::clone(&context));
             let (store, key) = (Arc::clone(&filling), key.clone());
-            // A task of its own, so that as many threads divide rows as there are tasks.
+            // In a task of its own, so that as many threads divide rows as there are tasks.
             let task = SpawnedTask::spawn(async move { divide(rows?, key, count, &store).await });
             async move { task.join().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))? }
         };
@@ -296,7 +296,7 @@ mod tests {
         }
     }
 
-    /// As when a run is interrupted.
+    /// This is what happens when a run is interrupted.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_plan_that_is_dropped_half_way_gives_everything_back() {
         let session = session(4 << 20);

@@ -17,8 +17,8 @@ const MAX_PARTITIONS: usize = 512;
 /// The factor by which partitions grow when tasks ran out of memory.
 const MORE_PARTITIONS: usize = 4;
 
-/// One part in so many of a task's memory is for the rows of a partition: the two sides of a join and their hash tables
-/// need several times as much.
+/// The rows of a partition may have one part in this many of a task's memory: the two sides of a join and their hash
+/// tables need several times as much.
 pub(super) const BUCKET_SHARE: u64 = 6;
 
 /// Runs physical plans.

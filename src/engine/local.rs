@@ -18,6 +18,7 @@ use super::control::RunControl;
 
 use super::exchange::exchange;
 use super::interface::{BUCKET_SHARE, Engine};
+use super::reached::reached;
 use super::session;
 use crate::error::{Error, Kind, Result};
 use crate::output::manifest::File;
@@ -106,6 +107,9 @@ impl Local {
                 _ = poll.tick() => {
                     let (rows_in, rows_out) = rows_so_far(&plan);
                     control.progress.stage_advances(rows_in, rows_out);
+                    if let Some(reached) = reached(&plan) {
+                        control.progress.stage_reaches(reached);
+                    }
                 }
             }
         }

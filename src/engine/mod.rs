@@ -5,7 +5,7 @@
 //!
 //! - `session`: the session builder, the same wherever plans are made or run.
 //! - `interface`: the interface between stages and engines; `control`: progress and interruption.
-//! - `local`: the engine of this process, with its `exchange` and its `batch_queue`.
+//! - `local`: the engine of this process, with its `exchange` and its `batch_queue`; `reached`: how much of its input a plan has read.
 //! - `cluster`: the engine of many machines.
 //! - `spills`: folders for spills; `stores`: object stores.
 
@@ -16,6 +16,7 @@ mod control;
 mod exchange;
 mod interface;
 mod local;
+mod reached;
 pub mod session;
 pub mod spills;
 pub mod stores;
@@ -25,7 +26,7 @@ use crate::job;
 
 #[cfg(feature = "cluster")]
 pub use cluster::Cluster;
-pub use control::{Progress, RunControl, Silent};
+pub use control::{Progress, Reached, RunControl, Silent, Unit};
 pub use interface::Engine;
 pub use local::Local;
 
@@ -52,7 +53,7 @@ async fn on_cluster(
 #[cfg(not(feature = "cluster"))]
 async fn on_cluster(_: &job::Engine, _: &job::Cluster, _: &RunControl) -> Result<Box<dyn Engine>> {
     Err(crate::error::Error::job(
-        "engine.mode is \"cluster\", and this program was built without the feature `cluster`: build it with its default \
-         features, or set engine.mode = \"local\"",
+        "engine.mode is \"cluster\", and this program was built without the feature `cluster`: build it with \
+         `--features cluster`, or set engine.mode = \"local\"",
     ))
 }

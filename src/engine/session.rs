@@ -21,13 +21,14 @@ use super::stores;
 use crate::error::Result;
 use crate::job;
 use crate::operator::OperatorPlanner;
+use crate::source::Checksums;
 
-/// The share of the memory budget that operators may reserve. The rest is for what no operator accounts for: batches between
-/// operators, decoding and encoding, the program itself.
+/// The share of the memory budget that operators may reserve. The rest is for memory that no operator accounts for:
+/// batches between operators, decoding and encoding, the program itself.
 const POOL_SHARE: f64 = 0.7;
 
-/// A join holds one side whole if that takes at most one part in so many of the memory pool, and the bytes of a row with its
-/// entry in a hash table.
+/// A join holds one side whole if that takes at most one part in this many of the memory pool, and the bytes of a row
+/// with its entry in a hash table.
 const HELD_PART: usize = 16;
 const BYTES_OF_HELD_ROW: usize = 64;
 
@@ -91,7 +92,8 @@ pub(crate) fn builder(folder: Option<PathBuf>) -> Result<RuntimeEnvBuilder> {
 
 /// `config` with the settings that our plans rely on, for `partitions` whose operators reserve at most `pool_bytes` together.
 pub(crate) fn config(config: SessionConfig, partitions: usize, pool_bytes: usize) -> SessionConfig {
-    let mut config =
+    let mut config = Checksums::begin(config);
+    config =
         config.with_target_partitions(partitions).with_batch_size(BATCH_ROWS).with_information_schema(true);
     let options = config.options_mut();
     // Each sorter reserves this for its merge: a small budget must hold one for each thread and side.
@@ -119,8 +121,9 @@ pub fn hold_no_side(mut config: SessionConfig) -> SessionConfig {
     config
 }
 
-/// A sort that has the memory of a task to itself reserves one part in so many for its merge. DataFusion's sort reserves twice
-/// the bytes of its rows and needs three times as many: for the rows, for the sorted rows, and for the keys it compares.
+/// A sort that has the memory of a task to itself reserves one part in this many for its merge. DataFusion's sort
+/// reserves twice the bytes of its rows and needs three times as many: for the rows, for the sorted rows, and for the
+/// keys it compares.
 const MERGE_PART: usize = 3;
 
 /// `config` for planning a stage again that sorts all rows and ran out of memory. Its plan had a sort for each partition and

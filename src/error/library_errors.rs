@@ -83,7 +83,7 @@ pub(crate) fn json_at_byte(message: &str) -> String {
     message.replace(" at line 1 column ", " at byte ")
 }
 
-/// What is wrong with a TOML file, in the words of those who write job files instead of Rust.
+/// The fault of a TOML file, in the words of those who write job files instead of Rust.
 pub(crate) fn plain_toml(message: &str) -> String {
     const WORDS: [(&str, &str); 5] = [
         ("expected usize", "expected a whole number, 0 or more"),
@@ -108,6 +108,17 @@ pub(crate) fn is_missing_field(message: &str) -> bool {
 /// Whether a TOML file has a key or a value that does not exist. The message lists those that do in backticks.
 pub(crate) fn is_unknown_word(message: &str) -> bool {
     message.starts_with("unknown")
+}
+
+/// Whether a sentence of [`plain_toml`] is about a key that does not exist.
+pub(crate) fn is_unknown_key(message: &str) -> bool {
+    message.starts_with("unknown key")
+}
+
+/// Whether a sentence is that of the system about a full disk, where the type of its error was lost.
+pub(crate) fn is_full_disk(message: &str) -> bool {
+    // ENOSPC and EDQUOT.
+    cfg!(target_os = "linux") && (message.contains("(os error 28)") || message.contains("(os error 122)"))
 }
 
 #[cfg(test)]
@@ -271,6 +282,18 @@ mod tests {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1));
         let exhausted = failed(MemoryConsumer::new("test").register(&pool).try_grow(2).unwrap_err());
         assert!(is_exhausted_pool(&exhausted) && !is_passing_in_ballista(&exhausted), "{exhausted}");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk() {
+        for (code, is_full) in [(libc::ENOSPC, true), (libc::EDQUOT, true), (libc::EIO, false)] {
+            let text = std::io::Error::from_raw_os_error(code).to_string();
+            assert_eq!(is_full_disk(&text), is_full, "{text}");
+        }
+        use std::io::Write;
+        let written = std::fs::File::options().write(true).open("/dev/full").unwrap().write_all(b"x");
+        assert!(is_full_disk(&written.unwrap_err().to_string()));
     }
 
     #[test]

@@ -86,6 +86,25 @@ pub(crate) async fn contents(ctx: &SessionContext, source: &Source) -> Result<Co
     Ok(found)
 }
 
+/// The names of the columns of files of records, by the beginning of the `first`.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) async fn column_names(
+    ctx: &SessionContext,
+    source: &Source,
+    first: &SourceFile,
+) -> Result<Vec<String>> {
+    let head = first.head(ctx, SAMPLED_BYTES).await?;
+    let text = encoding::text(&head.bytes, source.encoding);
+    let columns = match source.format {
+        Format::Csv => delimited::columns(&text, head.whole, source.csv),
+        Format::Jsonl => json_lines::columns(&text, head.whole),
+        _ => Vec::new(),
+    };
+    Ok(columns.into_iter().map(|column| column.name).collect())
+}
+
 /// The rows of Parquet files.
 async fn footers(ctx: &SessionContext, files: &[SourceFile]) -> Result<u64> {
     let full = files.iter().filter(|file| file.size() > 0);

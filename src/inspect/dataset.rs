@@ -120,6 +120,8 @@ fn any_source(format: Format, urls: &[String]) -> Source {
         text: Vec::new(),
         columns: Vec::new(),
         group: None,
+        condition: None,
+        limit: None,
         duplicate_ids: DuplicateIds::Error,
         on_error: OnError::Reject,
         csv: CSV,

@@ -19,7 +19,7 @@ pub(super) fn sniff(bytes: &[u8], whole: bool) -> Result<Encoding> {
     }
 }
 
-/// Whether bytes are UTF-8, but for a character that their end cuts off.
+/// Whether bytes are UTF-8, except for a character that their end cuts off.
 fn is_utf_8(bytes: &[u8], whole: bool) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(_) => true,

@@ -16,7 +16,7 @@ mod job_file;
 mod json_lines;
 mod parquet;
 
-pub(crate) use self::contents::{Contents, Rows, contents};
+pub(crate) use self::contents::{Contents, Rows, column_names, contents};
 pub(crate) use self::dataset::Dataset;
 pub(crate) use self::job_file::{of_dataset, of_texts};
 

@@ -9,13 +9,13 @@ use super::source::Source;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "AgainstKeys", into = "AgainstKeys")]
 pub struct Against {
-    /// Where they are.
+    /// The place of the reference documents.
     pub reference: Reference,
     /// Which documents are paired.
     pub pairs: NewPairs,
 }
 
-/// Where reference documents are.
+/// The place of reference documents.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reference {
     /// In finished outputs.
@@ -54,7 +54,7 @@ pub enum SameId {
     Skip,
 }
 
-/// The section as a job in a manifest has it.
+/// The section in the job of a manifest.
 #[derive(Serialize, Deserialize)]
 struct AgainstKeys {
     outputs: Vec<String>,

@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use super::preference::Preference;
 
-/// What a cluster is, and which of its documents represents it.
+/// The cluster method, and the document that represents a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clusters {
-    /// What makes documents a cluster.
+    /// The cluster method.
     #[serde(default)]
     pub method: ClusterMethod,
-    /// The order in which documents represent clusters: the first preference by which two documents differ decides, and at last the
-    /// smallest id. [`Self::order`] has what it leaves out.
+    /// The order in which documents represent clusters: the first preference by which two documents differ decides, and
+    /// at last the smallest id. [`Self::order`] adds the preferences that it leaves out.
     pub keep: Vec<Preference>,
     /// Similarities, ascending and each at least the threshold of pairs, for which the table `cluster_levels` has clusters; none without
     /// that table.
@@ -21,8 +21,8 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// The order that is in effect. Where `keep` does not name reference documents, they come first, and where it names no column, the
-    /// documents with the most shingles come first among the others.
+    /// The order in effect. If `keep` does not name reference documents, they come first, and if it names no column,
+    /// the documents with the most shingles come first among the others.
     pub fn order(&self) -> Vec<Preference> {
         let mut order = self.keep.clone();
         if !order.contains(&Preference::Reference) {
@@ -47,12 +47,12 @@ pub enum ClusterMethod {
 }
 
 impl ClusterMethod {
-    /// Whether every document of a component is in one cluster, however long the chain of pairs.
+    /// Whether every document of a component is in one cluster, for chains of pairs of any length.
     pub(crate) fn keeps_chains(self) -> bool {
         matches!(self, ClusterMethod::Components)
     }
 
-    /// What the stage that chooses representatives does.
+    /// The description of the stage that chooses representatives.
     pub(crate) fn describe(self) -> &'static str {
         match self {
             ClusterMethod::Components => "find how well documents are connected with the first one",

@@ -1,4 +1,4 @@
-//! The S-curve of banding, and the numbers that are read off it.
+//! The S-curve of banding, and the numbers that follow from it.
 //!
 //! With b bands of r rows, two documents of Jaccard similarity s share a bucket with probability 1 - (1 - s^r)^b
 //! (Leskovec, Rajaraman, Ullman, *Mining of Massive Datasets*, section 3.4.2).
@@ -6,7 +6,7 @@
 /// The probability that two documents of Jaccard similarity `s`, in [0, 1], share a bucket in at least one of `bands`
 /// bands of `rows` rows. Rises with `s` and with `bands`, falls with `rows`.
 pub fn probability(s: f64, bands: usize, rows: usize) -> f64 {
-    // 1 - (1 - x)^b loses every digit where x is tiny; this form keeps them, and is exact at s = 0 and s = 1.
+    // 1 - (1 - x)^b loses every digit if x is tiny; this form keeps them, and is exact at s = 0 and s = 1.
     -log_missed(s, bands, rows).exp_m1()
 }
 
@@ -34,8 +34,8 @@ fn log_missed(s: f64, bands: usize, rows: usize) -> f64 {
 
 /// The integral of a monotone `f` over [from, to], to about 1e-9.
 ///
-/// Simpson's rule, halved where it disagrees with its halves (Kuncir, *Algorithm 103*, 1962). That `f` is monotone
-/// makes the ends enough to see whether anything happens between them.
+/// Simpson's rule, halved where it disagrees with its halves (Kuncir, *Algorithm 103*, 1962). Since `f` is monotone,
+/// its ends show whether it changes between them.
 fn integrate(f: impl Fn(f64) -> f64, from: f64, to: f64) -> f64 {
     let middle = 0.5 * (from + to);
     let ends = [f(from), f(middle), f(to)];
@@ -110,7 +110,7 @@ mod tests {
             assert!((false_positive_area(t, b, r) - positives).abs() < 1e-8, "{t} {b} {r}");
             assert!((false_negative_area(t, b, r) - negatives).abs() < 1e-8, "{t} {b} {r}");
         }
-        // One band: the integral of s^r is t^(r+1) / (r+1), also where the curve is a wall.
+        // One band: the integral of s^r is t^(r+1) / (r+1), even for a curve that is nearly vertical.
         for r in [1, 2, 10_000] {
             let exact = 1.0 / (r + 1) as f64;
             assert!((false_positive_area(1.0, 1, r) - exact).abs() < 1e-8, "{r}");

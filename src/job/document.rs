@@ -1,11 +1,12 @@
-//! A job file that keeps the place of each of its keys, so that messages can name the line.
+//! A job file with the place of each of its keys, so that messages can name the line.
 
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::hints;
 use crate::address::secrets::{self, masked};
-use crate::error::library_errors::{is_missing_field, is_unknown_word, plain_toml};
+use crate::error::library_errors::{is_missing_field, is_unknown_key, is_unknown_word, plain_toml};
 use crate::error::spelling::nearest;
 use crate::error::{Error, Result};
 
@@ -21,21 +22,23 @@ pub(super) struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Parses the file and puts the overrides over it.
+    /// Parses the file and applies the overrides.
     ///
-    /// From now on, messages mask what may be secret in its URLs.
+    /// From now on, messages mask the parts of its URLs that may be secret.
     pub(super) fn parse(text: &'a str, path: &'a str, sets: &'a [String]) -> Result<Self> {
         text.lines().chain(sets.iter().map(String::as_str)).for_each(secrets::remember);
         let table = DeTable::parse(text).map_err(|e| {
             let line = e.span().map_or(1, |span| line(text, span.start));
-            Error::job(format!("{path}:{line}: not TOML: {}", e.message()))
+            let written = text.lines().nth(line - 1).unwrap_or_default();
+            let hint = hints::unquoted(written).map(|hint| format!("; {hint}")).unwrap_or_default();
+            Error::job(masked(&format!("{path}:{line}: not TOML: {}{hint}", e.message())))
         })?;
         let mut document = Self { path, text, sets, table };
         for (n, set) in sets.iter().enumerate() {
             document.set(n, set)?;
         }
         document.give_way();
-        // As they are written, strings may hold escapes.
+        // Before they are parsed, since strings may have escapes.
         document.table.get_ref().values().for_each(|value| remember(value.get_ref()));
         Ok(document)
     }
@@ -45,15 +48,15 @@ impl<'a> Document<'a> {
         T::deserialize(toml::de::Deserializer::from(self.table.clone())).map_err(|e| self.explain(&e))
     }
 
-    /// An error about `key` with the line where it was written, or with the file that lacks it.
-    pub(super) fn error(&self, key: &str, said: &str) -> Error {
-        Error::job(masked(&format!("{}: `{key}` {said}", self.place(self.offset(key)))))
+    /// An error about `key` with its line, or with the file if it lacks the key.
+    pub(super) fn error(&self, key: &str, fault: &str) -> Error {
+        Error::job(masked(&format!("{}: `{key}` {fault}", self.place(self.offset(key)))))
     }
 
     fn set(&mut self, n: usize, set: &'a str) -> Result<()> {
         // The key is shown, and never the value, which may be a secret.
         let name = override_name(set);
-        let wrong = |said: &str| Error::job(masked(&format!("--set {name}: {said}")));
+        let wrong = |fault: &str| Error::job(masked(&format!("--set {name}: {fault}")));
         let (key, value) = set.split_once('=').ok_or_else(|| wrong("expected KEY=VALUE"))?;
         let mut parents: Vec<&str> = key.trim().split('.').collect();
         if parents.iter().any(|part| part.is_empty()) {
@@ -64,7 +67,13 @@ impl<'a> Document<'a> {
         let at = self.text.len() + 1 + n;
         let span = at..at;
         let value = match DeValue::parse(value).map(Spanned::into_inner) {
-            // No key of a job takes a date, but folders and names are often called by one.
+            Err(_) if value.trim_start().starts_with('[') => {
+                return Err(wrong(
+                    "this is not a list: put quotes around each item, and others around all of it for the shell, as in \
+                     --set 'source.text=[\"title\", \"body\"]'",
+                ));
+            }
+            // No key of a job takes a date, but names of folders and runs often look like one.
             Ok(DeValue::Datetime(_)) | Err(_) => DeValue::String(value.into()),
             Ok(value) => moved(value, at),
         };
@@ -84,8 +93,8 @@ impl<'a> Document<'a> {
         Ok(())
     }
 
-    /// Removes the file's choice of bands and rows, with a warning, where overrides make another one: the two cannot be combined, and
-    /// an override cannot remove a key.
+    /// Removes the file's choice of bands and rows, with a warning, if overrides make another one: the two cannot be
+    /// combined, and an override cannot remove a key.
     fn give_way(&mut self) {
         const CHOICES: [&[&str]; 3] = [&["bands", "rows"], &["choose"], &["target_recall"]];
         let Self { text, table, .. } = self;
@@ -94,7 +103,7 @@ impl<'a> Document<'a> {
             lsh.get_key_value(name).is_some_and(|(key, _)| key.span().start > text.len())
         };
         let made = |keys: &&&[&str]| keys.iter().all(|key| is_override(lsh, key));
-        // Of several overrides none counts more than the others: that is an error.
+        // Several overrides of equal rank are an error.
         let [keys] = CHOICES.iter().filter(made).collect::<Vec<_>>()[..] else { return };
         for other in CHOICES.iter().filter(|other| *other != keys).flat_map(|other| other.iter()) {
             if lsh.contains_key(*other) && !is_override(lsh, other) {
@@ -107,26 +116,26 @@ impl<'a> Document<'a> {
 
     /// Serde's message with the place, the key and the nearest allowed word.
     fn explain(&self, error: &toml::de::Error) -> Error {
-        let said = plain_toml(error.message());
-        let mut quoted = said.split('`').skip(1).step_by(2);
+        let fault = plain_toml(error.message());
+        let mut quoted = fault.split('`').skip(1).step_by(2);
         let first = quoted.next().unwrap_or_default();
         let span = error.span().unwrap_or(0..0);
 
-        if is_missing_field(&said) {
-            // The span is that of the section; without a section there is no better place than the file.
+        if is_missing_field(&fault) {
+            // The span is that of the section; without a section only the file is known.
             let section = self.table.get_ref().iter().find(|(_, value)| value.span() == span);
             let key =
                 section.map_or_else(|| first.to_owned(), |(name, _)| format!("{}.{first}", name.get_ref()));
             return Error::job(format!("{}: `{key}` is required but missing", self.place(self.offset(&key))));
         }
         let key = key_at(self.table.get_ref(), span.start);
-        let near = match is_unknown_word(&said) {
-            true => nearest(first, quoted).map(|near| format!("; did you mean `{near}`?")),
-            false => None,
+        let near = match is_unknown_word(&fault) {
+            true => near(&key, first, quoted, &said),
+            false => hints::rewritten(&said).map(|hint| format!(": {hint}")),
         };
         let key = if key.is_empty() { "the job file".into() } else { format!("`{key}`") };
         let near = near.unwrap_or_default();
-        Error::job(masked(&format!("{}: {key}: {said}{near}", self.place(Some(span.start)))))
+        Error::job(masked(&format!("{}: {key}: {fault}{near}", self.place(Some(span.start)))))
     }
 
     /// The byte offset at which the dotted `key`, or else its section, was written.
@@ -156,7 +165,24 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The key of an override, or a placeholder where there is none.
+/// The word that an unknown one may be meant for. `key` is the dotted key, and `word` its last part or its value.
+fn near<'w>(key: &str, word: &str, allowed: impl Iterator<Item = &'w str>, said: &str) -> Option<String> {
+    let meant = match is_unknown_key(said) {
+        true => hints::meant(key),
+        false => Vec::new(),
+    };
+    let shown = match (nearest(word, allowed), meant.as_slice()) {
+        // A key of the same name, or one that other programs call so, is surer than one that is spelled alike.
+        (_, [first, others @ ..]) => {
+            others.iter().fold(format!("`{first}`"), |all, other| format!("{all} or `{other}`"))
+        }
+        (Some(near), []) => format!("`{near}`"),
+        (None, []) => return None,
+    };
+    Some(format!("; did you mean {shown}?"))
+}
+
+/// The key of an override, or a placeholder without one.
 fn override_name(set: &str) -> &str {
     match set.split_once('=') {
         Some((key, _)) => key.trim(),
@@ -164,7 +190,7 @@ fn override_name(set: &str) -> &str {
     }
 }
 
-/// Remembers what is secret in the URLs of all strings of a value.
+/// Remembers the secret parts of the URLs in all strings of a value.
 fn remember(value: &DeValue<'_>) {
     match value {
         DeValue::String(text) => secrets::remember(text),

@@ -33,7 +33,7 @@ const UTF_8: &str = "utf-8";
 const UTF_8_LOSSY: &str = "utf-8-lossy";
 const LATIN_1: &str = "latin-1";
 
-/// The names of the standard, for suggestions where a name is misspelt.
+/// The names of the standard, for suggestions if a name is misspelt.
 const STANDARD: &str = "big5;euc-jp;euc-kr;gb18030;gbk;ibm866;iso-2022-jp;iso-8859-2;iso-8859-3;\
     iso-8859-4;iso-8859-5;iso-8859-6;iso-8859-7;iso-8859-8;iso-8859-8-i;iso-8859-10;iso-8859-13;iso-8859-14;\
     iso-8859-15;iso-8859-16;koi8-r;koi8-u;macintosh;shift_jis;utf-16be;utf-16le;windows-874;\
@@ -54,7 +54,7 @@ impl Encoding {
         }
     }
 
-    /// What is wrong with invalid bytes, and what to do: the end of a message that begins with their place.
+    /// The end of the message about invalid bytes, which begins with their place: the error, and what to do.
     pub(crate) fn complaint(self) -> String {
         match self {
             Encoding::Utf8 => {
@@ -157,8 +157,8 @@ mod tests {
             ("utf-8-losy", "did you mean \"utf-8-lossy\""),
             ("iso-2022-kr", "Encoding Standard"),
         ] {
-            let said = name.parse::<Encoding>().unwrap_err().to_string();
-            assert!(said.contains(hint) && said.contains("expected"), "{name}: {said}");
+            let error = name.parse::<Encoding>().unwrap_err().to_string();
+            assert!(error.contains(hint) && error.contains("expected"), "{name}: {error}");
         }
     }
 }

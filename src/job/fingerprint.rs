@@ -1,4 +1,4 @@
-//! The fingerprint of a run: equal where its rows are equal.
+//! The fingerprint of a run: equal for runs with equal rows.
 
 use std::fmt::Write;
 use std::time::UNIX_EPOCH;
@@ -6,8 +6,9 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
-    BucketHash, ClusterMethod, Clusters, Compare, Csv, Encoding, Family, Input, InputFile, Job, Keep, Lsh,
-    Measure, Minhash, NewPairs, OnError, Output, References, Score, Shingle, Short, Source, Words, file,
+    BucketHash, ClusterMethod, Clusters, Compare, Condition, Csv, Encoding, Family, Input, InputFile, Job,
+    Keep, Lsh, Measure, Minhash, NewPairs, OnError, Output, References, Score, Shingle, Short, Source, Words,
+    file,
 };
 
 /// The version of the tables' meaning. Raise it with every change that gives other rows for the same job and input.
@@ -54,6 +55,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         text,
         columns,
         group,
+        condition,
+        limit,
         duplicate_ids,
         on_error,
         csv,
@@ -64,8 +67,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
     let Minhash { permutations, seed, family, coefficients } = minhash;
     let Lsh { bands, rows, choice: _, bucket_hash, table_size, hot_bucket } = lsh;
     let Score { threshold, measure, by, prefilter } = score;
-    // The rows are the same for any `max_pairs` that does not end the run, so a run that it ended resumes under a higher one. Nor do
-    // Delta logs change a row: a finished output gets them without being made again.
+    // The rows are the same for any `max_pairs` that does not end the run, so a run that it ended resumes under a
+    // higher one. Delta logs do not change rows either: a finished output gets them without a new run.
     let Output { url: _, expand, max_expand, max_pairs: _, keep, passages, tables: _ } = output;
 
     let mut lines = format!(
@@ -80,8 +83,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
          output {expand:?} {max_expand}\n",
         method = candidates.method,
     );
-    // Settings that were added later are left out where they have the value that they had before, so that older outputs keep their
-    // fingerprint.
+    // Settings that were added later are left out if they have the value that was fixed before, so that older outputs
+    // keep their fingerprint.
     let later = [
         (*words != Words::Unicode, format!("words {words:?}")),
         (*words == Words::Dictionary, format!("dictionaries {DICTIONARIES}")),
@@ -98,7 +101,7 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*short != Short::Reject, format!("short {short:?}")),
         (coefficients.is_some(), format!("coefficients {coefficients:?}")),
         (*measure != Measure::Jaccard, format!("measure {measure}")),
-        // The output is among the inputs, by its own fingerprint: its rows are the same wherever it is.
+        // The output is among the inputs, by its own fingerprint: its rows do not depend on its place.
         (matches!(input, Input::Reuse(_)), "reuse".to_owned()),
         (matches!(input, Input::Merge(_)), "merge".to_owned()),
         (*passages, "passages".to_owned()),
@@ -106,6 +109,8 @@ fn canonical(job: &Job, inputs: &[InputFile]) -> String {
         (*cluster_method != ClusterMethod::default(), format!("cluster_method {cluster_method:?}")),
         (!thresholds.is_empty(), format!("cluster_thresholds {thresholds:?}")),
         (group.is_some(), format!("group {group:?}")),
+        (condition.is_some(), format!("where {:?}", condition.as_ref().map(Condition::text))),
+        (limit.is_some(), format!("limit {limit:?}")),
         (candidates.compare != Compare::All, format!("compare {:?}", candidates.compare)),
         (against.is_some(), {
             // The reference documents are among the inputs, by the fingerprints of their outputs or of the second source.
@@ -143,8 +148,8 @@ mod tests {
 
     use super::*;
     use crate::job::{
-        Against, DuplicateIds, Expand, Id, Method, Modulus, Normalize, Reference, Reuse, SameId, file,
-        resolve,
+        Against, DuplicateIds, Expand, Id, Limit, LimitSize, Method, Modulus, Normalize, Reference, Reuse,
+        SameId, file, resolve,
     };
 
     #[test]
@@ -164,7 +169,7 @@ mod tests {
     #[test]
     fn whatever_can_change_a_row_changes_it() {
         let first = fingerprint(&job(), &inputs());
-        let changes: [Change<Job>; 40] = [
+        let changes: [Change<Job>; 43] = [
             ("urls", |j| j.source.urls.push("more".into())),
             ("id", |j| j.source.id = Id::RowNumber),
             ("duplicate_ids", |j| j.source.duplicate_ids = DuplicateIds::Reject),
@@ -201,6 +206,9 @@ mod tests {
                     Reference::Outputs { urls: vec!["out/before/".into()], same_id: SameId::Skip };
                 j.against = Some(Against { reference, pairs: NewPairs::WithReference });
             }),
+            ("where", |j| j.source.condition = Condition::parse("stars > 2").ok()),
+            ("limit", |j| j.source.limit = Some(Limit { size: LimitSize::Documents(7), seed: 0 })),
+            ("seed", |j| j.source.limit = Some(Limit { size: LimitSize::Documents(7), seed: 1 })),
             ("group", |j| j.source.group = Some("crawl".into())),
             ("compare", |j| j.candidates.compare = Compare::Across),
             ("clusters", |j| j.clusters.keep.push("length".parse().unwrap())),

@@ -1,8 +1,8 @@
-//! What a run begins with: texts, the sketches of a finished output, or several finished outputs.
+//! The input of a run: texts, the sketches of a finished output, or several finished outputs.
 
 use serde::{Deserialize, Serialize};
 
-/// What a run begins with.
+/// The input of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "InputKeys", into = "InputKeys")]
 pub enum Input {
@@ -15,7 +15,7 @@ pub enum Input {
     Merge(Vec<String>),
 }
 
-/// A finished output whose sketches are used again.
+/// A finished output whose sketches are reused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reuse {
     /// Its folder or URL prefix.
@@ -24,7 +24,7 @@ pub struct Reuse {
     pub keeps_shingles: bool,
 }
 
-/// An input as the keys of a job in a manifest.
+/// An input as keys of the job in a manifest.
 #[derive(Serialize, Deserialize)]
 struct InputKeys {
     #[serde(default, skip_serializing_if = "Option::is_none")]

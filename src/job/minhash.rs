@@ -13,7 +13,7 @@ pub struct Minhash {
     pub permutations: usize,
     /// The seed of the permutations.
     pub seed: u64,
-    /// How a permutation is computed.
+    /// The family of the permutations.
     pub family: Family,
     /// The a and b of each permutation of the linear family, instead of those that are drawn from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ impl Minhash {
     }
 }
 
-/// How a permutation is computed.
+/// The family of the permutations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {

@@ -1,7 +1,8 @@
-//! The job: what is read, how it is cut, hashed, banded and scored, and where the tables go.
+//! The job: its source, how texts are cut, hashed, banded and scored, and the place of the tables.
 //!
 //! [`mod@file`] is the TOML file; [`resolve()`] makes it a [`Job`] that cannot be invalid. Stages take the section of their name.
 
+mod absolute;
 mod against;
 mod clusters;
 pub mod curve;
@@ -11,21 +12,22 @@ mod encoding;
 mod engine;
 pub mod file;
 mod fingerprint;
+mod hints;
 mod input;
 mod minhash;
 mod normalize;
 mod output;
 mod preference;
+mod read_file;
 pub(crate) mod recipes;
 mod resolve;
+mod rows;
 mod search;
 mod setting_file;
 mod shingle;
 mod size;
 mod source;
 pub(crate) mod stop_words;
-
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -39,12 +41,14 @@ pub use self::input::{Input, Reuse};
 pub use self::minhash::{Family, Minhash, Modulus};
 pub use self::output::{Columns, Expand, Keep, Output, Tables};
 pub use self::preference::{Prefer, Preference};
+pub use self::read_file::{InputFile, ReadFile, ReadRanges};
 pub use self::recipes::coefficients::Coefficients;
 pub use self::recipes::prime::is_prime;
 #[cfg(test)]
 pub(crate) use self::resolve::DOCUMENTS_COLUMNS;
 pub use self::resolve::resolve;
 pub(crate) use self::resolve::{MAX_PERMUTATIONS, MAX_SHINGLE_SIZE, MAX_THREADS};
+pub use self::rows::{Condition, Limit, LimitSize};
 pub use self::search::{BucketHash, Candidates, Choice, Compare, Lsh, Measure, Method, Score, ScoreBy};
 pub use self::shingle::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 pub(crate) use self::size::parse_size;
@@ -55,37 +59,37 @@ pub use self::source::{Csv, DuplicateIds, Format, Id, OnError, References, Sourc
 pub struct Job {
     /// The run's name in logs and in the manifest.
     pub name: String,
-    /// Where the documents are.
+    /// The files of the documents, and their columns.
     pub source: Source,
-    /// What the run begins with.
+    /// The input of the run.
     #[serde(flatten)]
     pub input: Input,
-    /// How a text becomes a set of shingles.
+    /// The settings for cutting texts into shingles.
     pub shingle: Shingle,
-    /// How a set of shingles becomes a signature.
+    /// The settings for signatures.
     pub minhash: Minhash,
-    /// How a signature becomes buckets.
+    /// The settings for buckets.
     pub lsh: Lsh,
-    /// How candidates are found.
+    /// The settings for candidates.
     pub candidates: Candidates,
     /// The reference documents, which those of the source are compared with; `None` where they are compared with each other alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub against: Option<Against>,
-    /// What makes a candidate a pair.
+    /// The threshold of pairs, and their measure.
     pub score: Score,
-    /// What a cluster is, and which of its documents represents it.
+    /// The cluster method, and the document that represents a cluster.
     #[serde(default)]
     pub clusters: Clusters,
     /// Bounds that a person should check before duplicates are removed.
     #[serde(default)]
     pub alarms: Alarms,
-    /// Where the tables go.
+    /// The place and the columns of the tables.
     pub output: Output,
-    /// What runs it. Nothing here changes a row of the result.
+    /// The engine that runs it. Nothing here changes a row of the result.
     pub engine: Engine,
 }
 
-/// The expected recall at the threshold under which a job is warned of.
+/// The expected recall at the threshold under which a job gets a warning.
 const LOW_RECALL: f64 = 0.9;
 
 impl Job {
@@ -99,7 +103,7 @@ impl Job {
         !matches!(self.input, Input::Merge(_))
     }
 
-    /// Where the reference documents are; `None` where there are none.
+    /// The place of the reference documents; `None` if there are none.
     pub fn reference(&self) -> Option<&Reference> {
         self.against.as_ref().map(|against| &against.reference)
     }
@@ -133,7 +137,8 @@ impl Job {
         }
     }
 
-    /// What to know of a job that is expected to miss more than one pair in ten at its threshold; `None` of any other.
+    /// The warning about a job that is expected to miss more than one pair in ten at its threshold; `None` for any
+    /// other.
     pub(crate) fn low_recall(&self) -> Option<String> {
         let (recall, threshold) = (self.expected_recall(), self.score.threshold);
         (self.compares() && recall < LOW_RECALL).then(|| {
@@ -172,17 +177,4 @@ impl Job {
         let output = Output { url: url.to_owned(), passages: false, ..last.output.clone() };
         Job { name: "merge".into(), input: Input::Merge(outputs), against: None, output, ..last.clone() }
     }
-}
-
-/// One file of the input, as it was when the run listed it. Part of the run's fingerprint.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InputFile {
-    /// The file's URL or path.
-    pub path: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// When it was last written.
-    pub modified: SystemTime,
-    /// What its object store calls its content; none for files on disks, where a copy of a file would have another.
-    pub e_tag: Option<String>,
 }

@@ -25,7 +25,7 @@ const PLAIN: [Normalize; 11] = [
     Normalize::Nfkc,
 ];
 
-/// The steps with words, as messages list them.
+/// The steps with words, in messages.
 const WITH_WORDS: [&str; 3] = ["stop-words:LANGUAGE", "stop-words:list=WORDS", "stop-words:file=PATH"];
 
 impl Normalize {
@@ -50,8 +50,8 @@ impl Normalize {
     /// Parses a step of a job file: its name, or the path of a file of stop words, which is read.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) for an unknown step, and for a file that cannot be read or is no list of words:
-    /// what follows the key's name.
+    /// [`Kind::Job`](crate::error::Kind::Job) for an unknown step, and for a file that cannot be read or is not a list
+    /// of words: the text after the key's name.
     pub(super) fn read(name: &str) -> Result<Self> {
         match name.strip_prefix(STOP_WORDS).and_then(|list| list.strip_prefix(FILE)) {
             Some(path) => stop_words::read(path).map(Normalize::StopWordList),
@@ -166,8 +166,8 @@ mod tests {
         std::fs::write(file.path(), "the\na\n").unwrap();
         let name = format!("stop-words:file={}", file.path().display());
         assert_eq!(Normalize::read(&name).unwrap(), Normalize::StopWordList("a the".into()));
-        let said = name.parse::<Normalize>().unwrap_err().to_string();
-        assert!(said.contains("shingle.normalize") && said.contains("stop-words:list="), "{said}");
+        let error = name.parse::<Normalize>().unwrap_err().to_string();
+        assert!(error.contains("shingle.normalize") && error.contains("stop-words:list="), "{error}");
     }
 
     #[test]
@@ -182,12 +182,12 @@ mod tests {
             ("stop-words:EN", "en"),
             ("stop-words:", "en"),
         ] {
-            let said = name.parse::<Normalize>().unwrap_err().to_string();
-            assert!(said.contains(hint) && said.contains("expected one of"), "{name}: {said}");
+            let error = name.parse::<Normalize>().unwrap_err().to_string();
+            assert!(error.contains(hint) && error.contains("expected one of"), "{name}: {error}");
         }
         for name in ["stop-words:list=", "stop-words:list=a,b"] {
-            let said = name.parse::<Normalize>().unwrap_err().to_string();
-            assert!(said.contains("expected words with spaces between them"), "{said}");
+            let error = name.parse::<Normalize>().unwrap_err().to_string();
+            assert!(error.contains("expected words with spaces between them"), "{error}");
         }
     }
 }

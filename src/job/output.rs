@@ -62,16 +62,16 @@ impl Output {
     }
 }
 
-/// What decides which optional columns the tables of an output have.
+/// The settings that decide which optional columns the tables of an output have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// What `documents` keeps of the sketches.
+    /// The parts of the sketches that `documents` keeps.
     pub keep: Keep,
     /// Whether `pairs` has passages.
     pub passages: bool,
     /// Whether `pairs` and `clusters` have columns of groups.
     pub groups: bool,
-    /// What makes the clusters.
+    /// The cluster method.
     pub clusters: ClusterMethod,
 }
 

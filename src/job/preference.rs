@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What decides between two documents of a cluster. A manifest has it as a job file does.
+/// What decides between two documents of a cluster. It is written alike in a job file and a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Preference {
@@ -48,7 +48,7 @@ impl Preference {
 }
 
 impl FromStr for Preference {
-    /// What is wrong with it.
+    /// The message about a wrong text.
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -67,12 +67,40 @@ impl FromStr for Preference {
             }
             return of(column, Prefer::In(values));
         }
+        if let Some(order) = other_order(text) {
+            return Err(format!("is an order in the words of another program: write {order:?}"));
+        }
         match text.rsplit_once(' ') {
             Some((column, "desc")) => of(column, Prefer::Most),
             Some((column, "asc")) => of(column, Prefer::Least),
             _ if text.is_empty() => Err("is empty: expected a column".into()),
             _ => of(text, Prefer::Least),
         }
+    }
+}
+
+/// The order that is meant by one in the words of other programs: `date descending`, `date DESC`, `-date`, `newest date`.
+fn other_order(text: &str) -> Option<String> {
+    if let Some(column) = text.strip_prefix('-').filter(|column| !column.is_empty()) {
+        return Some(format!("{column} desc"));
+    }
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [others @ .., last] = words.as_slice() else { return None };
+    let [first, rest @ ..] = words.as_slice() else { return None };
+    let of = |word: &str| match word.to_lowercase().as_str() {
+        "descending" | "desc" | "desc." | "newest" | "latest" | "largest" | "longest" | "highest"
+        | "last" => Some("desc"),
+        "ascending" | "asc" | "asc." | "oldest" | "earliest" | "smallest" | "shortest" | "lowest"
+        | "first" => Some("asc"),
+        _ => None,
+    };
+    if others.is_empty() || matches!(*last, "desc" | "asc") {
+        return None;
+    }
+    match (of(last), of(first)) {
+        (Some(order), _) => Some(format!("{} {order}", others.join(" "))),
+        (None, Some(order)) if words.len() == 2 => Some(format!("{} {order}", rest.join(" "))),
+        _ => None,
     }
 }
 
@@ -122,6 +150,17 @@ mod tests {
             let preference: Preference = text.parse().unwrap();
             assert_eq!(preference.to_string(), shown);
             assert_eq!(shown.parse(), Ok(preference));
+        }
+        for (text, meant) in [
+            ("date descending", "date desc"),
+            ("date DESC", "date desc"),
+            ("date Ascending", "date asc"),
+            ("-date", "date desc"),
+            ("newest date", "date desc"),
+            ("a column oldest", "a column asc"),
+        ] {
+            let said = text.parse::<Preference>().unwrap_err();
+            assert!(said.ends_with(&format!("write {meant:?}")), "{said}");
         }
         for wrong in ["", "shop in ()", "shop (a)", "shop in (a,,b)"] {
             assert!(wrong.parse::<Preference>().is_err(), "{wrong}");

@@ -10,9 +10,9 @@ pub struct Lsh {
     pub bands: usize,
     /// Rows in a band, r.
     pub rows: usize,
-    /// How b and r came about.
+    /// The origin of b and r.
     pub choice: Choice,
-    /// What turns a band into a bucket.
+    /// The hash of a band.
     pub bucket_hash: BucketHash,
     /// Buckets of the one table that all bands share, at least 1; `None` if each band has buckets of its own.
     pub table_size: Option<u64>,
@@ -33,7 +33,7 @@ pub enum BucketHash {
     Crc32,
 }
 
-/// How b and r came about.
+/// The origin of b and r.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Choice {
@@ -141,7 +141,7 @@ impl Measure {
         self.least_jaccard(1.0).is_none()
     }
 
-    /// What is measured, as a sentence names it.
+    /// The noun for what is measured, in messages.
     pub fn noun(self) -> &'static str {
         match self {
             Measure::Jaccard => "similarity",

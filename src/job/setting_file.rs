@@ -2,11 +2,11 @@
 
 use crate::error::{Error, Result};
 
-/// The text of the UTF-8 file at `path` of at most `max_bytes`. Messages put `what` after the path, as in "which", and end with what is
-/// `expected` of a file that is not UTF-8.
+/// The text of the UTF-8 file at `path` of at most `max_bytes`. Messages put `what` after the path, as in "which", and
+/// end with the `expected` content if the file is not UTF-8.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job): what follows the key's name.
+/// [`Kind::Job`](crate::error::Kind::Job): the text after the key's name.
 pub(super) fn read(path: &str, what: &str, max_bytes: u64, expected: &str) -> Result<String> {
     let unread = |e| Error::job(format!("names {path:?}, {what} cannot be read")).because(e);
     if std::fs::metadata(path).map_err(unread)?.len() > max_bytes {

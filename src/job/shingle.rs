@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 pub struct Shingle {
     /// The steps that the text goes through first, in this order.
     pub normalize: Vec<Normalize>,
-    /// What a shingle is made of.
+    /// The units of a shingle.
     pub unit: Unit,
-    /// What a word is.
+    /// The definition of a word.
     pub words: Words,
     /// Units in a shingle, at least 1.
     pub size: usize,
     /// The separator between the words of a shingle when its bytes are hashed.
     pub separator: String,
-    /// What turns a shingle into a number.
+    /// The hash of a shingle.
     pub hash: ShingleHash,
     /// Documents of fewer words than this are rejected; 0 rejects none.
     pub min_words: usize,

@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::machine;
 
-/// Units by their lowercase names: decimal with `B`, binary with `iB` (IEC 80000-13) and, as the JVM's options have it, alone.
+/// Units by their lowercase names: decimal with `B`, binary with `iB` (IEC 80000-13) and without a suffix, as in the
+/// options of the JVM.
 const UNITS: [(&str, u64); 13] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
@@ -20,8 +21,8 @@ const UNITS: [(&str, u64); 13] = [
     ("t", 1 << 40),
 ];
 
-/// The bytes of an amount such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, or of a share such as `50%` of the memory of the
-/// machine or its container; upper and lower case are one.
+/// The bytes of an amount such as `4GiB`, `4G`, `1.5 GB`, `512MiB` or `1048576`, or of a share such as `50%` of the
+/// memory of the machine or its container. Upper and lower case are equal.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for anything else, for 0 bytes, and for 2^64 bytes and more.
@@ -107,8 +108,8 @@ mod tests {
             "20000000TiB",
             "99999999999.5TiB",
         ] {
-            let said = parse_size(text).unwrap_err().to_string();
-            assert!(said.contains("GiB"), "{text}: {said}");
+            let error = parse_size(text).unwrap_err().to_string();
+            assert!(error.contains("GiB"), "{text}: {error}");
         }
     }
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::encoding::Encoding;
+use super::rows::{Condition, Limit};
 
 /// `[source]`: where the documents are and which columns are theirs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,7 +16,7 @@ pub struct Source {
     pub encoding: Encoding,
     /// Files, folders, globs or URLs; at least one.
     pub urls: Vec<String>,
-    /// What identifies a document.
+    /// The id of a document.
     pub id: Id,
     /// The separator between the parts of an id of several columns.
     pub id_separator: String,
@@ -27,16 +28,29 @@ pub struct Source {
     /// The one of these that holds a document's group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The condition that rows meet to be documents; `None` if all rows are.
+    #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Condition>,
+    /// The sample of them that is read; `None` if all of them are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// What happens when an id comes twice.
     pub duplicate_ids: DuplicateIds,
     /// What happens to a row of a CSV or JSON lines file that cannot be read.
     #[serde(default)]
     pub on_error: OnError,
-    /// How CSV files are written; other formats ignore it.
+    /// The syntax of CSV files; other formats ignore it.
     pub csv: Csv,
     /// What happens to the character references of Reuters stories; other formats have none.
     #[serde(default)]
     pub references: References,
+}
+
+impl Source {
+    /// Whether some rows may be no documents, so that a run leaves them out.
+    pub(crate) fn leaves_rows_out(&self) -> bool {
+        self.condition.is_some() || self.limit.is_some()
+    }
 }
 
 /// What happens to the character references in SGML, such as `&lt;`.
@@ -68,16 +82,16 @@ pub enum Format {
     Text,
 }
 
-/// What a job may say about sources of a format.
+/// The rules for sources of a format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatRules {
     /// The columns of its documents.
     pub columns: DocumentColumns,
-    /// Whether the files say themselves how they are encoded.
+    /// Whether the files declare their own encoding.
     pub has_own_encoding: bool,
     /// Whether texts have character references.
     pub has_references: bool,
-    /// Whether a folder of such files would take in the tables of an output.
+    /// Whether a folder of such files would include the tables of an output.
     pub takes_in_outputs: bool,
 }
 
@@ -92,7 +106,7 @@ pub(crate) enum DocumentColumns {
     WholeFile,
 }
 
-/// The endings by which a file or a folder says its format.
+/// The endings of files and folders, with their formats.
 const ENDINGS: [(&str, Format); 9] = [
     (".parquet", Format::Parquet),
     (".csv", Format::Csv),
@@ -106,10 +120,10 @@ const ENDINGS: [(&str, Format); 9] = [
 ];
 
 impl Format {
-    /// All of them, in the order in which messages name them.
+    /// All formats, in the order of messages.
     pub const ALL: &[Self] = &[Self::Reuters, Self::Csv, Self::Parquet, Self::Delta, Self::Jsonl, Self::Text];
 
-    /// The name, as a job file has it.
+    /// The name in a job file.
     pub fn name(self) -> &'static str {
         match self {
             Format::Reuters => "reuters",
@@ -121,8 +135,8 @@ impl Format {
         }
     }
 
-    /// The format that the ending of a path, URL or pattern says, also before `.gz` or `.zst` where such files can be read; `None`
-    /// if it says nothing. A table in `.txt` files is a text by its ending.
+    /// The format of the ending of a path, URL or pattern, also before `.gz` or `.zst` if such files can be read;
+    /// `None` for other endings. A table in `.txt` files counts as text.
     pub(crate) fn of_ending(path: &str) -> Option<Format> {
         let path = path.trim_end_matches('/').to_ascii_lowercase();
         let (path, compressed) = match path.strip_suffix(".gz").or_else(|| path.strip_suffix(".zst")) {
@@ -133,7 +147,7 @@ impl Format {
         (!compressed || matches!(format, Format::Csv | Format::Jsonl)).then_some(format)
     }
 
-    /// What a job may say about sources of this format.
+    /// The rules for sources of this format.
     pub(crate) fn rules(self) -> FormatRules {
         let records = FormatRules {
             columns: DocumentColumns::OfFile,
@@ -158,7 +172,7 @@ impl Format {
     }
 }
 
-/// What identifies a document.
+/// The id of a document.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Id {
@@ -192,7 +206,7 @@ pub enum OnError {
     Reject,
 }
 
-/// How CSV files are written.
+/// The syntax of CSV files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Csv {
     /// The byte between fields.

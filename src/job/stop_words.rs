@@ -1,7 +1,7 @@
 //! Stop words: named lists, and those of the user.
 //!
-//! A list of the user is part of the job as its words, lower-cased, sorted and each once, with spaces between them. So no machine that
-//! runs a part of the job needs the file, and two lists of the same words are equal.
+//! A list of the user is part of the job as its words, lower-cased, sorted and each once, with spaces between them. So
+//! no machine that runs a part of the job needs the file, and two lists of the same words are equal.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// These words as a list that is part of the job.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where there is none, or one holds a comma: what follows the list's name.
+/// [`Kind::Job`](crate::error::Kind::Job) if there are no words, or one has a comma: the text after the list's name.
 pub(super) fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     let words: BTreeSet<String> = words.map(str::to_lowercase).collect();
     if words.is_empty() {
@@ -55,13 +55,13 @@ pub(super) fn list<'w>(words: impl Iterator<Item = &'w str>) -> Result<String> {
     Ok(words.into_iter().collect::<Vec<_>>().join(" "))
 }
 
-/// The list in a file of this machine: UTF-8, one word a line; lines without a word do not count.
+/// The list in a file of this machine: UTF-8, one word a line; empty lines are ignored.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where it cannot be read or is no such list: what follows the key's name.
+/// [`Kind::Job`](crate::error::Kind::Job) if it cannot be read or is not such a list: the text after the key's name.
 pub(super) fn read(path: &str) -> Result<String> {
     const WHAT: &str = "a file of stop words that";
-    let wrong = |said: &str| Error::job(format!("names {path:?}, {WHAT} {said}"));
+    let wrong = |fault: &str| Error::job(format!("names {path:?}, {WHAT} {fault}"));
     if path.is_empty() {
         return Err(Error::job(format!("names no file: expected a path behind {STEP}{FILE}")));
     }
@@ -86,7 +86,7 @@ mod tests {
     fn the_list_of_scikit_learn_has_318_words() {
         let words = named("scikit-learn-en").unwrap();
         assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), 318);
-        // One of those that other lists do not have, and one that only they have.
+        // A word that other lists do not have, and one that only they have.
         assert!(words.contains(&"fifteen") && !words.contains(&"don't"));
     }
 
@@ -106,7 +106,7 @@ mod tests {
             path.to_string_lossy().into_owned()
         };
         assert_eq!(read(&file("good", b"\xEF\xBB\xBFthe\r\n\n An \nthe\n")).unwrap(), "an the");
-        for (path, said) in [
+        for (path, fault) in [
             (file("empty", b"\n \n"), "holds no words"),
             (file("latin", b"caf\xE9\n"), "is not UTF-8"),
             (file("two", b"the\nof the\n"), "line 2"),
@@ -115,7 +115,7 @@ mod tests {
             (folder.path().join("missing").to_string_lossy().into_owned(), "cannot be read"),
         ] {
             let error = read(&path).unwrap_err().to_string();
-            assert!(error.contains(&format!("{path:?}")) && error.contains(said), "{error}");
+            assert!(error.contains(&format!("{path:?}")) && error.contains(fault), "{error}");
         }
         assert!(read("").unwrap_err().to_string().contains("stop-words:file="));
     }

@@ -2,13 +2,14 @@
 
 use super::jaccard::{least_contained, shared_or_less};
 
-/// The share, in [0, 1], of a set of `len` elements that another set holds, which is `shared` of them. NaN for an empty set.
+/// The share, in [0, 1], of the elements of a set of `len` that are `shared` with another set. NaN for an empty set.
 pub(crate) fn containment_of(shared: u64, len: u64) -> f64 {
     shared as f64 / len as f64
 }
 
-/// Elements in both sets, each sorted and without repeats, if the share of the smaller one that the larger one holds reaches
-/// `threshold`: `Some(shared)` exactly when `shared as f64 / smaller as f64 >= threshold` in `f64`, so never for an empty set.
+/// The number of elements in both sets, each sorted and without repeats, if their containment reaches `threshold`: the
+/// share of the smaller set that is in the larger one. `Some(shared)` exactly when `shared as f64 / smaller as f64 >=
+/// threshold` in `f64`, so never for an empty set.
 pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     let smaller = a.len().min(b.len()) as u64;
     let least = least_contained(smaller, threshold);

@@ -1,17 +1,17 @@
 //! Sorting hashes and dropping repeats: a shingle set is a sorted list without repeats.
 
-/// Up to here a copy for the scatter is cheap and its buckets fit the cache.
+/// Values up to which the scatter's copy is cheap and its buckets fit the cache.
 const SCATTER_UP_TO: usize = 1 << 20;
-/// Fewer values than this are sorted as they are.
+/// Fewer values than this are sorted directly.
 const SCATTER_FROM: usize = 64;
-/// Values in a bucket, on average, at most.
+/// The most values in a bucket, on average.
 const BUCKET: usize = 2;
-/// A bucket of more than this is of repeats, or of values that are not hashes, and is sorted by itself.
+/// A larger bucket holds repeats, or values that are not hashes, and is sorted by itself.
 const LONG_BUCKET: usize = 32;
 
-/// Sorts `values[from..]` ascending and drops its repeats; what stands before `from`, at most the length, stays.
+/// Sorts `values[from..]` ascending and drops its repeats. The values before `from`, at most the length, stay.
 ///
-/// `scratch` is room that is reused from call to call.
+/// `scratch` is a buffer that is reused from call to call.
 pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut Scratch) {
     let tail = &mut values[from..];
     if (SCATTER_FROM..=SCATTER_UP_TO).contains(&tail.len()) {
@@ -23,15 +23,15 @@ pub fn sort_distinct(values: &mut Vec<u64>, from: usize, scratch: &mut Scratch) 
     values.truncate(from + kept);
 }
 
-/// Room for [`sort_distinct`].
+/// The buffers of [`sort_distinct`].
 #[derive(Debug, Default)]
 pub struct Scratch {
     copy: Vec<u64>,
     ends: Vec<u32>,
 }
 
-/// One pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort: on hashes a third to
-/// a half faster than the standard sort, which takes over where values turn out not to be spread.
+/// One pass of bucket sort on the leading bits, which spreads hashes evenly, then insertion sort. On hashes this is a
+/// third to a half faster than the standard sort, which sorts values that turn out not to be spread.
 fn scatter_sort(values: &mut [u64], scratch: &mut Scratch) {
     let used = values.iter().fold(0, |all, value| all | value);
     let bits = (values.len() / BUCKET).ilog2() + 1;
@@ -65,7 +65,7 @@ fn scatter_sort(values: &mut [u64], scratch: &mut Scratch) {
     insertion_sort(values);
 }
 
-/// Sorts what is nearly sorted: no value has more than a bucket to go.
+/// Sorts values that are nearly sorted: none has more than a bucket to move.
 fn insertion_sort(values: &mut [u64]) {
     for at in 1..values.len() {
         let value = values[at];
@@ -78,8 +78,8 @@ fn insertion_sort(values: &mut [u64]) {
     }
 }
 
-/// Moves the distinct values of a sorted slice to its front and says how many they are. Without branches: whether
-/// two neighbours are equal is as good as random in some texts.
+/// Moves the distinct values of a sorted slice to its front and returns their number. Without branches, since in some
+/// texts it cannot be predicted whether two neighbours are equal.
 fn dedup_sorted(values: &mut [u64]) -> usize {
     let Some(&first) = values.first() else { return 0 };
     let (mut kept, mut last) = (1, first);

@@ -1,9 +1,9 @@
-//! `document_key(id)`: the 64-bit key by which a document is known after reading.
+//! `document_key(id)`: the 64-bit key that a document has inside the program.
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The XXH3 hash of the id's UTF-8 bytes. Two ids have one key with a chance of 2^-64; a run finds such a pair and
-/// says so.
+/// The XXH3 hash of the id's UTF-8 bytes. Two ids have one key with a probability of 2^-64; a run detects such a pair
+/// and reports it.
 pub fn document_key(id: &str) -> u64 {
     xxh3_64(id.as_bytes())
 }

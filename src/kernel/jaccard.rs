@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// From this ratio of sizes on, the smaller set's elements are searched for in the larger one.
 const GALLOP: usize = 32;
-/// Steps of the merge between two looks at whether it is worth going on.
+/// Steps of the merge between two checks whether `least` can still be reached.
 const BLOCK: usize = 64;
 
 /// Elements in both `a` and `b`, each sorted and without repeats.
@@ -18,26 +18,26 @@ pub fn shared(a: &[u64], b: &[u64]) -> u64 {
 /// Elements in both sets, if their Jaccard similarity reaches `threshold`.
 ///
 /// `Some(shared)` exactly when `shared as f64 / union as f64 >= threshold` in `f64`, so never for two empty sets. Most
-/// pairs that cannot reach it are turned away by their sizes or after a part of the merge.
+/// pairs that cannot reach it are rejected by their sizes or after a part of the merge.
 pub fn shared_at_least(a: &[u64], b: &[u64], threshold: f64) -> Option<u64> {
     shared_or_less(a, b, least_shared(a.len() as u64, b.len() as u64, threshold)?)
 }
 
-/// The Jaccard similarity of two sets of `len_a` and `len_b` elements, `shared` of them in both. NaN for two empty
-/// sets.
+/// The Jaccard similarity of two sets of `len_a` and `len_b` elements that share `shared`. NaN for two empty sets.
 pub(crate) fn jaccard_of(shared: u64, len_a: u64, len_b: u64) -> f64 {
     shared as f64 / (len_a + len_b - shared) as f64
 }
 
-/// The fewest shared elements that reach `threshold`, or `None` if even the smaller set within the larger does not.
+/// The fewest shared elements that reach `threshold`, or `None` if even a smaller set that is a subset of the larger
+/// one does not.
 pub(crate) fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64> {
     let most = len_a.min(len_b);
     let reaches = |shared| jaccard_of(shared, len_a, len_b) >= threshold;
     if !reaches(most) {
         return None;
     }
-    // s / (n - s) >= t  <=>  s >= n t / (1 + t), which rounding puts off by a little; the quotient itself, rounded, grows
-    // with s, so that the exact bound is found from there.
+    // s / (n - s) >= t  <=>  s >= n t / (1 + t), which is inexact by rounding. The rounded quotient grows with s, so
+    // the exact bound is found from this guess.
     let guess = (len_a + len_b) as f64 * threshold / (1.0 + threshold);
     let mut least = (guess as u64).min(most);
     while !reaches(least) {
@@ -49,10 +49,10 @@ pub(crate) fn least_shared(len_a: u64, len_b: u64, threshold: f64) -> Option<u64
     Some(least)
 }
 
-/// The fewest elements of a set of `len` that another set has to share for a similarity of `threshold`, whatever that
-/// one's size; at most `len`, for thresholds up to 1. It has to share as many for a containment of `threshold` of this set.
+/// The fewest elements of a set of `len` that another set of any size has to share for a similarity of `threshold`; at
+/// most `len`, for thresholds up to 1. A containment of `threshold` of this set takes as many.
 pub(crate) fn least_contained(len: u64, threshold: f64) -> u64 {
-    // The most similar set that shares no more than these is these alone.
+    // Of the sets that share these elements and no others, the most similar one has no further elements.
     let reaches = |shared| jaccard_of(shared, len, shared) >= threshold;
     let mut least = ((len as f64 * threshold) as u64).min(len);
     while least < len && !reaches(least) {
@@ -117,7 +117,8 @@ fn shared_by_search(small: &[u64], large: &[u64]) -> u64 {
     shared
 }
 
-/// `values` as a set: as they are if they are sorted and without repeats, which costs one look, or else put so.
+/// `values` as a set: borrowed if they are sorted and without repeats, which takes one pass to check, or else a sorted
+/// copy.
 pub(crate) fn as_set(values: &[u64]) -> Cow<'_, [u64]> {
     if values.is_sorted_by(|a, b| a < b) {
         return Cow::Borrowed(values);

@@ -1,11 +1,11 @@
 //! The linear family of hash functions: h_i(x) = (a_i * x + b_i) mod c (Carter and Wegman, *Universal classes of hash
 //! functions*, Journal of Computer and System Sciences 18, 1979, whose class H1 has a prime for c).
 //!
-//! The modulus c is under 2^32; x is reduced by it first, so that a * x + b stays under 2^64. `a_i` and `b_i` come from the
-//! seed by splitmix64, whose state starts as the seed: each output z becomes 1 + floor(z * N / 2^64), a number from 1 to
-//! N, in the order a_0, b_0, a_1, b_1, ...; where an a was an a before, or a b was a b, it is drawn again. So a
-//! signature of n minima is the start of every longer one. This is fixed for good, since stored signatures are compared
-//! with later ones.
+//! The modulus c is under 2^32; x is reduced by it first, so that a * x + b stays under 2^64. `a_i` and `b_i` come from
+//! the seed by splitmix64, whose state starts as the seed: each output z becomes 1 + floor(z * N / 2^64), a number from
+//! 1 to N, in the order a_0, b_0, a_1, b_1, ...; an a that equals an earlier a, or a b that equals an earlier b, is
+//! drawn again. So a signature of n minima is the start of every longer one. This never changes, since stored
+//! signatures are compared with later ones.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// How many functions there are, which is a signature's length.
+    /// The number of functions, which is a signature's length.
     pub(crate) fn len(&self) -> usize {
         self.a.len()
     }
@@ -49,7 +49,7 @@ impl Linear {
 }
 
 impl Linear {
-    /// The functions with these coefficients, which count modulo `modulus`.
+    /// The functions with these coefficients and this modulus.
     ///
     /// `None` unless `modulus` is in [2, 2^32).
     pub(crate) fn of(coefficients: &[(u64, u64)], modulus: u64) -> Option<Self> {

@@ -1,19 +1,19 @@
 //! `lsh_bands(signature, bands, rows)`: the bucket that a signature falls into in each band.
 //!
-//! Documents that share a bucket are candidates. For two sets of Jaccard similarity J that is so with the probability
-//! `1 - (1 - J^r)^b` (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4).
+//! Documents that share a bucket are candidates. Two sets of Jaccard similarity J share one with the probability `1 -
+//! (1 - J^r)^b` (Leskovec, Rajaraman and Ullman, *Mining of Massive Datasets*, section 3.4).
 //!
-//! The bucket of band i, whose r values are the values `i*r..(i+1)*r` of the signature, is a number of 64 bits, fixed for
-//! good, since stored buckets are compared with later ones:
+//! The bucket of band i, whose r values are the values `i*r..(i+1)*r` of the signature, is a number of 64 bits. It
+//! never changes, since stored buckets are compared with later ones:
 //!
 //! | hash | bucket |
 //! |---|---|
 //! | `xxh3` | XXH3-64, with seed i, of the values as 4 bytes each, little endian |
 //! | `crc32` | i * 2^32 + CRC-32 (IEEE) of the values in decimal, joined by `_`, as in `15_355_89_2` |
 //!
-//! Equal values in two bands give two buckets, so that the bucket alone tells the band as well. Not so with a *table*
-//! of a given size, which all bands share: there the bucket is the hash modulo that size (under `crc32` without the
-//! i * 2^32), and documents also meet by chance, which adds candidates.
+//! Equal values in two bands give two buckets, so a bucket also identifies its band. With a *table* of a given size,
+//! which all bands share, it does not: there the bucket is the hash modulo that size (under `crc32` without the i *
+//! 2^32), and documents also share buckets by chance, which adds candidates.
 
 use std::io::Write;
 
@@ -21,14 +21,14 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::job::BucketHash;
 
-/// How a signature becomes buckets.
+/// The settings for buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Buckets {
     /// Bands, b.
     pub bands: usize,
     /// Values in a band, r.
     pub rows: usize,
-    /// What turns a band into a bucket.
+    /// The hash of a band.
     pub hash: BucketHash,
     /// Buckets of the one table that all bands share; `None` if each band has its own.
     pub table_size: Option<u64>,
@@ -60,7 +60,7 @@ pub fn lsh_bands(signature: &[u32], by: Buckets, out: &mut Vec<u64>) -> Option<(
     Some(())
 }
 
-/// CRC-32 of the values in decimal, joined by `_`; `bytes` is room for them.
+/// CRC-32 of the values in decimal, joined by `_`; `bytes` is a buffer for them.
 fn crc32_of(band: &[u32], bytes: &mut Vec<u8>) -> u64 {
     for (at, value) in band.iter().enumerate() {
         let joint = if at == 0 { "" } else { "_" };

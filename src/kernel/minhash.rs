@@ -12,16 +12,16 @@
 //! h_i(x) = (a_i * fold(x) + b_i) mod 2^32        a_i odd,  fold(x) = upper half of x XOR lower half
 //! ```
 //!
-//! Sixteen such products fit a register, against eight of 64 bits that cost three times as much each. What folding
-//! loses is small: of a set of n shingles about n^2 / 2^33 coincide, one in a set of 100,000.
+//! A register holds sixteen such products, or eight of 64 bits that cost three times as much each. Folding loses
+//! little: of a set of n shingles about n^2 / 2^33 coincide, one in a set of 100,000.
 //!
 //! `a_i` and `b_i` come from the seed by splitmix64 (Steele, Lea and Flood, *Fast splittable pseudorandom number
 //! generators*, OOPSLA 2014), whose state starts as the seed: the upper halves of its outputs in order are a_0, b_0,
 //! a_1, b_1, ..., and the lowest bit of each `a_i` is set to 1. So a signature of n minima is the start of every longer
-//! one of the same seed. This is fixed for good, since stored signatures are compared with later ones.
+//! one of the same seed. This never changes, since stored signatures are compared with later ones.
 //!
-//! The family is meant for hashes: for elements that are not hashes, such as running numbers, its minima are not as
-//! likely to agree as they should be.
+//! The family needs elements that are hashes: the minima of other elements, such as running numbers, agree less often
+//! than they should.
 //!
 //! With a modulus the functions are those of [`super::linear`]; [`super::one_permutation`] has signatures of another kind.
 
@@ -31,7 +31,7 @@ use crate::job::MAX_PERMUTATIONS;
 use crate::kernel::random::SplitMix64;
 use crate::kernel::vector::{self, Kernel};
 
-/// The hash functions that stand in for random permutations: `a[i]` and `b[i]` are those of function `i`.
+/// The hash functions that approximate random permutations: `a[i]` and `b[i]` are those of function `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutations {
     a: Vec<u32>,
@@ -46,7 +46,7 @@ impl Permutations {
         Self { a, b }
     }
 
-    /// How many functions there are, which is a signature's length.
+    /// The number of functions, which is a signature's length.
     pub(crate) fn len(&self) -> usize {
         self.a.len()
     }
@@ -109,8 +109,8 @@ fn padded(values: &[u32]) -> [u32; LANES] {
     block
 }
 
-/// What SQL may ask for, as a job file may. The estimate's error is far under any use of it by then, and a slip of the hand
-/// ends in an error instead of in all memory.
+/// The permutations that SQL allows, as many as a job file. With the most of them the error of the estimate is far
+/// smaller than any use needs, and a mistyped number gives an error instead of using all memory.
 pub(crate) const PERMUTATIONS: RangeInclusive<usize> = 1..=MAX_PERMUTATIONS;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What is computed: plain functions on slices and texts, without Arrow and without an engine. [`crate::udf`] makes SQL
-//! functions of them, and operators call them by themselves.
+//! The computations: plain functions on slices and texts, without Arrow and without an engine. [`crate::udf`] makes SQL
+//! functions of them, and operators call them directly.
 //!
 //! | file | from | to |
 //! |---|---|---|

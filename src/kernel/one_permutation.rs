@@ -1,10 +1,10 @@
-//! `one_permutation(shingles, permutations, seed)`: a signature for which a shingle is hashed once, or a few times where
-//! there are few of them, instead of once for every permutation.
+//! `one_permutation(shingles, permutations, seed)`: a signature that takes one hash of a shingle, or a few if the set
+//! is small, instead of one for every permutation.
 //!
-//! A hash sends each shingle into one of t bins and gives it a value there; the signature is the least value of each bin
-//! (Li, Owen and Zhang, *One permutation hashing*, NIPS 2012). Where shingles are few, bins stay empty. They are filled as
-//! in Dahlgaard, Knudsen and Thorup, *Fast similarity sketching*, FOCS 2017: all shingles are sent again by another hash,
-//! round after round, and each round fills bins that were empty before it.
+//! A hash assigns each shingle a bin out of t and a value there; the signature is the least value of each bin (Li, Owen
+//! and Zhang, *One permutation hashing*, NIPS 2012). A small set leaves bins empty. They are filled as in Dahlgaard,
+//! Knudsen and Thorup, *Fast similarity sketching*, FOCS 2017: all shingles are assigned again by another hash, round
+//! after round, and each round fills bins that were empty before it.
 //!
 //! ```text
 //! w_i(x) = first output of splitmix64 whose state starts as x XOR k_i
@@ -16,17 +16,17 @@
 //! signature[bin] = least value that falls into the bin in the first round in which any does
 //! ```
 //!
-//! So a bin has an order of all shingles, by the first round in which one falls into it and then by its value there, and
-//! holds the first of the set: with a probability that is their Jaccard similarity, two sets have the same first. No round
-//! after the one that fills the last bin changes anything, and about n + t ln t hashes of n shingles suffice. Signatures of
-//! different lengths have nothing in common. This is fixed for good, since stored signatures are compared with later
-//! ones.
+//! So a bin has an order of all shingles, by the first round that assigns one to it and then by its value there, and
+//! holds the first of the set: with a probability that is their Jaccard similarity, two sets have the same first. No
+//! round after the one that fills the last bin changes anything, and about n + t ln t hashes of n shingles suffice.
+//! Signatures of different lengths cannot be compared. This never changes, since stored signatures are compared with
+//! later ones.
 //!
 //! The known alternative copies full bins into empty ones (Shrivastava, *Optimal densification for fast and accurate
-//! minwise hashing*, ICML 2017). It is as right on average and hashes each shingle once, but spreads wider, and for few
-//! shingles its search for full bins takes t^2 / n steps. Measured with 128 bins and 20,000 seeds on two sets of n
-//! shingles with J from 0.50 to 0.67, the variance of the estimate, as a multiple of that from independent permutations,
-//! which is J (1 - J) / t:
+//! minwise hashing*, ICML 2017). Its estimate has the same mean and it hashes each shingle once, but the variance is
+//! larger, and for small sets its search for full bins takes t^2 / n steps. Measured with 128 bins and 20,000 seeds on
+//! two sets of n shingles with J from 0.50 to 0.67, the variance of the estimate, as a multiple of that from
+//! independent permutations, which is J (1 - J) / t:
 //!
 //! | n | as here | copied |
 //! |---|---|---|
@@ -65,7 +65,7 @@ pub fn one_permutation(shingles: &[u64], rounds: &Rounds, scratch: &mut Vec<u64>
     scratch.clear();
     scratch.resize(shared.len(), EMPTY);
     vector::widest(Fill { shingles, shared, own, bins: scratch });
-    // What is dropped is the round.
+    // The cast drops the round.
     out.extend(scratch.iter().map(|&bin| bin as u32));
 }
 
@@ -114,7 +114,7 @@ fn word(shingle: u64, key: u64) -> u64 {
     SplitMix64(shingle ^ key).next()
 }
 
-/// Sends the words of a round into their bins. Returns how many of those were empty.
+/// Puts the words of a round into their bins. Returns the number of bins that were empty.
 #[inline(always)]
 fn send(words: &[u64], round: u64, bins: &mut [u64]) -> usize {
     let (count, mut filled) = (bins.len() as u64, 0);

@@ -1,4 +1,4 @@
-//! Random numbers that a seed gives, the same on every machine: splitmix64.
+//! Pseudorandom numbers from a seed, the same on every machine: splitmix64.
 
 /// Steele, Lea and Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014, figure 17, with the constants of
 /// Vigna's `splitmix64.c`.

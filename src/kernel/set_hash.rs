@@ -1,11 +1,11 @@
-//! `set_hash(shingles, half)`: what tells one shingle set from another.
+//! `set_hash(shingles, half)`: the identity of a shingle set.
 
 use arrow::datatypes::ToByteSlice;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 /// One half of a 128-bit hash of a sorted set: XXH3 seeded with `half` over the little-endian bytes.
 ///
-/// Two different sets agree in both halves with a chance of 2^-128.
+/// Two different sets agree in both halves with a probability of 2^-128.
 pub(crate) fn set_hash(shingles: &[u64], half: u64) -> u64 {
     if cfg!(target_endian = "little") {
         // As they lie in memory.

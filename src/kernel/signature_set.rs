@@ -1,4 +1,4 @@
-//! `signature_set(signature)`: a signature as a set, so that what finds similar sets finds similar signatures.
+//! `signature_set(signature)`: a signature as a set, so that a search for similar sets finds similar signatures.
 
 /// Appends the elements `i * 2^32 + signature[i]`, which are sorted. Two signatures share as many elements as they have
 /// equal values.

@@ -1,9 +1,9 @@
 //! Loops that are compiled once for each set of vector instructions, and run with the widest that this machine has.
 //!
-//! What every x86-64 has (SSE2) knows no product and no minimum of 32-bit numbers, so the later sets are several times as
-//! fast. What every AArch64 has (NEON) knows both, so there is nothing to choose there. All give the same numbers.
+//! Every x86-64 has SSE2, which has no product and no minimum of 32-bit numbers, so the later sets are several times as
+//! fast. Every AArch64 has NEON, which has both, so there is nothing to choose there. All give the same numbers.
 
-/// A loop. Its `run` should be `#[inline(always)]`: what is not inlined is compiled for the least machine.
+/// A loop. Its `run` should be `#[inline(always)]`: a function that is not inlined is compiled for SSE2.
 pub(crate) trait Kernel {
     /// Runs it.
     fn run(self);
@@ -40,7 +40,7 @@ fn avx2(kernel: impl Kernel) {
     kernel.run();
 }
 
-/// Runs the loop with AVX2, where this machine has it, and else as [`widest`] does.
+/// Runs the loop with AVX2 if this machine has it, and else as [`widest`] does.
 #[cfg(test)]
 pub(crate) fn narrower(kernel: impl Kernel) {
     #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! Runs and times stages over a sample, whose results stay in memory.
+//! Runs and times stages over a sample. Their results stay in memory.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,8 +27,8 @@ pub(super) enum Phase {
     Bands,
 }
 
-/// The frame of a stage over the frame of the stage before it. For [`Phase::Signatures`] that must be in memory: it is read for
-/// the number of entries of the job's dictionary.
+/// The frame of a stage over the frame of the stage before it. For [`Phase::Signatures`] that one must be in memory,
+/// since the number of entries of the job's dictionary is read from it.
 pub(super) async fn stage(phase: Phase, before: DataFrame, job: &Job) -> Result<DataFrame> {
     match phase {
         Phase::Shingles => frames::shingles::shingles(before, &job.shingle),
@@ -81,7 +81,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The error of a measurement that was stopped: nothing of it is kept.
+/// The error of a measurement that was stopped: no part of it is kept.
 pub(super) fn stopped() -> Error {
     Error::new(Kind::Interrupted, "stopped; nothing was written")
 }
@@ -129,7 +129,7 @@ pub(super) async fn search(
     Ok(Searched { scores: scores.collect().await?, candidates: Some(count) })
 }
 
-/// The documents that share a bucket; those of hot buckets by their rarest shingles.
+/// The documents that share a bucket; documents of hot buckets by their rarest shingles.
 async fn by_buckets(
     session: &SessionContext,
     sketches: &DataFrame,

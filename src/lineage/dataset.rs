@@ -9,8 +9,8 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::facet::facet;
 use crate::address::{self, local_path};
 use crate::apply::alarms::Verdict;
-use crate::job::{Input, Job, Reference};
-use crate::output::manifest::{Input as InputFile, Run as Manifest};
+use crate::job::{Input, Job, ReadFile, Reference};
+use crate::output::manifest::Run as Manifest;
 use crate::schema::{self, Table};
 use crate::source;
 
@@ -113,7 +113,7 @@ fn wanted(job: &Job) -> Vec<Wanted> {
 }
 
 /// The files of each dataset: those below its address, or below the longest if there are several.
-fn files_of<'f>(wanted: &[Wanted], files: &'f [InputFile]) -> Vec<Vec<&'f InputFile>> {
+fn files_of<'f>(wanted: &[Wanted], files: &'f [ReadFile]) -> Vec<Vec<&'f ReadFile>> {
     let bases: Vec<&str> = wanted.iter().map(|wanted| source::without_pattern(&wanted.address)).collect();
     let mut found = vec![Vec::new(); wanted.len()];
     for file in files {
@@ -130,11 +130,11 @@ fn files_of<'f>(wanted: &[Wanted], files: &'f [InputFile]) -> Vec<Vec<&'f InputF
 }
 
 /// Adds the sizes of files, and a version that changes with any of them.
-fn describe_files(dataset: &mut Value, files: &[&InputFile]) {
+fn describe_files(dataset: &mut Value, files: &[&ReadFile]) {
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     let sizes = json!({ "size": bytes, "fileCount": files.len() });
     dataset["inputFacets"]["inputStatistics"] = facet(("1-0-0", "InputStatisticsInputDatasetFacet"), sizes);
-    let line = |file: &&InputFile| Some(format!("{:?} {} {}", file.path, file.bytes, file.version.as_ref()?));
+    let line = |file: &&ReadFile| Some(format!("{:?} {} {}", file.path, file.bytes, version_of(file)?));
     // Outputs of older versions of this program do not have the versions of their inputs.
     let Some(mut lines) = files.iter().map(line).collect::<Option<Vec<_>>>() else { return };
     lines.sort();
@@ -145,7 +145,12 @@ fn describe_files(dataset: &mut Value, files: &[&InputFile]) {
 fn version_of_output<'m>(manifest: &'m Manifest, address: &str) -> Option<&'m str> {
     let known = manifest.known.iter().find(|known| names_the_same(&known.output, address));
     let read = || manifest.inputs.iter().find(|input| names_the_same(&input.path, address));
-    known.map(|known| known.fingerprint.as_str()).or_else(|| read()?.version.as_deref())
+    known.map(|known| known.fingerprint.as_str()).or_else(|| read()?.e_tag.as_deref())
+}
+
+/// What tells a file from others of its name: its ETag in an object store, else when it was last written.
+fn version_of(file: &ReadFile) -> Option<String> {
+    file.e_tag.clone().or_else(|| file.modified.map(|modified| modified.to_string()))
 }
 
 fn names_the_same(a: &str, b: &str) -> bool {
@@ -192,6 +197,17 @@ fn name(address: &str) -> (String, String) {
 mod tests {
     use super::*;
 
+    fn read_file(path: &str, e_tag: Option<&str>) -> ReadFile {
+        ReadFile {
+            path: path.to_owned(),
+            bytes: 1,
+            modified: None,
+            e_tag: e_tag.map(str::to_owned),
+            crc32: None,
+            crc32_bytes: None,
+        }
+    }
+
     #[test]
     fn names_follow_the_conventions() {
         let folder = tempfile::tempdir().unwrap();
@@ -222,7 +238,7 @@ mod tests {
         let wanted: Vec<Wanted> = ["data", "data/new/", "data/new*.csv", "s3://b/x/*.csv"]
             .map(|address| Wanted { address: address.to_owned(), tables: &[] })
             .into();
-        let file = |path: &str| InputFile { path: path.to_owned(), bytes: 1, version: None };
+        let file = |path: &str| read_file(path, None);
         let paths = ["data/a.csv", "data/new/b.csv", "data2/c.csv", "s3://b/x/d.csv", "data"];
         let files = paths.map(file);
         let found: Vec<Vec<&str>> = files_of(&wanted, &files)
@@ -237,12 +253,8 @@ mod tests {
     #[test]
     fn the_version_changes_with_every_file() {
         let version = |files: &[(&str, Option<&str>)]| {
-            let file = |&(path, version): &(&str, Option<&str>)| InputFile {
-                path: path.to_owned(),
-                bytes: 1,
-                version: version.map(str::to_owned),
-            };
-            let files: Vec<InputFile> = files.iter().map(file).collect();
+            let file = |&(path, version): &(&str, Option<&str>)| read_file(path, version);
+            let files: Vec<ReadFile> = files.iter().map(file).collect();
             let mut dataset = dataset("s3://b/x");
             describe_files(&mut dataset, &files.iter().collect::<Vec<_>>());
             dataset["facets"]["version"]["datasetVersion"].as_str().map(str::to_owned)

@@ -40,7 +40,9 @@ impl Events {
     /// The events of the run `run_id` of a job. Their id is the same if it is a UUID, and else a new one.
     pub(crate) fn new(settings: Settings, run_id: &str, name: &str, job: Option<&Job>) -> Self {
         let id = run_id.parse().unwrap_or_else(|_| Uuid::new_v4());
-        Self { settings, id, run_id: run_id.to_owned(), name: name.to_owned(), job: job.cloned() }
+        // With absolute paths, as manifests have them.
+        let job = job.map(|job| job.with_absolute_paths().unwrap_or_else(|_| job.clone()));
+        Self { settings, id, run_id: run_id.to_owned(), name: name.to_owned(), job }
     }
 
     /// Where they go.

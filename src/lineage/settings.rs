@@ -76,7 +76,7 @@ fn http(environment: &Environment) -> Result<Destination> {
     let first = |variables: [&'static str; 2]| variables.into_iter().find_map(|name| environment.get(name));
     let Some(url) = first([names::OPENLINEAGE_TRANSPORT_URL, names::OPENLINEAGE_URL]) else {
         return Err(Error::job(format!(
-            "the variable {} is \"http\", and there is no URL: set {}",
+            "the variable {} is \"http\", but no collector is named: set {}",
             names::OPENLINEAGE_TYPE,
             names::OPENLINEAGE_TRANSPORT_URL
         )));

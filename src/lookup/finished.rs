@@ -4,19 +4,19 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::common::JoinType;
-use datafusion::execution::context::SQLOptions;
 use datafusion::prelude::{DataFrame, SessionContext, col};
 
 use super::id::Id;
+use super::query;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::output::manifest::{KnownOutput, Run};
 use crate::output::{Stored, read};
-use crate::schema::{IdType, Table};
+use crate::schema::Table;
 use crate::source::Listed;
 
-/// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`,
-/// and `dictionary` where there is one.
+/// A finished output and the session in which its tables are `documents`, `rejects`, `pairs` and `clusters`, and
+/// `dictionary` if it has one.
 pub struct Finished {
     session: SessionContext,
     stored: Stored,
@@ -38,6 +38,12 @@ impl Finished {
         Ok(Self { session: session.clone(), stored })
     }
 
+    /// The same output, whose source was moved to `places`, one for each of its URLs; none if it was not moved.
+    #[must_use]
+    pub fn with_source_in(self, places: Vec<String>) -> Self {
+        Self { stored: self.stored.with_source_in(places), ..self }
+    }
+
     /// The manifest of the run.
     pub fn manifest(&self) -> &Run {
         self.stored.manifest()
@@ -56,10 +62,11 @@ impl Finished {
         self.stored.sources(&self.session, why, or).await
     }
 
-    /// One of the outputs that this one's run compared its documents with, in a session of its own.
+    /// One of the reference outputs of this output's run, in a session of its own.
     ///
     /// # Errors
-    /// As [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) where it was made again since, with other documents.
+    /// As [`Self::open`], and [`Kind::Input`](crate::error::Kind::Input) if it was replaced since by a run over other
+    /// documents.
     pub(super) async fn known(&self, known: &KnownOutput) -> Result<Finished> {
         let state = self.session.state();
         let session =
@@ -87,7 +94,7 @@ impl Finished {
     /// The documents with their signatures.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where the output keeps none.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the output keeps none.
     pub async fn signed(&self) -> Result<DataFrame> {
         if !self.job().output.keep.signatures() {
             return Err(Error::input(
@@ -98,7 +105,7 @@ impl Finished {
         self.table(Table::Documents).await
     }
 
-    /// The rows of a table as its files have them. Lazy.
+    /// The rows of a table, with its numbers signed as in the files. Lazy.
     pub(super) async fn stored(&self, table: Table) -> Result<DataFrame> {
         Ok(self.session.table(table.name()).await?)
     }
@@ -116,12 +123,9 @@ impl Finished {
         read::unsigned(rows, Table::Documents)
     }
 
-    /// The id that `text` spells; `None` if ids are numbers and `text` is not one.
+    /// The id that `text` is; `None` if ids are numbers and `text` is not one.
     pub fn id(&self, text: &str) -> Option<Id> {
-        match self.manifest().source.id {
-            IdType::Utf8 => Some(Id::Text(text.to_owned())),
-            IdType::Int64 => text.parse().ok().map(Id::Number),
-        }
+        Id::parse(text, self.manifest().source.id)
     }
 
     /// Whether a compared document has this id.
@@ -133,7 +137,7 @@ impl Finished {
         Ok(documents.limit(0, Some(1))?.count().await? > 0)
     }
 
-    /// Whether the output holds the shingles of its documents.
+    /// Whether the output keeps the shingles of its documents.
     pub fn keeps_shingles(&self) -> bool {
         self.job().output.keep.shingles()
     }
@@ -151,23 +155,9 @@ impl Finished {
     /// The result of a query that only reads the tables.
     ///
     /// # Errors
-    /// When the query cannot be planned, or would write, define or set something.
+    /// As [`query::read_only`].
     pub async fn sql(&self, query: &str) -> Result<DataFrame> {
-        let plan = self.session.state().create_logical_plan(query).await?;
-        let reading =
-            SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        reading.verify_plan(&plan).map_err(|e| {
-            Error::job("this query does more than read the tables: allow it with --allow-writes").because(e)
-        })?;
-        Ok(self.session.execute_logical_plan(plan).await?)
-    }
-
-    /// The result of a query, which may also write files, read others, and change settings.
-    ///
-    /// # Errors
-    /// When the query cannot be planned.
-    pub async fn sql_with_writes(&self, query: &str) -> Result<DataFrame> {
-        Ok(self.session.sql(query).await?)
+        query::read_only(&self.session, query).await
     }
 
     /// The `most` most similar pairs, or all of them: (id_a, id_b, jaccard, containment_a, containment_b), then by id.

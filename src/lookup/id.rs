@@ -1,4 +1,4 @@
-//! Ids of documents: numbers or texts, as the type of the output's ids is.
+//! Ids of documents: numbers or texts, by the type of the output's ids.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::Result;
 use crate::schema::IdType;
 
-/// An id. All ids of an output are of one variant, and sorted in its order.
+/// An id. All ids of an output are of one variant, by which they are sorted.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub enum Id {
@@ -31,6 +31,14 @@ impl fmt::Display for Id {
 }
 
 impl Id {
+    /// The id that `text` spells; `None` if ids are numbers and `text` is not one.
+    pub(crate) fn parse(text: &str, kind: IdType) -> Option<Self> {
+        match kind {
+            IdType::Utf8 => Some(Id::Text(text.to_owned())),
+            IdType::Int64 => text.parse().ok().map(Id::Number),
+        }
+    }
+
     /// The id in an expression.
     pub(super) fn literal(&self) -> Expr {
         match self {

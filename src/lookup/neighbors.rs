@@ -177,7 +177,7 @@ pub async fn neighbors(
     Ok(Neighbors { candidates, nearest })
 }
 
-/// Keys of the best candidates by level: a higher level comes first, whatever the shingles say.
+/// Keys of the best candidates by level: a higher level comes first, even if the shingles differ more.
 struct Best {
     levels: BTreeMap<usize, Vec<u64>>,
     kept: usize,

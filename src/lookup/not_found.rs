@@ -14,10 +14,10 @@ use crate::schema::Table;
 
 /// The most ids that an error suggests.
 const NAMED: usize = 5;
-/// From this length on, a text that is part of an id is near that id, however long the id is.
+/// From this length on, a text that is part of an id is similar to it, however long the id is.
 const MIN_PART: usize = 3;
 
-/// The error that says that the document `id` was rejected, or that there is none and which ids are similar.
+/// The error for an unknown `id`: the document was rejected, or there is none, with the ids that are similar.
 ///
 /// # Errors
 /// When the tables cannot be read.
@@ -52,7 +52,7 @@ pub async fn not_found(finished: &Finished, id: &str) -> Result<Error> {
         Some(_) => "",
         None => ", because the ids of this output are whole numbers",
     };
-    Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.said())))
+    Ok(Error::job(format!("no document has the id `{id}`{not}{}", nearest.suggestion())))
 }
 
 /// The ids with the fewest edits to a text, as far as a typing error can explain them.
@@ -79,7 +79,7 @@ impl<'a> Nearest<'a> {
         }
     }
 
-    fn said(&self) -> String {
+    fn suggestion(&self) -> String {
         match self.best.is_empty() {
             true => "; the column `id` of the table documents lists all ids".into(),
             false => {

@@ -13,7 +13,7 @@ use crate::job::{Job, Shingle, ShingleHash, fingerprint};
 use crate::pipeline::frames;
 use crate::pipeline::numbers::utf8;
 use crate::schema::Table;
-use crate::source::{self, Listed, Request, Selection};
+use crate::source::{self, AsRead, Listed, Request, Selection};
 
 /// The sources of a finished output, unchanged since the output was made.
 pub struct Reread<'a> {
@@ -22,7 +22,7 @@ pub struct Reread<'a> {
     sources: Vec<(Job, Listed)>,
 }
 
-/// What a source is read again for.
+/// The reason to read a source again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Shingles that the output does not keep.
@@ -35,20 +35,22 @@ impl<'a> Reread<'a> {
     /// Lists the sources of `finished`, and checks that they have not changed.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where one is gone or has changed.
+    /// [`Kind::Input`](crate::error::Kind::Input) if one is gone or has changed.
     pub async fn open(finished: &'a Finished, need: Need) -> Result<Self> {
         let (kept, or) = match need {
             Need::Shingles => (
                 "this output keeps no shingles",
-                ", with output.keep = \"shingles\" if it should not need the source",
+                ", with output.keep = \"shingles\" if it should not need the source, or name the new place of the source with --source",
             ),
-            Need::Texts => ("an output keeps no texts", ""),
+            Need::Texts => {
+                ("an output keeps no texts", ", or name the new place of the source with --source")
+            }
         };
         let sources = finished.sources(kept, or).await?;
         Ok(Self { finished, sources })
     }
 
-    /// (source, position) of documents -> their texts by their ids, as the source has them.
+    /// (source, position) of documents -> their texts from the source, by their ids.
     ///
     /// # Errors
     /// When the source cannot be read to the end, or changes while it is read.
@@ -78,7 +80,7 @@ impl<'a> Reread<'a> {
         let mut all = Vec::with_capacity(self.sources.len());
         for (at, (job, listed)) in self.sources.iter().enumerate() {
             let of_source = listed.take(&mut wanted);
-            // The first source makes a frame even if none of its documents is wanted.
+            // The first source gives a frame even if none of its documents is wanted.
             if of_source.is_empty() && at > 0 {
                 continue;
             }
@@ -97,18 +99,24 @@ impl<'a> Reread<'a> {
 /// The texts of the documents `ids` of the second source. Reads all of that source.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where that source is gone or has changed.
+/// [`Kind::Input`](crate::error::Kind::Input) if that source is gone or has changed.
 pub(super) async fn texts_of_known_source(finished: &Finished, ids: &[Id]) -> Result<BTreeMap<Id, String>> {
     let job = finished.job();
     let Some(source) = job.second_source() else { return Err(Error::bug("the job has no second source")) };
     let why = || "an output keeps no texts, and against.source cannot be read again".to_owned();
     let listed = source::list(finished.session(), source).await.context(why)?;
+    let changed = |how: &str| {
+        Err(Error::input(format!(
+            "an output keeps no texts, and its against.source has changed since it was made: {how}; run the job again with --overwrite"
+        )))
+    };
+    let as_read = AsRead::new(&listed, &finished.manifest().inputs);
     let made = finished.manifest().known.first().map(|known| known.fingerprint.as_str());
-    if made != Some(fingerprint(&job.of_second_source(source), &listed.inputs()).as_str()) {
-        return Err(Error::input(format!(
-            "an output keeps no texts, and {} has changed since it was made: run the job again with --overwrite",
-            source.urls.join(", ")
-        )));
+    if made != Some(fingerprint(&job.of_second_source(source), &as_read.inputs).as_str()) {
+        return changed(as_read.difference().unwrap_or("it has other files, or was written again"));
+    }
+    if let Some(how) = as_read.different_content(finished.session(), source).await? {
+        return changed(&how);
     }
     let read = source::read(finished.session(), source, &listed, Request::all()).await?.frame;
     let wanted = ids.iter().map(Id::literal).collect();
@@ -133,8 +141,8 @@ async fn texts_by_id(finished: &Finished, documents: DataFrame) -> Result<BTreeM
     Ok(texts)
 }
 
-/// The `[shingle]` section for texts whose shingles are only compared with each other. A dictionary's numbers exist only for
-/// its collection; any other hash that tells shingles apart gives the same similarity.
+/// The `[shingle]` section for texts whose shingles are only compared with each other. A dictionary's numbers exist
+/// only for its collection; any other hash without collisions gives the same similarity.
 pub(super) fn comparable(job: &Job) -> Shingle {
     let hash = match job.shingle.hash {
         ShingleHash::Dictionary => ShingleHash::Xxh3,

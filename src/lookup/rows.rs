@@ -1,9 +1,10 @@
-//! Rows of a result, as cells for people and as JSON for programs.
+//! Rows of a result, as cells for people, as JSON for programs, and as CSV for both.
 
 use arrow::array::RecordBatch;
 use arrow::json::WriterBuilder;
 use arrow::json::writer::LineDelimited;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use csv::{QuoteStyle, Terminator, WriterBuilder as CsvWriterBuilder};
 
 use crate::error::{Error, Result};
 
@@ -46,6 +47,102 @@ fn shorten(text: String) -> String {
     }
 }
 
+/// How CSV is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Csv {
+    /// UTF-8 with every value as it is.
+    Exact,
+    /// For a spreadsheet that opens the file: with a byte order mark, by which Excel knows UTF-8. Texts that it would take for
+    /// formulas begin with `'`, and those that are longer than a cell end in `…`.
+    Spreadsheet,
+}
+
+/// The most UTF-16 code units of a cell in Excel.
+const EXCEL_CELL: usize = 32_767;
+
+/// CSV (RFC 4180) with a header and every value whole; NULL is an empty field. `names` are those of the columns.
+///
+/// # Errors
+/// When Arrow cannot format a type.
+pub fn csv(names: &[&str], batches: &[RecordBatch], kind: Csv) -> Result<String> {
+    let options = FormatOptions::default().with_null("");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns = batch.columns().iter();
+        let columns = columns
+            .map(|column| Ok((ArrayFormatter::try_new(column, &options)?, column.data_type().is_numeric())))
+            .collect::<Result<Vec<_>>>()?;
+        for row in 0..batch.num_rows() {
+            let field = |(column, is_number): &(ArrayFormatter<'_>, bool)| {
+                let text = column.value(row).to_string();
+                if *is_number { Field::Number(text) } else { Field::Text(text) }
+            };
+            rows.push(columns.iter().map(field).collect());
+        }
+    }
+    csv_of(names, &rows, kind)
+}
+
+/// A field of CSV.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Field {
+    /// A number.
+    Number(String),
+    /// Any other value.
+    Text(String),
+}
+
+/// CSV as of [`csv`] from fields.
+///
+/// # Errors
+/// None that fields can cause.
+pub fn csv_of(names: &[&str], rows: &[Vec<Field>], kind: Csv) -> Result<String> {
+    let failed = |e: &dyn std::fmt::Display| Error::bug(format!("CSV cannot be written: {e}"));
+    let terminator = match kind {
+        Csv::Exact => Terminator::Any(b'\n'),
+        Csv::Spreadsheet => Terminator::CRLF,
+    };
+    let mut builder = CsvWriterBuilder::new();
+    let mut writer =
+        builder.terminator(terminator).quote_style(QuoteStyle::Necessary).from_writer(Vec::new());
+    let header = names.iter().map(|name| Field::Text((*name).to_owned())).collect();
+    for row in std::iter::once(&header).chain(rows) {
+        let fields = row.iter().map(|field| match (field, kind) {
+            (Field::Number(text), _) | (Field::Text(text), Csv::Exact) => text.clone(),
+            (Field::Text(text), Csv::Spreadsheet) => for_a_cell(text),
+        });
+        writer.write_record(fields).map_err(|e| failed(&e))?;
+    }
+    let bytes = writer.into_inner().map_err(|e| failed(&e))?;
+    let text = String::from_utf8(bytes).map_err(|e| failed(&e))?;
+    Ok(match kind {
+        Csv::Exact => text,
+        Csv::Spreadsheet => format!("\u{feff}{text}"),
+    })
+}
+
+/// A text that a spreadsheet shows as it is: not as a formula, and in one cell.
+fn for_a_cell(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let mut cell = if is_formula { format!("'{text}") } else { text.to_owned() };
+    let mut units = 0;
+    let over = cell.char_indices().find(|(_, c)| {
+        units += c.len_utf16();
+        units > EXCEL_CELL
+    });
+    if over.is_some() {
+        // The last character makes room for the mark.
+        let mut units = 0;
+        let end = cell.char_indices().find(|(_, c)| {
+            units += c.len_utf16();
+            units > EXCEL_CELL - 1
+        });
+        cell.truncate(end.map_or(cell.len(), |(at, _)| at));
+        cell.push('…');
+    }
+    cell
+}
+
 /// One JSON object per line, with every value whole; NULL is `null`, so that every object has every column.
 ///
 /// # Errors
@@ -58,4 +155,53 @@ pub fn json_lines(batches: &[RecordBatch]) -> Result<String> {
     }
     writer.finish()?;
     String::from_utf8(writer.into_inner()).map_err(|e| Error::bug("JSON that is not UTF-8").because(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Float64Array, Int64Array, StringArray};
+
+    use super::*;
+
+    fn batch() -> RecordBatch {
+        let texts = StringArray::from(vec![Some("a \"b\", c"), Some("=1+1"), None, Some("two\nlines")]);
+        let numbers = Int64Array::from(vec![Some(-1), Some(2), None, Some(i64::MAX)]);
+        let shares = Float64Array::from(vec![0.1, 1.0 / 3.0, -0.5, 1.0]);
+        RecordBatch::try_from_iter([
+            ("text", Arc::new(texts) as _),
+            ("n", Arc::new(numbers) as _),
+            ("share", Arc::new(shares) as _),
+        ])
+        .unwrap()
+    }
+
+    #[test]
+    fn csv_has_every_value_whole() {
+        let written = csv(&["text", "n", "share"], &[batch()], Csv::Exact).unwrap();
+        assert_eq!(
+            written,
+            "text,n,share\n\"a \"\"b\"\", c\",-1,0.1\n=1+1,2,0.3333333333333333\n,,-0.5\n\"two\nlines\",\
+             9223372036854775807,1.0\n"
+        );
+        assert_eq!(csv(&["a", "b"], &[], Csv::Exact).unwrap(), "a,b\n");
+    }
+
+    #[test]
+    fn a_spreadsheet_gets_a_mark_and_no_formulas() {
+        let written = csv(&["text", "n", "share"], &[batch()], Csv::Spreadsheet).unwrap();
+        let lines: Vec<&str> = written.split("\r\n").collect();
+        assert_eq!(lines[0], "\u{feff}text,n,share");
+        assert_eq!(lines[2], "'=1+1,2,0.3333333333333333");
+        assert_eq!(lines[3], ",,-0.5", "a negative number is no formula");
+        for formula in ["=A1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"] {
+            assert_eq!(for_a_cell(formula), format!("'{formula}"));
+        }
+        assert_eq!(for_a_cell("a=b"), "a=b");
+        let longest = "é".repeat(EXCEL_CELL);
+        assert_eq!(for_a_cell(&longest), longest);
+        let cut = for_a_cell(&"😀".repeat(EXCEL_CELL));
+        assert!(cut.ends_with('…') && cut.encode_utf16().count() <= EXCEL_CELL, "{}", cut.len());
+    }
 }

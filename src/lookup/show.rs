@@ -21,9 +21,9 @@ use crate::schema::Table;
 /// The order of pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum First {
-    /// Those of the highest Jaccard similarity, then of the smallest ids.
+    /// The highest Jaccard similarity, then the smallest ids.
     MostSimilar,
-    /// Those of the lowest Jaccard similarity, then of the smallest ids.
+    /// The lowest Jaccard similarity, then the smallest ids.
     LeastSimilar,
     /// By a hash of the two ids: the same pairs for the same seed, however the table is read.
     Random {
@@ -58,12 +58,12 @@ impl Pair {
     }
 }
 
-/// A document of the output's own source or a known one: an id may be in both.
+/// A document of the output's own source or a reference document: an id may be in both.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Member {
     /// Its id.
     pub id: Id,
-    /// Whether it is from an earlier output or a second source.
+    /// Whether it is a reference document.
     pub known: bool,
 }
 
@@ -229,7 +229,7 @@ pub fn similarity(documents: [&Member; 2], texts: [&str; 2], job: &Job) -> Resul
 pub struct Texts(BTreeMap<Member, String>);
 
 impl Texts {
-    /// Reads the texts of `documents` of `finished`, and of known documents from where they came.
+    /// Reads the texts of `documents` of `finished`, those of reference documents from their own sources.
     ///
     /// # Errors
     /// As [`Reread::open`] and [`Texts::read`].
@@ -246,7 +246,7 @@ impl Texts {
             texts.0.extend(of_known(found));
             return Ok(texts);
         }
-        // The last output first: documents that it replaced are still in those before it.
+        // The last output first: documents that it replaced are still in the earlier ones.
         for known in finished.manifest().known.iter().rev() {
             let earlier = finished.known(known).await?;
             let source = Reread::open(&earlier, Need::Texts).await?;
@@ -283,6 +283,13 @@ impl Texts {
         text.ok_or_else(|| {
             Error::input(format!("the source holds no text of `{}` any more: run the job again", document.id))
         })
+    }
+}
+
+impl Texts {
+    /// The `texts` of documents that were read elsewhere.
+    pub(crate) fn of_read(texts: BTreeMap<Member, String>) -> Self {
+        Self(texts)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Two texts in two columns, with the passages that they have in common marked and, where possible, next to each other.
 //!
-//! Passages are found word by word and whatever the case, as the longest way through both texts (Myers, *An O(ND)
-//! difference algorithm and its variations*, Algorithmica 1, 1986): one that moved past another is not found.
+//! Passages are found word by word and ignoring case, as the longest way through both texts (Myers, *An O(ND)
+//! difference algorithm and its variations*, Algorithmica 1, 1986): a passage that moved past another one is not found.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,15 +13,14 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::job::{Shingle, Unit};
 
-/// Tokens of a text that are compared and shown, which is more than anybody reads in columns: the time follows the length
-/// times the difference of the two.
+/// Tokens of a text that are compared, and shown unless all are wanted: the time follows the length times the difference of the two.
 const MAX_TOKENS: usize = 5_000;
-/// Columns of each side, at least.
+/// The least width of each side, in columns.
 const MIN_WIDTH: usize = 10;
-/// What stands between the two sides.
+/// The separator of the two sides.
 const BETWEEN: &str = " | ";
 
-/// How a common passage is marked.
+/// The mark of a common passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// `[` before it and `]` behind it.
@@ -30,13 +29,24 @@ pub enum Mark {
     Colour,
 }
 
-/// How two texts are laid out.
+/// How much of two texts is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The tokens that are compared.
+    Compared,
+    /// Both texts whole. Passages are found among the tokens that are compared.
+    Whole,
+}
+
+/// The layout of two texts.
 #[derive(Debug, Clone, Copy)]
 pub struct View<'a> {
-    /// Columns in all.
+    /// The width of the whole, in columns.
     pub width: usize,
-    /// How a common passage is marked.
+    /// The mark of a common passage.
     pub mark: Mark,
+    /// How much of the texts is shown.
+    pub extent: Extent,
     /// Only passages as long as one of these shingles are marked: shorter ones do not make two texts similar.
     pub shingle: &'a Shingle,
 }
@@ -53,10 +63,14 @@ pub struct Layout {
 /// The two `texts` in two columns, each under its name.
 pub fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layout {
     let width = (view.width.saturating_sub(BETWEEN.len()) / 2).max(MIN_WIDTH);
-    let tokens = texts.map(tokens);
+    let most = match view.extent {
+        Extent::Compared => MAX_TOKENS,
+        Extent::Whole => usize::MAX,
+    };
+    let tokens = texts.map(|text| tokens(text, most));
     let whole = tokens.iter().all(|(_, whole)| *whole);
     let [a, b] = tokens.map(|(tokens, _)| tokens);
-    let passages = passages(&a, &b, view.shingle);
+    let passages = passages(&a[..a.len().min(MAX_TOKENS)], &b[..b.len().min(MAX_TOKENS)], view.shingle);
     let words = [
         words(&a, passages.iter().map(|p| p.a.clone()), view.mark),
         words(&b, passages.iter().map(|p| p.b.clone()), view.mark),
@@ -75,8 +89,8 @@ pub fn side_by_side(names: [&str; 2], texts: [&str; 2], view: View<'_>) -> Layou
     Layout { lines, whole }
 }
 
-/// A passage that two texts have in common: where it stands in each, counted in characters (Unicode code points) from 0,
-/// without its end.
+/// A passage that two texts have in common: its place in each, in characters (Unicode code points) from 0, without its
+/// end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Common {
     /// Its place in the first text.
@@ -85,9 +99,9 @@ pub struct Common {
     pub b: Range<usize>,
 }
 
-/// The passages that [`side_by_side`] marks, in their order, and whether both texts were looked through to their ends.
+/// The passages that [`side_by_side`] marks, in their order, and whether both texts were compared whole.
 pub fn common(texts: [&str; 2], shingle: &Shingle) -> (Vec<Common>, bool) {
-    let [(a, whole_a), (b, whole_b)] = texts.map(tokens);
+    let [(a, whole_a), (b, whole_b)] = texts.map(|text| tokens(text, MAX_TOKENS));
     let place = |tokens: &[Token], run: Range<usize>| tokens[run.start].at.start..tokens[run.end - 1].at.end;
     let passages = passages(&a, &b, shingle).into_iter();
     let common = passages.map(|passage| Common { a: place(&a, passage.a), b: place(&b, passage.b) });
@@ -100,14 +114,14 @@ struct Token {
     text: String,
     /// Its place in the text, in characters.
     at: Range<usize>,
-    /// Whether white space stands before it, and not another token.
+    /// Whether white space precedes it, and not another token.
     spaced: bool,
-    /// Whether an empty line stands before it.
+    /// Whether an empty line precedes it.
     paragraph: bool,
 }
 
-/// The tokens of a text, and whether they are all.
-fn tokens(text: &str) -> (Vec<Token>, bool) {
+/// The first `most` tokens of a text, and whether they are all.
+fn tokens(text: &str, most: usize) -> (Vec<Token>, bool) {
     let mut tokens = Vec::new();
     let (mut spaced, mut newlines, mut end) = (true, 0, 0);
     for segment in text.split_word_bounds() {
@@ -118,7 +132,7 @@ fn tokens(text: &str) -> (Vec<Token>, bool) {
             newlines += segment.matches('\n').count();
             continue;
         }
-        if tokens.len() == MAX_TOKENS {
+        if tokens.len() == most {
             return (tokens, false);
         }
         tokens.push(Token { text: printable(segment), at: start..end, spaced, paragraph: newlines > 1 });
@@ -127,19 +141,19 @@ fn tokens(text: &str) -> (Vec<Token>, bool) {
     (tokens, true)
 }
 
-/// Some characters would act on the terminal. One takes the place of each, so that the text next to them stays there.
+/// Replaces characters that would act on the terminal, each by one, so that the text after them does not move.
 fn printable(text: &str) -> String {
     text.replace(crate::error::visible::acts, "\u{fffd}")
 }
 
-/// Tokens that both texts have in a row.
+/// Tokens that follow each other in both texts.
 struct Passage {
     a: Range<usize>,
     b: Range<usize>,
 }
 
 fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<Passage> {
-    // A number for each token: it is compared many times.
+    // Tokens are numbered, since each is compared many times.
     let mut numbers = BTreeMap::new();
     let mut keys = |tokens: &[Token]| -> Vec<usize> {
         let number = |token: &Token| {
@@ -159,7 +173,7 @@ fn passages(a: &[Token], b: &[Token], shingle: &Shingle) -> Vec<Passage> {
     all.filter(|passage| is_long_enough(&a[passage.a.clone()], shingle)).collect()
 }
 
-/// Whether a run of tokens has as many words or characters as a shingle.
+/// Whether a run of tokens has at least as many words or characters as a shingle.
 fn is_long_enough(run: &[Token], shingle: &Shingle) -> bool {
     let units = match shingle.unit {
         Unit::Word => run.iter().filter(|token| token.text.chars().any(char::is_alphanumeric)).count(),
@@ -176,7 +190,7 @@ fn is_long_enough(run: &[Token], shingle: &Shingle) -> bool {
 struct Word {
     pieces: Vec<Piece>,
     paragraph: bool,
-    /// How many passages have begun in it or before it.
+    /// The number of passages that have begun in it or before it.
     begun: usize,
 }
 
@@ -219,8 +233,7 @@ fn words(tokens: &[Token], passages: impl Iterator<Item = Range<usize>>, mark: M
     words
 }
 
-/// The lines of both sides. Where a passage begins in another row on one side than on the other, the side that is ahead
-/// waits.
+/// The lines of both sides. If a passage begins in different rows on the two sides, the side that is ahead waits.
 fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<Line>; 2] {
     let mut sides = words.each_ref().map(|words| (words.as_slice(), Column::new(width)));
     for passage in 1..=passages {
@@ -243,7 +256,7 @@ fn columns(words: &[Vec<Word>; 2], passages: usize, width: usize) -> [Vec<Line>;
     })
 }
 
-/// A line on its way, and the columns that it takes.
+/// A line while it is filled, and its width in columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Line {
     text: String,
@@ -272,7 +285,7 @@ impl Line {
     }
 }
 
-/// Lines of at most `width` columns; the last one is being filled.
+/// Lines of at most `width` columns; the last one is still being filled.
 struct Column {
     lines: Vec<Line>,
     width: usize,
@@ -287,18 +300,18 @@ impl Column {
         self.lines.last().map_or(0, |line| line.width)
     }
 
-    /// Whether `word` begins a line, when it comes next.
+    /// Whether `word` would begin a line as the next word.
     fn breaks(&self, word: &Word) -> bool {
         let width: usize = word.pieces.iter().map(|piece| piece.text.width()).sum();
         self.filled() > 0 && (word.paragraph || self.filled() + 1 + width > self.width)
     }
 
-    /// The row in which `word` begins, when it comes next.
+    /// The row in which `word` would begin as the next word.
     fn row(&self, word: &Word) -> usize {
         self.lines.len() - 1 + usize::from(self.breaks(word))
     }
 
-    /// Goes on in a row further down.
+    /// Continues in a later row.
     fn break_to(&mut self, row: usize) {
         self.lines.resize(row + 1, Line::default());
     }
@@ -321,7 +334,7 @@ impl Column {
         }
     }
 
-    /// A piece that is wider than what is left of the line goes on in the next one.
+    /// Places a piece. One that is wider than the rest of the line continues in the next one.
     fn place_piece(&mut self, piece: &Piece) {
         let (mut from, mut filled) = (0, self.filled());
         for (at, grapheme) in piece.text.grapheme_indices(true) {
@@ -368,9 +381,13 @@ mod tests {
     }
 
     fn lines(a: &str, b: &str, width: usize, mark: Mark) -> Vec<String> {
-        let layout = side_by_side(["a", "b"], [a, b], View { width, mark, shingle: &two_words() });
+        let layout = side_by_side(
+            ["a", "b"],
+            [a, b],
+            View { width, mark, extent: Extent::Compared, shingle: &two_words() },
+        );
         assert!(layout.whole);
-        // Without names and rule.
+        // Without the line of names and the rule.
         layout.lines[2..].to_vec()
     }
 
@@ -446,7 +463,16 @@ mod tests {
     #[test]
     fn long_texts_are_cut() {
         let long = "w ".repeat(MAX_TOKENS + 1);
-        let (tokens, whole) = tokens(&long);
+        let (tokens, whole) = tokens(&long, MAX_TOKENS);
         assert_eq!((tokens.len(), whole), (MAX_TOKENS, false));
+        let long = format!("{long}end");
+        let shingle = two_words();
+        let laid_out = |extent| {
+            let view = View { width: 23, mark: Mark::Brackets, extent, shingle: &shingle };
+            side_by_side(["a", "b"], [&long, &long], view)
+        };
+        assert!(!laid_out(Extent::Compared).whole);
+        let full = laid_out(Extent::Whole);
+        assert!(full.whole && full.lines.last().unwrap().ends_with("end"), "{:?}", full.lines.last());
     }
 }

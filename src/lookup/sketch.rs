@@ -1,4 +1,5 @@
-//! Sketches to compare with a finished output: of one of its documents, or of a text that is cut and hashed like them.
+//! Sketches to compare with a finished output: of one of its documents, or of a text that is cut and hashed like its
+//! documents.
 
 use std::collections::BTreeMap;
 
@@ -91,7 +92,7 @@ pub async fn of_text(finished: &Finished, text: &str) -> Result<Option<Sketch>> 
     let signature = signature(&set, known, job, dictionary)?;
     let shingle_count = set.len() as u64;
     if job.shingle.hash == ShingleHash::Dictionary && !finished.keeps_shingles() {
-        // The shingles of the documents are cut again too, and hashed.
+        // The numbers of a dictionary are not known, so the shingles of the documents are cut again and hashed too.
         set.clear();
         shingles(text, &comparable(job), &mut Scratch::default(), &mut set)?;
     }
@@ -126,9 +127,9 @@ async fn by_dictionary(finished: &Finished, job: &Job, text: &str) -> Result<(Ve
 
 /// The signature of `set`, whose elements from `known` on are shingles that no document has.
 ///
-/// These take part in every minimum, because the estimate would else be that of a smaller set. A minimum that is theirs
-/// agrees with no document; but modulo a prime just above the dictionary's last number, their hash may be that of another
-/// shingle. So such a minimum becomes a value that the linear family never returns.
+/// Those elements take part in every minimum, since otherwise the estimate would be that of a smaller set. A minimum of
+/// one of them agrees with no document. But modulo a prime just above the dictionary's last number, its hash may equal
+/// that of another shingle, so such a minimum is replaced by a value that the linear family never returns.
 fn signature(set: &[u64], known: usize, job: &Job, dictionary: Option<u64>) -> Result<Vec<u32>> {
     let by = &job.minhash;
     let mut signature = Vec::with_capacity(by.permutations);

@@ -17,7 +17,7 @@ struct Entry {
     size: usize,
     doc: u64,
     sketch: SketchRef,
-    /// Whether an earlier run knows it: two such documents are not compared.
+    /// Whether it is a reference document: two of those are not compared.
     known: bool,
 }
 
@@ -67,7 +67,7 @@ struct Search {
     lefts: Vec<Entry>,
     /// `None` if both segments are the same.
     rights: Option<Vec<Entry>>,
-    /// The places of the left documents of this slice that are not searched yet.
+    /// The places of the left documents of this slice that remain to be searched.
     slice: Option<std::iter::StepBy<std::ops::Range<usize>>>,
 }
 
@@ -103,7 +103,7 @@ impl Search {
     fn search(&self, at: usize, found: &mut Scores) {
         let left = self.lefts[at];
         let score = self.scorer.score;
-        // Sizes bound the exact Jaccard similarity, smaller over larger, and no estimate.
+        // Sizes bound the exact Jaccard similarity, smaller over larger, but no estimate.
         let least = match score.by {
             ScoreBy::Shingles => score.measure.least_jaccard(score.threshold),
             ScoreBy::Signature => None,

@@ -24,7 +24,8 @@ use crate::kernel::jaccard::{least_contained, least_shared};
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
 /// Which documents of a bucket are paired: (bucket: UInt64, doc: UInt64, ..), partitioned by bucket -> the columns of
-/// [`schema`]. An optional last column `reference: Boolean` marks documents of earlier runs, which are not paired with each other.
+/// [`schema`]. An optional last column `reference: Boolean` marks reference documents, which are not paired with each
+/// other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) enum PairRule {
     /// All pairs. A bucket of more than `hot` documents is hot: it yields each document alone instead of pairs, whose number

@@ -18,13 +18,13 @@ pub(super) const PAIRS_AT_ONCE: usize = 1 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Member {
     pub(super) doc: u64,
-    /// Shingles of the document; 0 where they do not matter.
+    /// Shingles of the document; 0 if the rule does not use them.
     pub(super) size: u32,
     /// Shingles of the document that come before the bucket's own in the order that all documents share.
     pub(super) position: u32,
     /// A state of [`super::dense_pairs`].
     pub(super) state: u32,
-    /// Whether an earlier run knows the document.
+    /// Whether it is a reference document.
     pub(super) known: bool,
 }
 
@@ -88,7 +88,8 @@ pub(super) trait Bucket: Send + 'static {
     fn memory(&self) -> usize;
 }
 
-/// The pairs of the buckets of `input`, whose rows come bucket by bucket. The memory pool knows the members as `consumer`.
+/// The pairs of the buckets of `input`, whose rows come bucket by bucket. The members are reserved in the memory pool
+/// as `consumer`.
 pub(super) fn pairs_of_buckets<B: Bucket>(
     input: SendableRecordBatchStream,
     bucket: B,

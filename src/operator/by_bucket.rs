@@ -26,7 +26,7 @@ const BATCH_ROWS: usize = 8_192;
 /// The least number of rows by which the reservation grows.
 const GROWTH: usize = 1 << 16;
 
-/// The number of parts that rows are scattered to, as a power of two: each needs a cache line at the same time.
+/// The number of parts that rows are scattered to, as a power of two: each of them needs a cache line at the same time.
 const SCATTER_BITS: u32 = 11;
 
 /// Fewer rows are sorted without scattering.
@@ -115,7 +115,7 @@ pub fn group(rows: Vec<Row>) -> Vec<Row> {
     grouped
 }
 
-/// Mixes the bits of a bucket, since some may be the same in all buckets.
+/// Mixes the bits of a bucket, since some may be equal in all buckets.
 fn spread(bucket: u64) -> u64 {
     bucket.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
     use crate::operator::fixtures::{numbers, session, stream_of};
 
-    /// Rows whose buckets differ in their lower bits alone, a third of them in one bucket.
+    /// Rows whose buckets differ only in their lower bits, a third of them in one bucket.
     fn rows(count: u64) -> Vec<Row> {
         let bucket = |i: u64| if i.is_multiple_of(3) { 7 } else { i.wrapping_mul(0x2545_F491) % (count / 4) };
         (0..count).map(|i| (bucket(i), i)).collect()

@@ -19,18 +19,18 @@ use super::pair_builder::{PairBuilder, schema};
 use crate::kernel::jaccard::least_shared;
 use crate::plan::{Batches, Description, Requirement, Shape, Task, only_input};
 
-/// A document without a leader, which may become a leader.
+/// The state of a document without a leader, which may become a leader.
 pub(crate) const OPEN: u32 = 0;
-/// A document without a leader, which was a leader and is similar to no other document.
+/// The state of a document without a leader, which was a leader and is similar to no other document.
 pub(crate) const TRIED: u32 = 1;
-/// A document with a pair: it has a leader, or is one.
+/// The state of a document with a pair: it has a leader, or is one.
 pub(crate) const SETTLED: u32 = 2;
 
 /// The pairs of dense buckets: (token: UInt64, doc: UInt64, size: UInt32, position: UInt32, state: UInt32, reference: Boolean),
 /// partitioned and sorted by token -> the columns of [`super::bucket_pairs::schema`].
 ///
-/// A document of an earlier run may be a leader but needs none, since that run has settled it. Two such documents are not
-/// compared.
+/// A reference document may be a leader but needs none, since its own run has settled it. Two reference documents are
+/// not compared.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pass {
     /// The least similarity of a pair.
@@ -151,8 +151,8 @@ impl Bucket for DenseBucket {
         if self.members.len() as u64 <= self.pass.dense {
             return;
         }
-        // Documents without a leader come first. A document with few rare shingles of its own is most like what all have in
-        // common, and then one with many shingles is similar to most of the others.
+        // Documents without a leader come first. A document with few rare shingles of its own is the closest to what
+        // all have in common, and one with many shingles is similar to most of the others.
         self.members.sort_unstable_by_key(|member| {
             (member.state == SETTLED, member.position, Reverse(member.size), member.doc)
         });

@@ -1,4 +1,4 @@
-//! A batch of pairs in the making.
+//! A batch of pairs while it is built.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,13 +13,13 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// The columns (a, b): two documents of a bucket, a < b. A pair comes once for each common bucket. A row without b means that a is
-/// in a hot or dense bucket: see [`super::bucket_pairs`].
+/// The columns (a, b): two documents of a bucket, a < b. A pair comes once for each common bucket. In a row without b,
+/// the document a is in a hot or dense bucket: see [`super::bucket_pairs`].
 pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
 
-/// A batch of pairs in the making.
+/// Builds a batch of pairs.
 pub(super) struct PairBuilder {
     a: UInt64Builder,
     b: UInt64Builder,

@@ -3,8 +3,9 @@
 //! Sort the tokens of all documents in the same order. Two sets x and y with o common tokens have one in common among the first
 //! |x| - o + 1 of x and the first |y| - o + 1 of y (Chaudhuri, Ganti and Kaushik, *A primitive operator for similarity joins in
 //! data cleaning*, ICDE 2006). The order is (counter, token) with the counters of [`super::token_counts`], rarest first, so that
-//! few documents share a token of a prefix. A token of a single document keeps its place in the order and is not given. In a run
-//! against reference documents only new documents are counted, and tokens that no new document has are not given.
+//! few documents share a token of a prefix. A token of a single document keeps its place in the order and is left out.
+//! In a run against reference documents only new documents are counted, and tokens that no new document has are left
+//! out.
 //!
 //! If another set contains o of the tokens of x, one of them is among the first |x| - o + 1 of x, but the other set may have it
 //! anywhere. So for containment, prefixes are joined with all tokens that are in some prefix.
@@ -33,8 +34,8 @@ static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
     ]))
 });
 
-/// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and the number
-/// of those before this one.
+/// The columns (token, doc, size, position): a token of a document's prefix, the number of the document's tokens, and
+/// the number of those before this one.
 pub(crate) fn schema() -> SchemaRef {
     Arc::clone(&SCHEMA)
 }
@@ -51,8 +52,8 @@ pub(crate) struct Prefixes {
     pub threshold: f64,
     /// Which tokens of a document are given.
     pub tokens: Tokens,
-    /// Tokens with a lower counter are not given, since no document to compare has them: 2 if all documents are counted, 1 if
-    /// only new ones are.
+    /// Tokens with a lower counter are left out, since no document to compare has them: 2 if all documents are counted,
+    /// 1 if only new ones are.
     pub least: u8,
 }
 

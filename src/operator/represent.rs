@@ -102,7 +102,7 @@ struct Component {
 }
 
 impl Component {
-    /// Adds an edge of the component `root`, after the end of the component before it if that is another.
+    /// Adds an edge of the component `root`. If the edge before it was of another component, that one ends first.
     fn add(&mut self, root: u64, edge: Edge, found: &mut Found, held: &MemoryReservation) -> Result<()> {
         if self.root != Some(root) {
             self.end(found);

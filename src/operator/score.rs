@@ -24,10 +24,10 @@ use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Shared
 
 /// How pairs are scored, and which of them are kept: sketches and probes -> scored pairs.
 ///
-/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`), with (home: UInt64) before these for
-/// candidates at homes. Sketches that are held whole come in one partition, which is read before the first probe; probes keep
-/// their partitions. Otherwise both are partitioned by home or by document. For all pairs, a first column `reference: Boolean` marks
-/// documents of earlier runs, which are not compared with each other.
+/// Sketches are (doc: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`), with (home: UInt64) before these
+/// for candidates at homes. Sketches that are held whole come in one partition, which is read before the first probe;
+/// probes keep their partitions. Otherwise both are partitioned by home or by document. For all pairs, a first column
+/// `reference: Boolean` marks reference documents, which are not compared with each other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scoring {
     /// The threshold and the measure.
@@ -45,8 +45,8 @@ pub(crate) struct Scoring {
 pub(crate) enum Probe {
     /// (a, b): score this pair. The tasks of a process hold all sketches together.
     Held,
-    /// (a, b): score this pair. A task holds the sketches of its partition, a segment of the documents, and streams those of all
-    /// partitions past them; so the input must be one that can be read again.
+    /// (a, b): score this pair. A task holds the sketches of its partition, a segment of the documents, and streams
+    /// those of all partitions past them, so its input must be readable more than once.
     Segments,
     /// (home, a, b): score this pair with the sketches of its home.
     Homes(Homes),
@@ -88,7 +88,7 @@ impl fmt::Display for Scoring {
     }
 }
 
-/// The name of the way in which sketches come to pairs in `plan`; `None` if it scores nothing.
+/// The name of the way in which `plan` joins sketches and pairs; `None` if it scores nothing.
 pub(crate) fn road(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
     let own = OperatorExec::<Scoring>::described(plan.as_ref()).map(Scoring::road);
     own.or_else(|| plan.children().into_iter().find_map(road))
@@ -100,7 +100,7 @@ impl Scoring {
         Scorer { score, bands, rows }
     }
 
-    /// The name of the way in which sketches come to pairs.
+    /// The name of the way in which sketches and pairs are joined.
     pub(crate) fn road(&self) -> &'static str {
         match self.probe {
             Probe::Held => "held",

@@ -1,7 +1,7 @@
 //! Scores of candidates at their homes: a task reads the sketches of its pairs, and then the pairs one after the other.
 //!
-//! Plans make homes small. A home that is too large all the same, as that of a document with very many candidates, is cut into
-//! blocks on disk: sketches by segments of their keys, pairs by the segments of both documents.
+//! Plans make homes small. A home that is nevertheless too large, such as that of a document with very many candidates,
+//! is divided into blocks on disk: sketches by segments of their keys, pairs by the segments of both documents.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ pub(super) fn score_home(
 /// The sketches of a home.
 enum Read {
     Whole(Sketches),
-    /// The batches that were read, with their reservation, and the rest.
+    /// The batches that were read, with their reservation, and the remaining ones.
     TooLarge {
         read: Vec<RecordBatch>,
         rest: SendableRecordBatchStream,
@@ -94,7 +94,7 @@ pub(super) fn ends(pairs: &RecordBatch) -> Result<(&[u64], &[u64])> {
     Ok((as_uint64_array(a)?.values(), as_uint64_array(b)?.values()))
 }
 
-/// The segment of a document. The lower bits of its key have decided on the home.
+/// The segment of a document, by the upper bits of its key: the lower bits have decided on the home.
 fn segment(doc: u64) -> usize {
     (doc >> 48) as usize % SEGMENTS
 }
@@ -184,7 +184,7 @@ mod tests {
     const DOCUMENTS: u64 = 1_000;
     const SHINGLES: u64 = 500;
 
-    /// Keys that are spread as hashes are.
+    /// Keys that are spread like hashes.
     fn key(document: u64) -> u64 {
         document.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }

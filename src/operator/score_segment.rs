@@ -2,8 +2,8 @@
 //! segments past them.
 //!
 //! This is a block nested loop join on disk: the sketches are written once and read once for each segment, for any number of
-//! candidates. The pairs of a segment are those whose lesser document is in it. As many of them as fit in memory wait in the
-//! order of their greater documents, so that each streamed sketch finds its pairs.
+//! candidates. The pairs of a segment are those whose lesser document is in it. As many of them as fit in memory wait
+//! in the order of their greater documents, so that each streamed sketch finds its pairs.
 
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Passes {
                     Some(batch) => self.score(&batch, &mut kept)?,
                     None => self.past = None,
                 }
-            } else if !self.go_on(&mut kept).await? {
+            } else if !self.advance(&mut kept).await? {
                 break;
             }
             // If all of it is in memory, nothing waits: let other tasks run, and a stop signal through.
@@ -85,7 +85,7 @@ impl Passes {
     }
 
     /// Begins the next segment, or the next pass; false if there are no more pairs.
-    async fn go_on(&mut self, kept: &mut Scores) -> Result<bool> {
+    async fn advance(&mut self, kept: &mut Scores) -> Result<bool> {
         let segments = self.sketches.output_partitioning().partition_count();
         match self.next {
             None => {
@@ -143,7 +143,7 @@ struct Waiting {
     /// (b, a), in order.
     pairs: Vec<(u64, u64)>,
     room: MemoryReservation,
-    /// Pairs that did not fit.
+    /// Pairs that were read and did not fit.
     ahead: Option<RecordBatch>,
     rest: SendableRecordBatchStream,
 }
@@ -178,7 +178,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Makes room for `more` pairs; false if there is none. The first batch must fit.
+    /// Reserves memory for `more` pairs; false if there is none. The first batch must fit.
     fn make_room(&mut self, more: usize, most: usize) -> bool {
         let wanted = self.pairs.len() + more;
         if wanted <= self.pairs.capacity() {

@@ -79,7 +79,7 @@ fn estimate(a: &[u32], b: &[u32]) -> f64 {
     minhash_similarity(a, b).unwrap_or(0.0)
 }
 
-/// A batch of scored pairs in the making.
+/// Builds a batch of scored pairs.
 #[derive(Default)]
 pub(super) struct Scores {
     a: UInt64Builder,
@@ -109,7 +109,7 @@ impl Scores {
         Ok(Some(RecordBatch::try_new(schema(), columns)?))
     }
 
-    /// Whether it has that many rows.
+    /// Whether it has at least `rows` rows.
     pub(super) fn is_full(&self, rows: usize) -> bool {
         self.a.len() >= rows
     }

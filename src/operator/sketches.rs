@@ -63,7 +63,7 @@ struct Sketch {
     shingle_values: ScalarBuffer<u64>,
     signatures: OffsetBuffer<i32>,
     signature_values: ScalarBuffer<u32>,
-    /// Which documents are of earlier runs; `None` without that column.
+    /// Which documents are reference documents; `None` without that column.
     known: Option<BooleanArray>,
 }
 
@@ -126,7 +126,7 @@ impl Sketches {
     /// sketch.
     ///
     /// # Errors
-    /// [`DataFusionError::ResourcesExhausted`] if the pool has no room. Then nothing was added.
+    /// [`DataFusionError::ResourcesExhausted`] if the pool has no memory left. Then nothing was added.
     pub(super) fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         // An entry takes 16 bytes; the table that holds them is at most doubled while it grows.
         // The columns of a batch that comes from disk share one buffer.
@@ -156,7 +156,7 @@ impl Sketches {
         }
     }
 
-    /// A document and its sketch, which is `of`.
+    /// The document of a key and a sketch.
     pub(super) fn document(&self, doc: u64, of: SketchRef) -> Document<'_> {
         let sketch = &self.sketches[of.batch as usize];
         Document { doc, shingles: sketch.shingles(of.row), signature: sketch.signature(of.row) }
@@ -180,7 +180,7 @@ impl Sketches {
         self.held.size()
     }
 
-    /// Whether the document is of an earlier run.
+    /// Whether the document is a reference document.
     pub(super) fn is_known(&self, of: SketchRef) -> bool {
         let sketch = &self.sketches[of.batch as usize];
         sketch.known.as_ref().is_some_and(|known| known.value(of.row as usize))

@@ -1,4 +1,4 @@
-//! Approximate counts of tokens: many tokens share a counter, in memory whose size is known before.
+//! Approximate counts of tokens: many tokens share a counter, and the memory is fixed in advance.
 //!
 //! A counter is at least the number of documents with the token, up to 255. This is a count-min sketch of one row (Cormode and
 //! Muthukrishnan, *An improved data stream summary: the count-min sketch and its applications*, Journal of Algorithms 55, 2005).
@@ -120,7 +120,7 @@ pub(crate) struct HeldCounts {
 }
 
 impl HeldCounts {
-    /// Reads `2^bits` counters of each plan. The memory pool knows them as `consumer`.
+    /// Reads `2^bits` counters of each plan, which are reserved in the memory pool as `consumer`.
     pub(super) async fn read(
         consumer: &str,
         bits: u32,
@@ -142,7 +142,7 @@ fn probed(token: u64, probe: u32) -> u64 {
     token.rotate_left(21 * probe)
 }
 
-/// Counters in a row, and rows in a batch.
+/// Counters in a row, and below, rows in a batch.
 const ROW: usize = 1 << 16;
 const ROWS: usize = 16;
 

@@ -1,5 +1,5 @@
-//! The record of an attempt. It is put before the attempt's first file, so that every file that the attempt leaves behind is
-//! known to be ours.
+//! The record of an attempt. It is put before the attempt's first file, so that every file that the attempt leaves
+//! behind can be recognised as ours.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,8 +45,8 @@ pub(crate) async fn ids(output: &Layout) -> Result<Vec<String>> {
     Ok(inside.filter_map(|inside| Some(attempt_of(&inside)?.to_string())).collect())
 }
 
-/// Whether the store refuses a put that must not replace anything. Some servers do not know that condition and replace.
-/// `record` exists, so that a put with other content in its place must be refused.
+/// Whether the store refuses a put that must not replace anything. Some servers ignore that condition and replace.
+/// `record` exists, so a put of other content to its path must be refused.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -57,7 +57,7 @@ pub(crate) async fn keeps_conditions(output: &Layout, record: &Record) -> Result
     let other = Record { resemblance: format!("{} probe", record.resemblance), ..record.clone() };
     let replaced = output.create(&path(&record.attempt), &other).await?;
     if replaced {
-        // Put the record again, which the server replaced despite the condition.
+        // The server replaced the record despite the condition: put it again.
         record.put(output).await?;
     }
     Ok(!replaced)

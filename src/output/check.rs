@@ -4,45 +4,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use object_store::ObjectStoreExt;
 
 use super::Layout;
-use super::digest::Digest;
 use super::manifest::{File, Run};
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 
 /// The number of files that are read at the same time.
 const CONCURRENT_FILES: usize = 8;
 
-/// A file that differs from its manifest.
+/// A file that differs from its entry in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damage {
     /// Its path inside the output.
     pub path: String,
-    /// What is wrong with it.
+    /// The difference.
     pub what: What,
 }
 
-/// What is wrong with a file.
+/// The difference between a file and its entry in the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    /// It is not there.
+    /// It does not exist.
     Gone {
-        /// Its size by the manifest.
+        /// The size in the manifest.
         bytes: u64,
     },
     /// It has another size.
     Size {
-        /// The size that it has.
+        /// Its size.
         found: u64,
-        /// Its size by the manifest.
+        /// The size in the manifest.
         bytes: u64,
     },
     /// It has other bytes.
     Crc32 {
         /// The CRC-32 of its bytes.
         found: u32,
-        /// Their CRC-32 by the manifest.
+        /// The CRC-32 in the manifest.
         crc32: u32,
     },
 }
@@ -60,7 +58,8 @@ impl fmt::Display for Damage {
     }
 }
 
-/// Those of `files` that are gone or have another size. Reads only sizes: one listing for each folder of an object store.
+/// Those of `files` that are missing or have another size. Reads only sizes: one listing for each folder of an object
+/// store.
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
@@ -102,23 +101,37 @@ pub(crate) async fn sizes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
     Ok(damaged)
 }
 
-/// Those of `files` that are gone, have another size or other bytes. Reads every byte.
+/// Is called after each file with the bytes that were read so far, and those of all files.
+pub(crate) type Seen<'a> = &'a (dyn Fn(u64, u64) + Sync);
+
+/// A [`Seen`] that does nothing.
+pub(crate) fn unseen(_done: u64, _all: u64) {}
+
+/// Those of `files` that are missing, or have another size or other bytes. Reads every byte.
 ///
 /// # Errors
 /// When the store does not answer, or a path leads out of the output.
-pub(crate) async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage>> {
+pub(crate) async fn bytes(output: &Layout, files: &[&File], seen: Seen<'_>) -> Result<Vec<Damage>> {
     let mut damaged = sizes(output, files).await?;
     let bad: BTreeSet<&str> = damaged.iter().map(|damage| damage.path.as_str()).collect();
     let whole: Vec<File> =
         files.iter().filter(|file| !bad.contains(file.path.as_str())).map(|file| (*file).clone()).collect();
+    let sizes: Vec<u64> = whole.iter().map(|file| file.bytes).collect();
+    let (mut done, all) = (0, sizes.iter().sum());
     let checked: Vec<Option<Damage>> = stream::iter(whole)
         .map(|file| {
             let output = output.clone();
-            // Its own task, so that several cores compute.
+            // In a task of its own, so that several cores compute.
             let task = tokio::spawn(async move { checksum(&output, &file).await });
             async move { task.await.map_err(|e| Error::bug("a file was not read to its end").because(e))? }
         })
         .buffered(CONCURRENT_FILES)
+        .zip(stream::iter(sizes))
+        .map(|(checked, bytes)| {
+            done += bytes;
+            seen(done, all);
+            checked
+        })
         .try_collect()
         .await?;
     damaged.extend(checked.into_iter().flatten());
@@ -127,23 +140,12 @@ pub(crate) async fn bytes(output: &Layout, files: &[&File]) -> Result<Vec<Damage
 }
 
 async fn checksum(output: &Layout, file: &File) -> Result<Option<Damage>> {
-    let failed = || format!("cannot read {}/{}", output.shown(), file.path);
-    let path = file.path.clone();
-    let got = match output.store().get(&output.path(&file.path)).await {
-        Ok(got) => got,
-        Err(object_store::Error::NotFound { .. }) => {
-            return Ok(Some(Damage { path, what: What::Gone { bytes: file.bytes } }));
-        }
-        Err(e) => return Err(e).context(failed),
+    let what = match output.digest(&file.path).await? {
+        None => What::Gone { bytes: file.bytes },
+        Some((_, found)) if found != file.crc32 => What::Crc32 { found, crc32: file.crc32 },
+        Some(_) => return Ok(None),
     };
-    let mut stream = got.into_stream();
-    let mut digest = Digest::default();
-    while let Some(bytes) = stream.try_next().await.context(failed)? {
-        digest.update(&bytes);
-    }
-    let (_, found) = digest.end();
-    let what = What::Crc32 { found, crc32: file.crc32 };
-    Ok((found != file.crc32).then_some(Damage { path, what }))
+    Ok(Some(Damage { path: file.path.clone(), what }))
 }
 
 /// Refuses a manifest that names files outside the output: it was changed.
@@ -153,14 +155,14 @@ fn lies_inside(output: &Layout, file: &File) -> Result<()> {
         return Ok(());
     }
     Err(Error::input(format!(
-        "a manifest of {} names the file {:?}, which is not inside the output: somebody changed the manifest; run the \
+        "a manifest of {} names the file {:?}, which is not inside the output: another program changed the manifest; run the \
          job again with --overwrite",
         output.shown(),
         file.path
     )))
 }
 
-/// What of the files of a result is compared with its manifest.
+/// The part of the files of a result that is compared with its manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// Their sizes.
@@ -169,21 +171,23 @@ pub(crate) enum Depth {
     Bytes,
 }
 
-/// The manifest of the result in `output` and its damaged files, as deep as `depth` says for the manifest; `None` if the
-/// output holds no finished result. Where another run replaces the result meanwhile, its own is checked.
+/// The manifest of the result in `output` and its damaged files; `None` if the output holds no finished result. `depth`
+/// chooses how thoroughly the files of a manifest are compared. If another run replaces the result meanwhile, the new
+/// one is checked.
 ///
 /// # Errors
-/// As [`Layout::manifest`], [`sizes`] and [`bytes`], and those of `depth`.
+/// As [`Layout::manifest`], [`sizes`], [`bytes`] and `depth`.
 pub(crate) async fn result(
     output: &Layout,
     depth: impl Fn(&Run) -> Result<Depth>,
+    seen: Seen<'_>,
 ) -> Result<Option<(Run, Vec<Damage>)>> {
     loop {
         let Some(manifest) = output.manifest().await? else { return Ok(None) };
         let files: Vec<&File> = manifest.files().collect();
         let damage = match depth(&manifest)? {
             Depth::Sizes => sizes(output, &files).await?,
-            Depth::Bytes => bytes(output, &files).await?,
+            Depth::Bytes => bytes(output, &files, seen).await?,
         };
         // The files of a result that was replaced are gone, and nothing is damaged.
         if damage.is_empty() || output.manifest().await?.as_ref() == Some(&manifest) {
@@ -201,7 +205,7 @@ pub(crate) fn damaged(output: &Layout, damaged: &[Damage]) -> Error {
     let first = damaged.first().map(ToString::to_string).unwrap_or_default();
     Error::input(format!(
         "the result in {output} is damaged: {first}{more}: bring the files back, or make the result again with `run \
-         --overwrite` (`resemblance verify {output}` names every damaged file)",
+         --overwrite`, or with `apply` in another folder (`resemblance verify {output}` names every damaged file)",
         output = output.shown()
     ))
 }

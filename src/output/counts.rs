@@ -1,12 +1,12 @@
-//! The counts of a run, as its manifest has them.
+//! The counts of a run in its manifest.
 
 use serde::{Deserialize, Serialize};
 
-/// Counts of a run. One that does not apply to its job is `None`, and is not in the manifest.
+/// Counts of a run. A count that does not apply to the job is `None`, and is not in the manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
-    /// Pairs of shingle sets that were candidates; `None` where every two documents were compared.
+    /// Pairs of shingle sets that were candidates; `None` if every two documents were compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub candidates: Option<u64>,
     /// Documents that clusters.method = "components" would remove in addition.
@@ -33,6 +33,21 @@ pub struct Counts {
     /// Documents in buckets larger than lsh.hot_bucket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hot_documents: Option<u64>,
+    /// Files that were not read, because the values in their paths do not meet source.where.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files_left_out: Option<u64>,
+    /// Rows of the other files that do not meet source.where, and so are no documents.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_left_out_by_where: Option<u64>,
+    /// Rows that meet it and are not in the sample of source.limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows_left_out_by_limit: Option<u64>,
+    /// Files of the second source that were not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_files_left_out: Option<u64>,
+    /// Rows of the second source that are no documents, by its condition and its limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_rows_left_out: Option<u64>,
     /// Documents of earlier runs or of the second source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference_documents: Option<u64>,
@@ -53,15 +68,22 @@ pub struct Counts {
     pub replaced_documents: Option<u64>,
     /// Candidates whose similarity reached the threshold.
     pub scores: u64,
-    /// Documents that are no longer than a shingle and so compared as a whole.
+    /// Documents that are no longer than a shingle and are therefore compared as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub single_shingle_documents: Option<u64>,
     /// Different shingle sets among the compared documents.
     pub shingle_sets: u64,
-    /// Documents that the reference outputs keep and that another document represents now.
+    /// Documents that the reference outputs kept and that are duplicates of other documents now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub superseded_reference_documents: Option<u64>,
     /// Reference documents that may match new ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared_reference_documents: Option<u64>,
+}
+
+impl Counts {
+    /// Rows of the source that are no documents, in files that were read.
+    pub fn rows_left_out(&self) -> u64 {
+        self.rows_left_out_by_where.unwrap_or_default() + self.rows_left_out_by_limit.unwrap_or_default()
+    }
 }

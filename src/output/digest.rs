@@ -1,4 +1,4 @@
-//! The digest that a manifest keeps of a file, which is its size and checksum, and the writer of an object store.
+//! The size and checksum of a file, as a manifest has them, and the writer of an object store.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ impl Entry {
 }
 
 impl Layout {
-    /// A file anywhere in the output that is not one of `ours`; `None` if there is none.
+    /// A file anywhere in the output that is not one of `ours`; `None` if there are no others.
     ///
     /// # Errors
     /// When the store does not answer.

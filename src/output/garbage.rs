@@ -14,7 +14,8 @@ use crate::schema::Table;
 /// The files in the folders of an output that are not in force.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Garbage {
-    /// Files of ours that are no longer needed, in the order of their removal: files that prove others to be ours come last.
+    /// Files of ours that are no longer needed, in the order of their removal: files that prove others to be ours come
+    /// last.
     pub dead: Vec<Entry>,
     /// Files that this program did not provably write; paths inside the output.
     pub foreign: Vec<String>,
@@ -23,7 +24,7 @@ pub(crate) struct Garbage {
 }
 
 impl Garbage {
-    /// Sentences about the files that stay.
+    /// A sentence for the user about each kind of file that stays.
     pub(crate) fn sentences(&self, output: &Layout) -> Vec<String> {
         let output = output.shown();
         let few = |files: &[String], (one, many): (&str, &str)| match files {
@@ -45,8 +46,8 @@ impl Garbage {
     }
 }
 
-/// Finds the garbage of an output. Reads manifests and listings, and removes nothing. `own` is the attempt of the caller, whose
-/// claim keeps none of its files.
+/// Finds the garbage of an output. Reads manifests and listings, and removes nothing. `own` is the attempt of the
+/// caller, whose claim protects none of its files.
 ///
 /// # Errors
 /// When the store does not answer, or the manifest is of a newer version, whose files are unknown.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 /// Writes a new file.
 ///
 /// # Errors
-/// [`object_store::Error::AlreadyExists`] where it is there, or what the system says.
+/// [`object_store::Error::AlreadyExists`] if it exists, or the error of the system.
 pub(super) async fn create(folder: &Path, inside: &str, bytes: &Bytes) -> object_store::Result<()> {
     put(folder, inside, bytes, |staged, path| staged.persist_noclobber(path).map_err(|e| e.error)).await
 }
@@ -17,7 +17,7 @@ pub(super) async fn create(folder: &Path, inside: &str, bytes: &Bytes) -> object
 /// Writes a file, and replaces an existing one.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(super) async fn replace(folder: &Path, inside: &str, bytes: &Bytes) -> object_store::Result<()> {
     put(folder, inside, bytes, |staged, path| staged.persist(path).map_err(|e| e.error)).await
 }
@@ -61,7 +61,7 @@ fn staged_in(folder: &Path, writer: &str) -> io::Result<tempfile::NamedTempFile>
     let prefix = format!("{}{writer}", STAGED.0);
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(STAGED.1);
-    // As with any new file, the umask decides who may read it.
+    // As for any new file, the umask decides who may read it.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder)
@@ -76,7 +76,7 @@ pub(super) struct Staged {
 /// Creates a file that will be renamed to `path`. Until then its name contains `writer`.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(super) async fn stage(path: PathBuf, writer: String) -> io::Result<(File, Staged)> {
     blocking(move || {
         let (file, staged) = staged_in(path.parent().unwrap_or(Path::new("/")), &writer)?.into_parts();
@@ -89,7 +89,7 @@ impl Staged {
     /// Renames the file, unless a file of that name exists. Its bytes must be synced.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`], or what the system says.
+    /// [`io::ErrorKind::AlreadyExists`], or the error of the system.
     pub(super) async fn persist(self) -> io::Result<()> {
         blocking(move || {
             self.staged.persist_noclobber(&self.path).map_err(|e| e.error)?;
@@ -118,11 +118,11 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Every file under a folder, to any depth, with its size, sorted. Links are not followed. A folder that is not there has
-/// none.
+/// Every file under a folder, to any depth, with its size, sorted. Links are not followed. A folder that does not exist
+/// has none.
 ///
 /// # Errors
-/// What the system says, with the folder.
+/// The error of the system, with the folder.
 pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -136,7 +136,7 @@ pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
         let entry = entry?;
         match entry.file_type()? {
             kind if kind.is_dir() => found.extend(files_under(&entry.path())?),
-            // A file may go while its folder is read.
+            // A file may be removed while its folder is read.
             _ => found.extend(entry.metadata().ok().map(|meta| (entry.path(), meta.len()))),
         }
     }
@@ -144,10 +144,10 @@ pub(super) fn files_under(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     Ok(found)
 }
 
-/// Removes a file. One that is gone already is not an error.
+/// Removes a file. It is no error if it is gone already.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub(super) fn remove(file: &Path) -> io::Result<()> {
     match std::fs::remove_file(file) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
@@ -155,7 +155,7 @@ pub(super) fn remove(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a folder and those in it as far as they are empty.
+/// Removes a folder and its subfolders, as far as they are empty.
 pub(super) fn remove_empty(folder: &Path) {
     if let Ok(entries) = std::fs::read_dir(folder) {
         for entry in entries.flatten() {
@@ -164,6 +164,6 @@ pub(super) fn remove_empty(folder: &Path) {
             }
         }
     }
-    // A folder that is not empty stays, which is right.
+    // The call fails for a folder that is not empty, which stays.
     let _ = std::fs::remove_dir(folder);
 }

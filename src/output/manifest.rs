@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 use crate::error::{Error, Result};
-use crate::job::{FORMAT_VERSION, InputFile, Job};
+use crate::job::{FORMAT_VERSION, InputFile, Job, ReadFile, ReadRanges};
 use crate::schema::SourceTypes;
 
 /// One Parquet file of a table.
@@ -45,10 +45,10 @@ impl File {
         Arc::clone(&FILE_SCHEMA)
     }
 
-    /// One row for each file, as the writer node hands them to the driver.
+    /// One row for each file, as the writer node sends them to the driver.
     ///
     /// # Errors
-    /// None that a list of files can cause.
+    /// Never for a list of files.
     pub fn write_rows(files: &[File]) -> datafusion::error::Result<RecordBatch> {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(StringArray::from_iter_values(files.iter().map(|f| &f.table))),
@@ -60,10 +60,10 @@ impl File {
         Ok(RecordBatch::try_new(Self::schema(), columns)?)
     }
 
-    /// The files that [`File::write_rows`] made rows of.
+    /// The files in rows of [`File::write_rows`].
     ///
     /// # Errors
-    /// When the columns are others.
+    /// When the batch has other columns.
     pub fn read_rows(batch: &RecordBatch) -> Result<Vec<File>> {
         let (tables, paths) = (as_string_array(batch.column(0))?, as_string_array(batch.column(1))?);
         let (rows, bytes) = (as_uint64_array(batch.column(2))?, as_uint64_array(batch.column(3))?);
@@ -82,7 +82,7 @@ impl File {
 /// A stage that is done.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FinishedStage {
-    /// Its name.
+    /// The name of the stage.
     #[serde(rename = "stage")]
     pub stage: String,
     /// The run that it belongs to: see [`crate::job::fingerprint`].
@@ -92,6 +92,9 @@ pub struct FinishedStage {
     /// See [`StageTime::road`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub road: Option<String>,
+    /// What it read of the source, with checksums.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read: Vec<ReadRanges>,
     /// The files that it wrote.
     pub files: Vec<File>,
 }
@@ -117,7 +120,7 @@ pub struct Run {
     /// The resolved job.
     pub job: serde_json::Value,
     /// The files that were read.
-    pub inputs: Vec<Input>,
+    pub inputs: Vec<ReadFile>,
     /// The types of ids and carried columns; text ids and no columns in older outputs.
     #[serde(default)]
     pub source: SourceTypes,
@@ -127,11 +130,11 @@ pub struct Run {
     /// The runs that read the texts, if this output was merged from others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
-    /// The outputs whose documents the run knew, in their order.
+    /// The reference outputs of the run, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,
-    /// The fingerprints of the outputs that this one is merged from. A merged output among them is replaced by those that it is
-    /// merged from.
+    /// The fingerprints of the outputs that this one is merged from. A merged output among them is replaced by those
+    /// that it is merged from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
     /// Counts of the run.
@@ -143,10 +146,10 @@ pub struct Run {
     pub stages: Vec<StageTime>,
     /// The public tables.
     pub tables: BTreeMap<String, Table>,
-    /// Sentences for the reader.
+    /// Sentences for the user.
     pub warnings: Vec<String>,
-    /// For a local output, the boot of the machine that wrote it: see `process::boot`. Until a restart, its files are as they
-    /// were written.
+    /// For a local output, the boot of the machine that wrote it: see `process::boot`. Until a restart, no power cut
+    /// can have damaged its files.
     #[serde(default)]
     pub boot: Option<String>,
     /// The attempts that wrote to this output, whose ids are in the names of their files: a file with one of these ids that is
@@ -163,8 +166,7 @@ impl Run {
 
     /// Checks that this program can read the tables. Files of other formats can still be listed, compared and removed.
     ///
-    /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where the output, which the user calls `shown`, has another format.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the output has another format; `shown` is its name in errors.
     pub fn check_format(&self, shown: &str) -> Result<()> {
         let Self { format_version, resemblance, .. } = self;
         if *format_version == u64::from(FORMAT_VERSION) {
@@ -181,39 +183,38 @@ impl Run {
     /// The job that was run, every default filled in.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) when another version of this program wrote it, or this program would not
-    /// have run it.
+    /// [`Kind::Input`](crate::error::Kind::Input) if another version of this program wrote it, or this program would
+    /// refuse the job.
     pub fn job(&self) -> Result<Job> {
-        self.read_job(&self.job)
-    }
-
-    /// The job that `written` records, which this run's program wrote: its own, or that of one of its origins.
-    ///
-    /// # Errors
-    /// As [`Self::job`].
-    pub(super) fn read_job(&self, written: &serde_json::Value) -> Result<Job> {
-        let job: Job = serde_json::from_value(written.clone()).map_err(|e| {
-            Error::input(format!(
-                "the job in the manifest cannot be read: resemblance {} wrote it, and this is {}; run the job again with \
-                 --overwrite",
-                self.resemblance,
-                env!("CARGO_PKG_VERSION")
-            ))
-            .because(e)
-        })?;
-        job.check().map_err(|e| {
-            Error::input(
-                "the job in the manifest is not valid, so the manifest was changed: run the job again with --overwrite",
-            )
-            .because(e)
-        })?;
-        Ok(job)
+        read_job(&self.job, &self.resemblance)
     }
 
     /// The paths of its files, inside the output.
     pub fn paths(&self) -> BTreeSet<&str> {
         self.files().map(|file| file.path.as_str()).collect()
     }
+}
+
+/// The job that `written` records in a manifest of the program's version `resemblance`.
+///
+/// # Errors
+/// As [`Run::job`].
+pub(crate) fn read_job(written: &serde_json::Value, resemblance: &str) -> Result<Job> {
+    let job: Job = serde_json::from_value(written.clone()).map_err(|e| {
+        Error::input(format!(
+            "the job in the manifest cannot be read: resemblance {resemblance} wrote it, and this is {}; run the job again with \
+             --overwrite",
+            env!("CARGO_PKG_VERSION")
+        ))
+        .because(e)
+    })?;
+    job.check().map_err(|e| {
+        Error::input(
+            "the job in the manifest is not valid, so the manifest was changed: run the job again with --overwrite",
+        )
+        .because(e)
+    })?;
+    Ok(job)
 }
 
 /// The run that read the texts of an output.
@@ -223,13 +224,16 @@ pub struct Origin {
     pub job: serde_json::Value,
     /// Its fingerprint, which shows whether its source has changed.
     pub fingerprint: String,
-    /// The outputs whose documents it knew, without those that they are merged from. They are part of its fingerprint.
+    /// The files of its source; none in older manifests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<ReadFile>,
+    /// Its reference outputs, without those that they are merged from. They are part of its fingerprint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<KnownOutput>,
 }
 
 impl Origin {
-    /// The known outputs as inputs of the fingerprint.
+    /// Reference outputs as inputs of the fingerprint.
     pub(crate) fn known_inputs(known: &[KnownOutput]) -> Vec<InputFile> {
         let input = |(at, known): (usize, &KnownOutput)| InputFile {
             path: format!("against {at}"),
@@ -241,37 +245,16 @@ impl Origin {
     }
 }
 
-/// An output whose documents were known to a run.
+/// A reference output of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownOutput {
-    /// Where it was.
+    /// Its folder or URL.
     pub output: String,
     /// The fingerprint in its manifest.
     pub fingerprint: String,
     /// `merged` of its manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<String>,
-}
-
-/// A file that was read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Input {
-    /// Its path or URL.
-    pub path: String,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// What tells it from other files of its name: its ETag in an object store, when it was last written on a disk (nanoseconds since
-    /// 1970), and the fingerprint of a finished output. Outputs of older versions of this program do not have it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-}
-
-impl From<&InputFile> for Input {
-    fn from(file: &InputFile) -> Self {
-        let written = || file.modified.duration_since(UNIX_EPOCH).ok().filter(|since| !since.is_zero());
-        let version = file.e_tag.clone().or_else(|| Some(written()?.as_nanos().to_string()));
-        Self { path: file.path.clone(), bytes: file.bytes, version }
-    }
 }
 
 /// The time and rows of a stage.

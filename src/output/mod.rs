@@ -10,6 +10,8 @@
 //!        _work/STAGE.KEY.json      a finished stage: its files, rows and checksums
 //!        _work/TABLE/part-*       tables that only later stages read
 //! ```
+//!
+//! A result of `apply` has the files of the source, and all of this in its folder `_resemblance/`.
 
 pub(crate) mod attempt;
 pub(crate) mod check;
@@ -33,4 +35,5 @@ pub(crate) mod upload;
 pub mod write;
 
 pub use paths::Layout;
+pub(crate) use paths::{APPLIED, BEGUN};
 pub use stored::Stored;

@@ -12,8 +12,14 @@ use std::fmt;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The ending of every table file.
-const ENDING: &str = ".resemblance.parquet";
+/// The folder of the documents that `apply` removed. It is below the folder of those that it kept, so a pattern such as
+/// `clean/**/*.parquet` must not match its files.
+pub(crate) const REMOVED: &str = "removed";
+
+/// The ending of the files of a table.
+fn ending(folder: &str) -> &'static str {
+    if folder == REMOVED { ".resemblance" } else { ".resemblance.parquet" }
+}
 
 /// Hexadecimal digits of an attempt.
 const ATTEMPT_DIGITS: usize = 32;
@@ -49,15 +55,15 @@ impl Attempt {
     pub fn part(&self, folder: &str, partition: usize) -> String {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let name = format!("part-{partition:05}-{}-{}", self.0, &random[..FILE_DIGITS]);
-        format!("{folder}/{name}-{}{ENDING}", place(folder, &name))
+        format!("{folder}/{name}-{}{}", place(folder, &name), ending(folder))
     }
 
-    /// The attempt that wrote a file, from the file's path inside the output; `None` for paths that [`Attempt::part`] does not
-    /// return, such as that of a copy in another folder. A number after `#`, which a local store adds to incomplete files, is
-    /// ignored.
+    /// The attempt that wrote a file, from the file's path inside the output; `None` for paths that [`Attempt::part`]
+    /// does not return, such as that of a copy in another folder. The number after `#` that a local store adds to
+    /// incomplete files is ignored.
     pub(crate) fn of_part(inside: &str) -> Option<Self> {
         let (folder, name) = whole_name(inside).rsplit_once('/')?;
-        let (name, of_place) = name.strip_suffix(ENDING)?.rsplit_once('-')?;
+        let (name, of_place) = name.strip_suffix(ending(folder))?.rsplit_once('-')?;
         let mut parts = name.split('-');
         let (prefix, partition, attempt, file) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
         let ours = prefix == "part"
@@ -106,6 +112,10 @@ mod tests {
         assert_eq!(Attempt::of_part(&inside), Some(attempt.clone()));
         assert_eq!(Attempt::of_part(&format!("{inside}#12")), Some(attempt.clone()));
         assert_ne!(inside, attempt.part("_work/keys", 7));
+        let removed = attempt.part(REMOVED, 0);
+        assert!(removed.ends_with(".resemblance"), "{removed}");
+        assert_eq!(Attempt::of_part(&removed), Some(attempt.clone()));
+        assert_eq!(Attempt::of_part(&format!("{removed}.parquet")), None);
     }
 
     #[test]

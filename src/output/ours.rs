@@ -1,19 +1,19 @@
-//! What is ours: the one rule by which this program removes or replaces anything.
+//! The one rule by which this program removes or replaces files: only its own.
 //!
-//! A file is ours where something that we wrote says so:
+//! A file is ours if another file that we wrote proves it:
 //!
-//! - A manifest, a stage's manifest or the record of an attempt **names** it: by its path, or by the attempt that its own name
-//!   bears, together with the folder that it was written to (see [`Attempt::part`]).
-//! - It holds our **mark** inside: the keys of a `manifest.json`, the first bytes of a record or a claim ([`is_marked`]), the
-//!   program in a commit of a Delta log, the name in the footer of a generated Parquet file ([`generated_as`]), or the line in
-//!   the lock of a folder for spills ([`FOLDER`]).
+//! - A manifest, a stage's manifest or the record of an attempt **names** it: by its path, or by the attempt in its own
+//!   name, together with the folder that it was written to (see [`Attempt::part`]).
+//! - It holds our **mark** inside: the keys of a `manifest.json`, the first bytes of a record or a claim
+//!   ([`is_marked`]), the program in a commit of a Delta log, the name in the footer of a generated Parquet file
+//!   ([`generated_as`]), or the line in the lock of a folder for spills ([`FOLDER`]).
 //!
-//! A name alone proves nothing, and a copy of a file of ours is foreign. What is not ours stays; what needs its place is refused
-//! with a sentence.
+//! A name alone proves nothing, and a copy of a file of ours is foreign. Foreign files stay. If one is in the way, the
+//! command fails with an error that names it.
 //!
-//! Of the files that are ours, one is dead when nothing in force names it and its attempt does not claim the output now. The logs
-//! of Delta tables stay, also those of other programs, because their readers need every one of their files. What a log names that
-//! does not follow our results stays too.
+//! A file of ours is dead when nothing in force names it and its attempt does not claim the output now. The logs of
+//! Delta tables stay, also those of other programs, because their readers need every one of their files. Files that are
+//! named by a log that does not follow our results stay too.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,7 +33,7 @@ use crate::error::Context;
 use crate::error::guard::guarded;
 use crate::error::{Error, Result};
 
-/// Who wrote a `manifest.json`.
+/// The writer of a `manifest.json`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
     /// A run of this program, of any version.
@@ -44,7 +44,7 @@ pub(crate) enum Writer {
     Other,
 }
 
-/// Who wrote the `manifest.json` of these bytes.
+/// The writer of a `manifest.json` with these bytes.
 pub(crate) fn writer(bytes: &[u8]) -> Writer {
     let manifest: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let has = |key: &str| manifest.get(key).is_some();
@@ -55,10 +55,10 @@ pub(crate) fn writer(bytes: &[u8]) -> Writer {
     }
 }
 
-/// Refuses a `manifest.json` whose place no run may take.
+/// Refuses a `manifest.json` that a run must not replace.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) with what to do.
+/// [`Kind::Input`](crate::error::Kind::Input) if another program or `apply` wrote it.
 pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
     let shown = shown.trim_end_matches('/');
     match writer(bytes) {
@@ -73,7 +73,7 @@ pub(crate) fn refuse_writer(bytes: &[u8], shown: &str) -> Result<()> {
     }
 }
 
-/// The first bytes of a file of ours at this place; `None` for places where our files cannot be recognised by them.
+/// The first bytes of a file of ours at this path; `None` if files at this path cannot be recognised by them.
 fn beginning(inside: &str) -> Option<String> {
     if let Some(attempt) = attempt::attempt_of(inside) {
         return Some(format!("{{\n  \"attempt\": \"{attempt}\""));
@@ -92,7 +92,7 @@ fn beginning(inside: &str) -> Option<String> {
     Some(format!("{{\n  \"stage\": \"{stage}\",\n  \"fingerprint\": \"{}", key.get(..16)?))
 }
 
-/// Whether a record of `apply` is called so: by the number of a part.
+/// Whether this is the name of a record of `apply`: the number of a part.
 fn is_part(name: &str) -> bool {
     name.len() >= 6 && name.bytes().all(|b| b.is_ascii_digit())
 }
@@ -101,8 +101,8 @@ fn is_staged(inside: &str) -> bool {
     local::is_staged(inside.rsplit('/').next().unwrap_or_default(), "")
 }
 
-/// Whether we wrote the JSON file at `inside`, by its first bytes. Where a kill or a power cut left fewer of them, those that
-/// are there must be ours.
+/// Whether we wrote the JSON file at `inside`, by its first bytes. If a kill or a power cut left fewer of them, the
+/// existing ones must be ours.
 pub(crate) fn is_marked(inside: &str, bytes: &[u8]) -> bool {
     let whole = whole_name(inside);
     if claim::attempt_of(whole).is_some() {
@@ -114,19 +114,19 @@ pub(crate) fn is_marked(inside: &str, bytes: &[u8]) -> bool {
     })
 }
 
-/// What the footer of a generated Parquet file calls its writer, where the file has this name.
+/// The name of the writer in the footer of a generated Parquet file of this name.
 pub(crate) fn generated_as(file: &Path) -> String {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     format!("resemblance generate {} ({name})", env!("CARGO_PKG_VERSION"))
 }
 
-/// Whether `generate` wrote the Parquet file, under the name that it has.
+/// Whether `generate` wrote the Parquet file, under its current name.
 pub(crate) fn is_generated(file: &Path) -> bool {
     let Ok(opened) = std::fs::File::open(file) else { return false };
     let Ok(Ok(reader)) = guarded(|| SerializedFileReader::new(opened)) else { return false };
     let ours = generated_as(file);
     let writer = reader.metadata().file_metadata().created_by();
-    // Of any version.
+    // By any version.
     let parts = |text: &str| text.split_once(" (").map(|(_, name)| name.to_owned());
     writer.is_some_and(|writer| writer.starts_with("resemblance generate ") && parts(writer) == parts(&ours))
 }
@@ -144,20 +144,20 @@ pub(crate) fn marks_folder(file: &Path) -> bool {
     is_file && std::fs::read(file).is_ok_and(|bytes| bytes == FOLDER.as_bytes())
 }
 
-/// What is done with a file of an output.
+/// The treatment of a file of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Verdict {
     /// It is needed.
     InForce,
     /// Nothing proves that it is ours.
     Foreign,
-    /// It is ours, and a Delta log names it, or may name it, that does not follow our results.
+    /// It is ours, and a Delta log that does not follow our results names it, or may name it.
     Held,
     /// It is ours and dead.
     Dead(Order),
 }
 
-/// When a dead file is removed: what proves that others are ours comes after them.
+/// The order in which dead files are removed: files that prove others to be ours come last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Order {
     Data,
@@ -165,10 +165,10 @@ pub(super) enum Order {
     Claim,
 }
 
-/// What manifests, records and claims of an output say.
+/// The content of the manifests, records and claims of an output.
 #[derive(Debug, Default)]
 pub(super) struct Ours {
-    /// Whether there is a result, so that what its stages wrote is needed no more.
+    /// Whether there is a result, so that the files of its stages are no longer needed.
     finished: bool,
     /// Files that a manifest in force names.
     in_force: BTreeSet<String>,
@@ -183,9 +183,11 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// What says that files of `output` are ours, but for claims: its manifest and the records of its attempts.
+    /// Reads the proofs that files of `output` are ours, except for claims: its manifest and the records of its
+    /// attempts.
     ///
-    /// # Errors When the store does not answer, or the manifest is of a newer version: then its files are unknown.
+    /// # Errors
+    /// When the store does not answer, or the manifest is of a newer version: then its files are unknown.
     pub(super) async fn named(output: &Layout) -> Result<Self> {
         let mut ours = Self::of_manifest(output.manifest().await?);
         for meta in output.list(attempt::ATTEMPTS).await? {
@@ -196,8 +198,8 @@ impl Ours {
         Ok(ours)
     }
 
-    /// What says which of the files `there`, by their paths inside `output`, are ours and needed. `own` is the attempt that asks,
-    /// whose claim on the output keeps none of its files.
+    /// Reads which of the files `there`, by their paths inside `output`, are ours and needed. `own` is the attempt of
+    /// the caller, whose claim on the output protects none of its files.
     ///
     /// # Errors
     /// As [`Self::named`].
@@ -213,7 +215,7 @@ impl Ours {
         if there.clone().any(|inside| delta::is_part_of_log(inside)) {
             ours.held = delta::held(output).await?;
         }
-        // Listed last: an attempt that came after the listing of files has none among them.
+        // Listed last: an attempt that began after the listing of files has none among them.
         let claimants = claim::claimants(output).await?;
         ours.alive.extend(claimants.into_iter().filter(|attempt| attempt != own));
         Ok(ours)
@@ -228,7 +230,7 @@ impl Ours {
         ours
     }
 
-    /// Takes in a JSON file, if it is ours.
+    /// Reads a JSON file, if it is ours.
     async fn read_record(&mut self, output: &Layout, inside: &str) -> Result<()> {
         let Some(bytes) = marked(output, inside).await? else { return Ok(()) };
         let whole = whole_name(inside);
@@ -254,7 +256,7 @@ impl Ours {
         known || self.in_force.contains(inside) || self.named.contains(whole_name(inside))
     }
 
-    /// What is done with a file.
+    /// The treatment of a file.
     pub(super) fn verdict(&self, inside: &str) -> Verdict {
         let whole = whole_name(inside);
         if self.in_force.contains(inside) || delta::is_part_of_log(inside) {
@@ -269,7 +271,7 @@ impl Ours {
         if self.marked.contains(inside) {
             let begun = whole != inside || delta::is_in_log(inside);
             return match (begun, is_claim) {
-                // Some other attempt may be about to give it its name.
+                // Another attempt may be about to rename it.
                 (true, _) if !self.alive.is_empty() => Verdict::InForce,
                 (true, _) => Verdict::Dead(Order::Data),
                 (false, true) => Verdict::Dead(Order::Claim),
@@ -291,7 +293,7 @@ async fn marked(output: &Layout, inside: &str) -> Result<Option<Bytes>> {
         return Ok(None);
     }
     let bytes = match output.folder() {
-        // A local store hides files that are not whole yet.
+        // A local store hides incomplete files.
         Some(folder) => std::fs::read(folder.join(inside)).ok().map(Bytes::from),
         None => output.read_bytes(inside).await?.map(|(bytes, _)| bytes),
     };
@@ -307,9 +309,10 @@ impl Layout {
         Ok(marked(self, inside).await?.is_some())
     }
 
-    /// Removes a JSON file of ours that says nothing true any more. One that is gone already is not an error.
+    /// Removes a JSON file of ours that is out of date. It is no error if it is gone already.
     ///
-    /// # Errors [`Kind::Input`](crate::error::Kind::Input) if it is foreign, or the store refuses.
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) if it is foreign, or the store refuses.
     pub(crate) async fn discard(&self, inside: &str) -> Result<()> {
         match self.read_bytes(inside).await? {
             None => Ok(()),
@@ -322,7 +325,7 @@ impl Layout {
     }
 }
 
-/// Whether a folder is this program's by the mark in it, or holds nothing yet, in which case it is marked.
+/// Whether a folder has the mark of this program, or is empty, in which case it is marked now.
 ///
 /// # Errors
 /// When the folder cannot be read or written.

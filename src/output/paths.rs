@@ -20,6 +20,13 @@ pub(super) const WORK: &str = "_work";
 /// The manifest of a finished run.
 pub(super) const MANIFEST: &str = "manifest.json";
 
+/// The folder of a result of `apply` that has everything but the documents that are kept. Readers of datasets skip names that start
+/// with `_`.
+pub(crate) const APPLIED: &str = "_resemblance";
+
+/// The file in that folder that shows that an application has begun.
+pub(crate) const BEGUN: &str = "_work/apply.json";
+
 /// An output: a folder or URL prefix.
 #[derive(Clone, Debug)]
 pub struct Layout {
@@ -28,7 +35,7 @@ pub struct Layout {
     root: Path,
     /// The output as the user named it.
     shown: String,
-    /// The folder, where the output is on this machine.
+    /// The folder, if the output is on this machine.
     folder: Option<PathBuf>,
     /// The prefix of unfinished files on a disk.
     writer: String,
@@ -40,7 +47,7 @@ impl Layout {
     /// # Errors
     /// When the URL cannot be read or its store is unknown.
     pub fn open(session: &SessionContext, url: &str) -> Result<Self> {
-        address::check(url).map_err(|said| Error::job(format!("the URL of an output {said}")))?;
+        address::check(url).map_err(|fault| Error::job(format!("the URL of an output {fault}")))?;
         let (parsed, folder) = match address::scheme(url) {
             Some((scheme, _)) if !scheme.eq_ignore_ascii_case("file") => (address::url(url)?, None),
             Some(_) => {
@@ -69,9 +76,20 @@ impl Layout {
         Ok(Self { store, store_url, root, shown: url.to_owned(), folder, writer: String::new() })
     }
 
-    /// The same output, whose unfinished files have the prefix `writer`, by which those of a killed process are found.
+    /// The same output, whose unfinished files have the prefix `writer`, so that those of a killed process can be
+    /// found.
     pub(crate) fn written_by(self, writer: &str) -> Self {
         Self { writer: format!("{writer}-"), ..self }
+    }
+
+    /// A folder of the output as an output of its own.
+    pub(crate) fn within(&self, folder: &str) -> Self {
+        Self {
+            root: self.path(folder),
+            shown: format!("{}/{folder}", self.shown.trim_end_matches('/')),
+            folder: self.folder.as_ref().map(|root| root.join(folder)),
+            ..self.clone()
+        }
     }
 
     /// The prefix of unfinished files on a disk.
@@ -84,7 +102,7 @@ impl Layout {
         &self.shown
     }
 
-    /// The output as another process can open it, wherever that was started.
+    /// The output with an absolute path, so that a process with another working folder can open it.
     pub(crate) fn absolute(&self) -> String {
         match &self.folder {
             Some(folder) => folder.to_string_lossy().into_owned(),
@@ -107,14 +125,15 @@ impl Layout {
         &self.root
     }
 
-    /// The folder, where the output is on this machine.
+    /// The folder, if the output is on this machine.
     pub(crate) fn folder(&self) -> Option<&FsPath> {
         self.folder.as_deref()
     }
 
-    /// The path of an entry inside the output.
+    /// The path of an entry inside the output; that of the output itself for an empty one.
     pub(crate) fn path(&self, inside: &str) -> Path {
-        inside.split('/').fold(self.root.clone(), |path, part| path.join(part))
+        let parts = inside.split('/').filter(|part| !part.is_empty());
+        parts.fold(self.root.clone(), |path, part| path.join(part))
     }
 
     /// The path inside the output of an object of its store; `None` for objects elsewhere.
@@ -139,10 +158,10 @@ impl Layout {
     /// The URL of a file of the output.
     ///
     /// # Errors
-    /// When store and path do not make a URL.
+    /// When store and path are not a valid URL.
     pub(crate) fn url(&self, inside: &str) -> Result<Url> {
         let path = self.path(inside);
-        // Encode what would otherwise end the path; the parser encodes the rest.
+        // Encode the characters that would end the path; the parser encodes the rest.
         let written = path.as_ref().replace('%', "%25").replace('?', "%3F").replace('#', "%23");
         Url::parse(&format!("{}/{written}", self.store_url.as_str().trim_end_matches('/')))
             .map_err(|e| Error::bug(format!("{path} cannot be made a URL")).because(e))

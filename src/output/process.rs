@@ -9,7 +9,7 @@ use crate::environment::Environment;
 /// A process of some machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
-    /// The machine's name, for messages alone.
+    /// The machine's name, only for messages.
     host: String,
     /// The process's number on that machine.
     pid: u32,
@@ -68,7 +68,7 @@ fn place() -> Option<String> {
 }
 
 /// The 22nd field of `/proc/PID/stat` (proc(5)). The second is the program's name in parentheses, which may hold any
-/// character. A process that has ended and was not waited for (state `Z`) is gone.
+/// character. A process that has ended and was not waited for (state `Z`) counts as gone.
 fn began(pid: u32) -> Option<u64> {
     let stat = read(&format!("/proc/{pid}/stat"))?;
     let (_, behind) = stat.rsplit_once(')')?;

@@ -6,7 +6,7 @@ use object_store::{ObjectStore, UpdateVersion};
 
 use super::manifest::{File, Run};
 use super::ours;
-use super::paths::{Layout, MANIFEST, WORK};
+use super::paths::{APPLIED, BEGUN, Layout, MANIFEST, WORK};
 use crate::error::{Context, Error, Result};
 use crate::job::FORMAT_VERSION;
 use crate::schema::Table;
@@ -65,12 +65,27 @@ impl Layout {
         Ok(manifest)
     }
 
-    /// The error where a finished output is expected and there is none.
-    pub(crate) fn unfinished(&self) -> Error {
-        Error::input(format!(
-            "{} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to its end",
-            self.shown()
-        ))
+    /// The error if a finished output is expected and there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn unfinished(&self) -> Result<Error> {
+        let shown = self.shown();
+        Ok(Error::input(match self.is_applied().await? {
+            true => format!("{shown} holds a result of apply: name the output that was applied"),
+            false => format!(
+                "{shown} holds no finished output (no manifest.json): name what a job has as output.url, and run that job to its end"
+            ),
+        }))
+    }
+
+    /// Whether there is a result of `apply`, finished or begun.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn is_applied(&self) -> Result<bool> {
+        let records = self.within(APPLIED);
+        Ok(records.size(MANIFEST).await?.is_some() || records.size(BEGUN).await?.is_some())
     }
 
     /// The names of the stages whose manifests have `key`, sorted.

@@ -30,7 +30,7 @@ use crate::udf::expr_fn::unsigned_bits;
 /// The rows of `files`, which have the columns of `schema`. Lazy.
 ///
 /// # Errors
-/// When there is not a file, or a path makes no URL.
+/// When there are no files, or a path is not a valid URL.
 pub fn frame(
     session: &SessionContext,
     layout: &Layout,
@@ -44,7 +44,7 @@ pub fn frame(
 /// The table of `files` for SQL.
 ///
 /// # Errors
-/// When there is not a file, or a path makes no URL.
+/// When there are no files, or a path is not a valid URL.
 pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Result<ManifestTable> {
     if files.is_empty() {
         return Err(Error::bug("a table without files cannot be read"));
@@ -53,17 +53,18 @@ pub(crate) fn provider(layout: &Layout, files: &[File], schema: SchemaRef) -> Re
     for file in files {
         urls.push(ListingTableUrl::try_new(layout.url(&file.path)?, None)?);
     }
-    let options = ListingOptions::new(Arc::new(ParquetFormat::default()));
+    // Names do not matter: those of the table of removed documents have no ending of Parquet.
+    let options = ListingOptions::new(Arc::new(ParquetFormat::default())).with_file_extension("");
     let config =
         ListingTableConfig::new_with_multi_paths(urls).with_listing_options(options).with_schema(schema);
     Ok(ManifestTable { layout: layout.clone(), files: files.into(), listing: ListingTable::try_new(config)? })
 }
 
-/// The rows of a public table from [`frame`] or SQL with the unsigned numbers that stages and queries compute on, which the files
-/// hold as signed numbers of the same bits. Ids and carried columns stay as they are.
+/// The rows of a public table from [`frame`] or SQL with the unsigned numbers that stages and queries use. The files
+/// hold them as signed numbers of the same bits. Ids and carried columns stay as they are.
 ///
 /// # Errors
-/// When the frame lacks a column that it should have.
+/// When the frame lacks a column of the table.
 pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
     let contract = contract(table);
     let has_unsigned_bits = |name: &str| {
@@ -85,7 +86,7 @@ pub(crate) fn unsigned(frame: DataFrame, table: Table) -> Result<DataFrame> {
 }
 
 /// A table that is read completely or not at all: every file of the manifest must have its size and rows when a scan is
-/// planned. The engine's own table skips files that are gone or empty.
+/// planned. The engine's own table skips missing and empty files.
 #[derive(Debug)]
 pub(crate) struct ManifestTable {
     layout: Layout,

@@ -4,12 +4,12 @@ use datafusion::prelude::{DataFrame, SessionContext};
 
 use super::Layout;
 use super::check::{self, Depth};
-use super::manifest::{KnownOutput, Origin, Run};
+use super::manifest::{KnownOutput, Origin, Run, read_job};
 use super::read::{self, ManifestTable};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Job, fingerprint};
 use crate::schema::{Table, contract};
-use crate::source::{self, Listed};
+use crate::source::{self, AsRead, Listed};
 
 /// A finished output of this program's format, whose files all exist.
 #[derive(Debug, Clone)]
@@ -17,6 +17,8 @@ pub struct Stored {
     layout: Layout,
     manifest: Run,
     job: Job,
+    /// The places to which the source was moved since, one for each of its URLs; none if it was not.
+    places: Vec<String>,
 }
 
 impl Stored {
@@ -27,15 +29,22 @@ impl Stored {
     /// file that it names is gone or has another size.
     pub async fn open(session: &SessionContext, url: &str) -> Result<Self> {
         let layout = Layout::open(session, url)?;
-        let checked = check::result(&layout, |manifest| {
+        let depth = |manifest: &Run| {
             manifest.check_format(url)?;
             Ok(Depth::Sizes)
-        });
-        let (manifest, damage) = checked.await?.ok_or_else(|| layout.unfinished())?;
+        };
+        let checked = check::result(&layout, depth, &check::unseen);
+        let Some((manifest, damage)) = checked.await? else { return Err(layout.unfinished().await?) };
         match damage.is_empty() {
-            true => Ok(Self { job: manifest.job()?, layout, manifest }),
+            true => Ok(Self { job: manifest.job()?, layout, manifest, places: Vec::new() }),
             false => Err(check::damaged(&layout, &damage)),
         }
+    }
+
+    /// The same output, whose source was moved to `places`: one for each URL of the source, in their order; none if it was not moved.
+    #[must_use]
+    pub(crate) fn with_source_in(self, places: Vec<String>) -> Self {
+        Self { places, ..self }
     }
 
     /// The layout of the output.
@@ -53,17 +62,22 @@ impl Stored {
         &self.job
     }
 
-    /// The run that read the texts: its own, or that of the output whose sketches it reused.
+    /// The run that read the texts: this one, or the run whose sketches it reused.
     pub(crate) fn origin(&self) -> Origin {
-        let Run { origin, job, fingerprint, known, .. } = &self.manifest;
+        let Run { origin, job, fingerprint, inputs, known, .. } = &self.manifest;
         let alone = |known: &KnownOutput| KnownOutput { merged: Vec::new(), ..known.clone() };
         let known = || known.iter().map(alone).collect();
-        let own = || Origin { job: job.clone(), fingerprint: fingerprint.clone(), known: known() };
+        let own = || Origin {
+            job: job.clone(),
+            fingerprint: fingerprint.clone(),
+            inputs: inputs.clone(),
+            known: known(),
+        };
         origin.clone().unwrap_or_else(own)
     }
 
-    /// The job that read the texts and the files of its source, which have not changed since. Messages begin with `why` the
-    /// source is needed, and end with the alternative `or`.
+    /// The job that read the texts and the files of its source, which have not changed since. Messages begin with the
+    /// reason `why` the source is needed, and end with the alternative `or`.
     ///
     /// # Errors
     /// As [`Run::job`], and [`Kind::Input`](crate::error::Kind::Input) if the source is gone or has changed.
@@ -79,29 +93,56 @@ impl Stored {
                 self.layout.shown()
             )));
         }
-        self.source_of(session, &self.origin(), why, or).await
+        let origin = self.origin();
+        let job = read_job(&origin.job, &self.manifest.resemblance)?;
+        Self::source_of(session, &origin, job, &self.places, (why, or)).await
     }
 
-    async fn source_of(
-        &self,
+    /// As [`Self::source`], for the `job` of an origin, whose files are in `places` if there are any.
+    ///
+    /// # Errors
+    /// As [`Self::source`].
+    pub(crate) async fn source_of(
         session: &SessionContext,
         origin: &Origin,
-        why: &str,
-        or: &str,
+        job: Job,
+        places: &[String],
+        (why, or): (&str, &str),
     ) -> Result<(Job, Listed)> {
-        let job = self.manifest.read_job(&origin.job)?;
-        let listed = source::list(session, &job.source)
-            .await
-            .context(|| format!("{why}, and its source cannot be read again"))?;
-        let mut inputs = listed.inputs();
+        let listed = match places {
+            [] => source::list(session, &job.source).await,
+            places => source::list_moved(session, &job.source, places).await,
+        };
+        let listed = listed.context(|| {
+            let place = match places.is_empty() && job.source.has_relative_path() {
+                true => "run the command in the folder where the job was run, whose paths are relative",
+                false => "bring it back",
+            };
+            format!(
+                "{why}, and its source cannot be read again: {place}, or run the job again with --overwrite{or}"
+            )
+        })?;
+        let changed = |how: &str| {
+            Err(Error::input(format!(
+                "{why}, and its source has changed since it was made: {how}; run the job again with --overwrite{or}"
+            )))
+        };
+        let as_read = AsRead::new(&listed, &origin.inputs);
+        let mut inputs = as_read.inputs.clone();
         inputs.extend(Origin::known_inputs(&origin.known));
         if fingerprint(&job, &inputs) != origin.fingerprint {
-            return Err(Error::input(format!(
-                "{why}, and {} has changed since it was made: run the job again with --overwrite{or}",
-                job.source.urls.join(", ")
-            )));
+            // The records have the files of a second source too.
+            let gone = as_read.gone().filter(|_| job.second_source().is_none());
+            let how = as_read.difference().or(gone).map_or_else(
+                || format!("{} has other files, or was written again", job.source.urls.join(", ")),
+                str::to_owned,
+            );
+            return changed(&how);
         }
-        Ok((job, listed))
+        match as_read.different_content(session, &job.source).await? {
+            Some(how) => changed(&how),
+            None => Ok((job, listed)),
+        }
     }
 
     /// The jobs that read the texts of an output, also of a merged one, and the files of their sources: see [`Self::source`].
@@ -114,9 +155,26 @@ impl Stored {
         why: &str,
         or: &str,
     ) -> Result<Vec<(Job, Listed)>> {
-        let mut sources = Vec::new();
+        let mut read = Vec::new();
         for origin in self.origins() {
-            sources.push(self.source_of(session, &origin, why, or).await?);
+            let job = read_job(&origin.job, &self.manifest.resemblance)?;
+            read.push((origin, job));
+        }
+        let urls: Vec<&str> = read.iter().flat_map(|(_, job)| &job.source.urls).map(String::as_str).collect();
+        if !self.places.is_empty() && self.places.len() != urls.len() {
+            return Err(Error::job(format!(
+                "{} was made of {} URLs ({}), and --source names {}: name a new place for each, in this order",
+                self.layout.shown(),
+                urls.len(),
+                urls.join(", "),
+                self.places.len()
+            )));
+        }
+        let (mut sources, mut places) = (Vec::with_capacity(read.len()), self.places.as_slice());
+        for (origin, job) in read {
+            let (own, rest) = places.split_at(places.len().min(job.source.urls.len()));
+            places = rest;
+            sources.push(Self::source_of(session, &origin, job, own, (why, or)).await?);
         }
         Ok(sources)
     }
@@ -129,18 +187,21 @@ impl Stored {
         }
     }
 
-    /// The sources that the documents were read from, as the jobs named them.
+    /// The sources of the documents, by their names in the jobs.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where a job in the manifest cannot be read.
+    /// [`Kind::Input`](crate::error::Kind::Input) if a job in the manifest cannot be read.
     pub(crate) fn read_sources(&self) -> Result<Vec<job::Source>> {
-        self.origins().iter().map(|origin| Ok(self.manifest.read_job(&origin.job)?.source)).collect()
+        self.origins()
+            .iter()
+            .map(|origin| Ok(read_job(&origin.job, &self.manifest.resemblance)?.source))
+            .collect()
     }
 
     /// The provider of a table; `None` if the job does not write it.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where the manifest does not name it.
+    /// [`Kind::Input`](crate::error::Kind::Input) if the manifest does not name it.
     pub(crate) fn provider(&self, table: Table) -> Result<Option<ManifestTable>> {
         let Some(written) = self.manifest.tables.get(table.name()) else {
             if table.is_optional() {

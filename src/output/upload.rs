@@ -7,7 +7,7 @@ use futures::TryStreamExt;
 use futures::future::BoxFuture;
 use object_store::buffered::BufWriter;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutMode};
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt, PutMode};
 use parquet::arrow::async_writer::AsyncFileWriter;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use tokio::io::AsyncWriteExt;
@@ -17,7 +17,7 @@ use super::digest::{self, Digest, PUT_BYTES};
 use super::local::{self, Staged};
 use crate::error::{Context, Error, Result};
 
-/// A file that is being put.
+/// A file that is being written.
 pub(crate) struct Upload {
     output: Layout,
     inside: String,
@@ -57,7 +57,10 @@ impl Layout {
     }
 
     /// Bytes and CRC-32 of a file; `None` if there is none.
-    async fn digest(&self, inside: &str) -> Result<Option<(u64, u32)>> {
+    ///
+    /// # Errors
+    /// When the store does not answer, or the path leads out of the output.
+    pub(super) async fn digest(&self, inside: &str) -> Result<Option<(u64, u32)>> {
         let failed = || format!("cannot read {}/{inside}", self.shown());
         let mut digest = Digest::default();
         if self.folder().is_some() {
@@ -91,6 +94,18 @@ impl Layout {
         Ok(Some(digest.end()))
     }
 
+    /// The metadata of a file; `None` if there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub(crate) async fn meta(&self, inside: &str) -> Result<Option<ObjectMeta>> {
+        match self.store().head(&self.key(inside)?).await {
+            Ok(meta) => Ok(Some(meta)),
+            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
+        }
+    }
+
     /// The size of a file; `None` if there is none.
     ///
     /// # Errors
@@ -99,14 +114,10 @@ impl Layout {
         if self.folder().is_some() {
             return Ok(tokio::fs::metadata(self.place(inside)?).await.ok().map(|meta| meta.len()));
         }
-        match self.store().head(&self.key(inside)?).await {
-            Ok(meta) => Ok(Some(meta.size)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(e) => Err(e).context(|| format!("cannot read {}/{inside}", self.shown())),
-        }
+        Ok(self.meta(inside).await?.map(|meta| meta.size))
     }
 
-    /// The path of a file on this machine, with its name as it is: [`Layout::path`] encodes some names.
+    /// The path of a file on this machine, with its name unchanged: [`Layout::path`] encodes some names.
     fn place(&self, inside: &str) -> Result<PathBuf> {
         let folder = self.folder().ok_or_else(|| Error::bug("an output in a store has no folder"))?;
         inside.split('/').all(is_name).then(|| folder.join(inside)).ok_or_else(|| outside(inside))
@@ -253,7 +264,8 @@ mod tests {
         )
     }
 
-    /// Two tasks begin the same file before either has ended, as where a stage is submitted again while its tasks still run.
+    /// Two tasks begin the same file before either has ended, as when a stage is submitted again while its tasks still
+    /// run.
     #[tokio::test]
     async fn who_comes_second_with_the_same_bytes_is_no_error_and_with_others_replaces_nothing() {
         let (outputs, _folder) = outputs();

@@ -1,7 +1,7 @@
-//! The writer node: each partition writes its own uniquely named Parquet files and returns a row for each.
+//! The writer node: each partition writes uniquely named Parquet files and returns a row for each.
 //!
-//! Nothing is committed here. The driver collects the rows and names the files in a manifest, so the files of a partition that
-//! ran twice or died are in no manifest.
+//! Nothing is committed here. The driver collects the rows and names the files in a manifest, so the files of a
+//! partition that ran twice or died are in no manifest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ pub struct Target {
     /// Its columns, found by name in the input. Unsigned numbers whose column is signed here keep their bits; all others are
     /// cast.
     pub schema: SchemaRef,
-    /// How many of them, the last ones, are columns of the source, which have other names in the input: see
+    /// The number of carried columns, the last ones, which have other names in the input: see
     /// [`crate::schema::carried`].
     pub carried: usize,
 }
@@ -144,19 +144,19 @@ fn row_group_bytes(input: &Arc<dyn ExecutionPlan>, context: &TaskContext) -> usi
     bytes.clamp(*ROW_GROUP_BYTES.start(), *ROW_GROUP_BYTES.end())
 }
 
-/// Reserves the memory of the open row groups. If the pool has no room for it, they end.
+/// Reserves the memory of the open row groups. If the pool has none left, the row groups end.
 async fn reserve(held: &MemoryReservation, parts: &mut [Part]) -> Result<()> {
     if held.try_resize(parts.iter().map(Part::memory).sum()).is_err() {
         for part in parts.iter_mut() {
             part.end_row_group().await?;
         }
-        // The rest is the least that a writer needs.
+        // The rest is the minimum that a writer needs.
         held.resize(parts.iter().map(Part::memory).sum());
     }
     Ok(())
 }
 
-/// What becomes of a file without rows.
+/// Whether a file without rows is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Empty {
     Write,
@@ -226,7 +226,7 @@ impl Part {
         }
     }
 
-    /// The rows and columns that the table takes, in its types.
+    /// The rows and columns of the table, in its types.
     fn select(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let keep: Option<BooleanArray> = match &self.target.rows {
             Rows::All => None,

@@ -1,17 +1,17 @@
-//! Where the stages of a job find the sketches of all documents.
+//! The place where the stages of a job find the sketches of all documents.
 
 use crate::job::{Input, Job, Method, ShingleHash};
 
-/// Where the stages of a job find the sketches of all documents.
+/// The place where the stages of a job find the sketches of all documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AllSketches {
     /// In the table `documents`.
     InDocuments,
     /// In a work table.
     InSketches,
-    /// In the output that is used again.
+    /// In the output that is reused.
     Kept,
-    /// Nowhere: the texts of those that are needed are read again.
+    /// Nowhere: needed texts are read again.
     Nowhere,
 }
 

@@ -1,4 +1,4 @@
-//! What pairs and clusters need to know of documents: their groups, and what orders them.
+//! The columns of documents that pairs and clusters need: names, groups, and the columns that order documents.
 
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col};
@@ -10,20 +10,20 @@ use crate::job::{Compare, Job};
 use crate::pipeline::frames;
 use crate::schema::Table;
 
-/// What pairs and clusters are made of.
+/// The columns of a document in pairs and clusters.
 pub(super) const NAMES: [&str; 4] = ["id", "doc", "shingle_count", "group"];
 
-/// The columns [`NAMES`], of documents that carry what `job` carries.
+/// The columns [`NAMES`], of documents with the carried columns of `job`.
 pub(super) fn named(job: &Job) -> Vec<Expr> {
     vec![col("id"), col("doc"), col("shingle_count"), frames::by_group::group(job.source.group.as_deref())]
 }
 
-/// Those of the run's own documents.
+/// The same columns of the run's own documents.
 pub(super) fn own(run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
     Ok(run.table(Table::Documents)?.select(named(job))?)
 }
 
-/// What decides which document of a cluster represents it.
+/// The columns that decide which document of a cluster represents it.
 fn order(job: &Job) -> Result<Vec<Expr>> {
     frames::keep::columns(&job.clusters.order(), job.source.group.as_deref())
 }
@@ -43,7 +43,8 @@ pub(super) fn ordered_names(job: &Job) -> Vec<String> {
     NAMES.map(str::to_owned).into_iter().chain(frames::keep::names(&job.clusters.order())).collect()
 }
 
-/// The column `doc` and those that decide which documents are copies of each other, of documents that carry what `job` carries.
+/// The column `doc` and those that decide which documents are copies of each other, of documents with the carried
+/// columns of `job`.
 pub(super) fn copies(job: &Job) -> Vec<Expr> {
     let mut columns = ["doc", "set_hash_0", "set_hash_1"].map(col).to_vec();
     if job.candidates.compare != Compare::All {
@@ -53,7 +54,7 @@ pub(super) fn copies(job: &Job) -> Vec<Expr> {
     columns
 }
 
-/// The same columns of the run's own documents, whatever the table documents keeps.
+/// The same columns of the run's own documents, for any columns that the table `documents` keeps.
 ///
 /// # Errors
 /// When a table cannot be read.
@@ -67,7 +68,7 @@ pub(super) fn own_copies(run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
     }
 }
 
-/// (doc, group_key) of all documents, where the job compares by groups.
+/// (doc, group_key) of all documents, if the job compares by groups.
 ///
 /// # Errors
 /// When a table cannot be read.
@@ -82,7 +83,7 @@ pub(super) fn keys(run: &RunTables<'_>, job: &Job) -> Result<Option<DataFrame>> 
     }))
 }
 
-/// Of (a, b, ..), the rows whose documents the job compares, and those without b.
+/// The rows of (a, b, ..) whose documents the job compares, and the rows without b.
 ///
 /// # Errors
 /// When a table cannot be read.

@@ -1,4 +1,4 @@
-//! Candidates, as the stages that verify them take them.
+//! The candidates of a run, for the stages that verify them.
 
 use datafusion::prelude::{DataFrame, col};
 
@@ -13,22 +13,22 @@ use crate::job::Compare;
 pub(super) struct CandidatePairs {
     /// (a, b).
     pub(super) pairs: DataFrame,
-    /// How many they are, at most.
+    /// An upper bound of their number.
     pub(super) rows: u64,
 }
 
 impl CandidatePairs {
-    /// Those of a table.
+    /// The candidates in a table.
     pub(super) fn of(cx: &StageContext<'_>, table: WorkTable) -> Result<Self> {
         Ok(Self { pairs: cx.table(table)?, rows: cx.rows(table) })
     }
 
-    /// All candidates that are left, once they were found.
+    /// All remaining candidates, after all searches.
     pub(super) fn found(cx: &StageContext<'_>) -> Result<Self> {
         Self::of(cx, table(cx))
     }
 
-    /// Those whose scores are not known.
+    /// The candidates whose scores are not known.
     pub(super) fn to_compare(cx: &StageContext<'_>) -> Result<Self> {
         let found = Self::found(cx)?;
         Ok(match of_sides(cx)? {
@@ -38,15 +38,16 @@ impl CandidatePairs {
     }
 }
 
-/// The table that holds all candidates that are left.
+/// The table of all remaining candidates.
 pub(super) fn table(cx: &StageContext<'_>) -> WorkTable {
-    // A stage of the same name writes each of these tables.
+    // Each of these tables is written by the stage of the same name.
     let later = [WorkTable::AGREEING, WorkTable::DENSE_CANDIDATES, WorkTable::ALL_CANDIDATES];
     later.into_iter().find(|table| cx.runner.is_taken(&table.name())).unwrap_or(WorkTable::CANDIDATES)
 }
 
-/// The scores of new documents and known ones that have the same shingles: most of what comes again has not changed, and is not
-/// read a second time. `None` where all documents are new, and where copies are of one group, which is not compared with itself.
+/// The scores of new documents and reference documents with the same shingles. Most documents that come again have not
+/// changed, and they are not read a second time. `None` if there are no reference documents, or if copies are of one
+/// group, which is not compared with itself.
 pub(crate) fn of_sides(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     if cx.reference.is_none() || cx.job.candidates.compare == Compare::Across {
         return Ok(None);

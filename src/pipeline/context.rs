@@ -1,4 +1,4 @@
-//! What the stages of a run have in common.
+//! The context of the stages of a run.
 
 use std::ops::Deref;
 
@@ -7,6 +7,7 @@ use tokio::sync::OnceCell;
 
 use super::frames::prefix::Join;
 use super::input::Input;
+use super::parts;
 use super::reference::ReferenceDocuments;
 use super::reference::chain::Chain;
 use super::reference::outputs::ReferenceOutputs;
@@ -14,15 +15,15 @@ use super::run_tables::RunTables;
 use super::tables::WorkTable;
 use crate::error::Result;
 
-/// What the stages of a run have in common: its tables, and where its documents come from.
+/// The context of the stages of a run: its tables, its input and its reference documents.
 pub(crate) struct StageContext<'a> {
     tables: RunTables<'a>,
     pub(super) input: &'a Input,
-    /// The reference documents, if the job has such.
+    /// The reference documents, if the job has any.
     pub(super) reference: Option<&'a ReferenceDocuments>,
-    /// The documents as the source gives them, also those whose id an earlier one has.
+    /// The documents of the source, including those whose id an earlier one has.
     pub(super) documents: DataFrame,
-    /// How documents are joined by their prefixes, computed once.
+    /// The prefix join of the documents, computed once.
     pub(super) join: OnceCell<Join>,
     /// Average bytes of a sketch, computed once.
     pub(super) bytes_of_sketch: OnceCell<u64>,
@@ -46,12 +47,18 @@ impl<'a> StageContext<'a> {
         Self { tables, input, reference, documents, join: OnceCell::new(), bytes_of_sketch: OnceCell::new() }
     }
 
-    /// The outputs that hold the reference documents, if outputs do.
+    /// The number of parts in which a stage reads the source.
+    pub(super) fn parts_of_source(&self) -> usize {
+        parts::of_files(&self.input.files())
+    }
+
+    /// The outputs with the reference documents, if these are in outputs.
     pub(super) fn reference_outputs(&self) -> Option<&'a ReferenceOutputs> {
         self.reference.and_then(ReferenceDocuments::outputs)
     }
 
-    /// The documents (id) whose id a cluster of a reference output or of a merged one has; `None` if there is no such output.
+    /// The founders: documents (id) whose id is that of a cluster of a reference output or of a merged one; `None` if
+    /// there is no such output.
     pub(super) fn founders(&self) -> Result<Option<DataFrame>> {
         let chain = self.reference_outputs().map(|outputs| &outputs.chain).or(self.input.merged());
         chain.map(|chain: &Chain| chain.founders(self.session())).transpose()

@@ -1,4 +1,4 @@
-//! What distinguishes a run from the result that its output holds.
+//! The differences between a run and the result in its output.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ const NAMED: usize = 3;
 const IRRELEVANT: [&str; 7] =
     ["name", "engine", "alarms", "lsh.choice", "output.url", "output.max_pairs", "output.tables"];
 
-/// How `job` over the files `inputs` differs from the run of `manifest`, as in "of another job (`score.threshold` is 0.9 and was 0.8)".
+/// The difference between `job` over the files `inputs` and the run of `manifest`, as in "of another job
+/// (`score.threshold` is 0.9 and was 0.8)".
 pub(super) fn difference(job: &Job, inputs: &[InputFile], manifest: &Manifest) -> String {
     let keys = keys(&serde_json::to_value(job).unwrap_or_default(), &manifest.job);
     if !keys.is_empty() {
@@ -51,7 +52,7 @@ fn keys(now: &Value, before: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The values of a job that are no sections, by their dotted keys. A key without a value is left out.
+/// The values of a job that are not sections, by their dotted keys. A key without a value is left out.
 fn leaves(job: &Value) -> BTreeMap<String, &Value> {
     let mut found = BTreeMap::new();
     let mut sections = vec![(String::new(), job)];

@@ -1,7 +1,7 @@
 //! Runs a job, stage by stage: documents -> shingles -> signatures -> bands -> candidates -> pairs -> clusters.
 //!
-//! A stage is published by its manifest, written after its files, and a run that resumes does not repeat it; a run is finished by
-//! `manifest.json`.
+//! A stage is published by its manifest, which is written after its files, and a run that resumes does not repeat it. A
+//! run is published by `manifest.json`.
 
 mod all_sketches;
 mod by_group;
@@ -14,6 +14,7 @@ pub(crate) mod numbers;
 mod outcome;
 pub(crate) mod overlap;
 mod pair_limit;
+mod parts;
 mod previous_result;
 mod publish;
 mod reference;
@@ -34,6 +35,7 @@ use crate::engine::{Engine, RunControl};
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::output::claim::{Claim, Waiting};
+use crate::output::manifest::Run as Manifest;
 use crate::output::names::Attempt;
 use crate::output::{Layout, attempt, delta};
 use context::StageContext;
@@ -48,15 +50,15 @@ use run_tables::RunTables;
 use runner::Runner;
 use walk::walk;
 
-/// Runs `job` on `engine`, or takes it up where an earlier run of the same job over the same inputs stopped. Where another
-/// run has the output, waits for its end.
+/// Runs `job` on `engine`, or resumes an earlier run of the same job over the same inputs. If another run holds the
+/// output, waits for its end.
 ///
-/// The input is looked at before anything is written: its files, their columns, and that neither source nor output lies in
-/// the other. A finished output is replaced only when the new one is whole.
+/// The input is checked before anything is written: its files, their columns, and that neither source nor output is
+/// inside the other. A finished output is replaced only when the new one is complete.
 ///
 /// # Errors
-/// By kind: the job does not fit its input, input or storage fail, the engine cannot go on, or `control` stopped it.
-/// The output then is what it was, and what the finished stages wrote is used by the next run.
+/// By kind: the job does not fit its input, input or storage fail, the engine fails, or `control` stopped the run. The
+/// output is then unchanged, and the next run uses the stages that were finished.
 pub async fn run(
     job: &Job,
     engine: &dyn Engine,
@@ -65,22 +67,35 @@ pub async fn run(
 ) -> Result<Outcome> {
     let session = engine.session();
     let output = Layout::open(session, &job.output.url)?;
+    let absolute = job.with_absolute_paths()?;
     let attempt = Attempt::random();
     let mut waiting = Waiting::default();
     if job.compares() {
         overlap::refuse_urls(&output, &job.source, "output.url")?;
     }
     loop {
+        let earlier = finished_earlier(&output, existing).await;
+        let job = match &earlier {
+            // An earlier version recorded paths as they were written, and its result is compared with the same job.
+            Some(earlier) if earlier.job().is_ok_and(|made| made.source.has_relative_path()) => job,
+            _ => &absolute,
+        };
         let (input, known) =
             (Input::find(session, job).await?, ReferenceDocuments::find(session, job).await?);
         input.refuse_overlap(&output)?;
         if let Some(known) = &known {
             known.refuse_overlap(&output)?;
         }
-        let fingerprint = input.fingerprint(job, known.as_ref());
+        let mut fingerprint = input.fingerprint(job, known.as_ref());
+        if let Some(earlier) = &earlier
+            && earlier.fingerprint != fingerprint
+        {
+            let same = input.fingerprint_of(session, job, known.as_ref(), earlier).await?;
+            fingerprint = same.unwrap_or(fingerprint);
+        }
         if existing == OnExisting::Fail
             && let Some(finished) = finished(&output, &fingerprint, job, &input.files()).await?
-            // What is left of its publication is written under a claim.
+            // The rest of its publication is done under a claim.
             && delta::is_current(&output, job.output.tables).await?
         {
             return Ok(finished);
@@ -108,7 +123,16 @@ pub async fn run(
     }
 }
 
-/// A run that has the output for itself.
+/// The result that an output holds, if the run does not replace it. What is wrong with one that cannot be read is reported when it is
+/// compared with the job.
+async fn finished_earlier(output: &Layout, existing: OnExisting) -> Option<Manifest> {
+    match existing {
+        OnExisting::Fail => output.manifest().await.ok().flatten(),
+        OnExisting::Overwrite => None,
+    }
+}
+
+/// A run that holds the claim on its output.
 struct Run<'a> {
     job: &'a Job,
     input: &'a Input,
@@ -140,7 +164,7 @@ impl Run<'_> {
 
     async fn stages(&self, control: &RunControl, read: Read) -> Result<Outcome> {
         let Self { job, input, known, engine, existing, output, claim, fingerprint } = *self;
-        // Another run may have finished since it was looked at.
+        // Another run may have finished since the first check.
         if existing == OnExisting::Fail
             && let Some(finished) = finished(output, fingerprint, job, &input.files()).await?
         {

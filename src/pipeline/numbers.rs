@@ -28,7 +28,7 @@ pub(super) async fn rows_of(frame: DataFrame) -> Result<u64> {
     Ok(frame.count().await? as u64)
 }
 
-/// The number in a frame of one row and column; 0 where it is null.
+/// The number in a frame of one row and column; 0 if it is null.
 pub(crate) async fn one_number(frame: DataFrame) -> Result<u64> {
     let mut number = 0;
     for batch in frame.collect().await? {
@@ -42,7 +42,7 @@ pub(crate) fn utf8(column: &str) -> datafusion::prelude::Expr {
     cast(col(column), arrow::datatypes::DataType::Utf8).alias(column)
 }
 
-/// The `most` least ids of a frame (id, ..), in quotes.
+/// The `most` smallest ids of a frame (id, ..), in quotes.
 pub(super) async fn first_ids(frame: DataFrame, most: usize) -> Result<Vec<String>> {
     let named =
         frame.sort(vec![col("id").sort(true, false)])?.limit(0, Some(most))?.select(vec![utf8("id")])?;

@@ -1,4 +1,4 @@
-//! How a run ends, and the result that an output may hold already.
+//! The outcome of a run, and the result that its output may already hold.
 
 use super::difference::difference;
 use crate::error::{Error, Result};
@@ -8,10 +8,10 @@ use crate::output::check::{self, Depth};
 use crate::output::manifest::Run as Manifest;
 use crate::output::process::boot;
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What the output holds now.
+    /// The manifest of the output.
     pub manifest: Manifest,
     /// Whether the output was finished before this run, which then did nothing.
     pub already_finished: bool,
@@ -19,27 +19,27 @@ pub struct Outcome {
     pub stages_reused: usize,
 }
 
-/// What to do about an output that holds something else.
+/// What happens to an output that holds another result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnExisting {
-    /// Another job's result there is an error.
+    /// The run ends with an error.
     Fail,
-    /// It is replaced, once the new result is whole.
+    /// The result is replaced when the new one is complete.
     Overwrite,
 }
 
-/// The result of `job` over the files `inputs`, whose fingerprint is given, that an output holds already; `None` if it holds no
-/// finished one.
+/// The result of `job` over the files `inputs`, by its fingerprint, if the output holds it already; `None` if the
+/// output holds no finished result.
 ///
 /// # Errors
-/// Where it is another job's or of another format, or is damaged.
+/// If the result is that of another job or of another format, or is damaged.
 pub(super) async fn finished(
     output: &Layout,
     fingerprint: &str,
     job: &Job,
     inputs: &[InputFile],
 ) -> Result<Option<Outcome>> {
-    let checked = check::result(output, |manifest| {
+    let depth = |manifest: &Manifest| {
         manifest.check_format(output.shown())?;
         if manifest.fingerprint != fingerprint {
             return Err(Error::job(format!(
@@ -48,12 +48,12 @@ pub(super) async fn finished(
                 difference(job, inputs, manifest)
             )));
         }
-        // Files are not synced one by one, so a power cut may have lost some of them since: only within one start of the
-        // machine that wrote them are their sizes enough.
+        // Files are not synced one by one, so a power cut may have damaged them. Only if the machine that wrote them
+        // has not restarted are their sizes enough.
         let same_start = manifest.boot.is_some() && manifest.boot == boot();
         Ok(if output.folder().is_some() && !same_start { Depth::Bytes } else { Depth::Sizes })
-    });
-    match checked.await? {
+    };
+    match check::result(output, depth, &check::unseen).await? {
         None => Ok(None),
         Some((manifest, damage)) if damage.is_empty() => {
             Ok(Some(Outcome { manifest, already_finished: true, stages_reused: 0 }))

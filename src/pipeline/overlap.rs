@@ -1,4 +1,4 @@
-//! Refuses an output that overlaps with what is read, before anything is written.
+//! Refuses an output that overlaps with an input, before anything is written.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,7 +37,7 @@ pub(crate) fn refuse_urls(output: &Layout, source: &job::Source, setting: &str) 
     Ok(())
 }
 
-/// Refuses an output that is the one that is read, or is inside it, or contains it.
+/// Refuses an output that equals the output `read`, is inside it, or contains it.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -54,7 +54,7 @@ pub(crate) fn refuse_output(output: &Layout, read: &Layout, setting: &str) -> Re
     Ok(())
 }
 
-/// Refuses an output that contains a file of the source, also by a link.
+/// Refuses an output that contains a file of the source, also through a link.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both.

@@ -1,4 +1,4 @@
-//! How many pairs a run will write, before it looks for them: a run that would write more than it may ends at once.
+//! The limit on the number of pairs: a run that would write more ends before it searches for them.
 
 use datafusion::prelude::{DataFrame, col, lit};
 
@@ -11,25 +11,25 @@ use crate::pipeline::frames::copies::{Paired, Rules};
 use crate::pipeline::{frames, stage};
 use crate::schema::Table;
 
-/// Documents, about, of which every two are compared to foretell how many pairs there are.
+/// The approximate number of documents of a sample. Every two of them are compared to estimate the number of pairs.
 const SAMPLE: u64 = 2_000;
 
-/// Pairs in a sample that are too few to say how many there are in all.
+/// Fewer pairs than this in a sample give no usable estimate.
 const TOO_FEW: u64 = 64;
 
-/// How many pairs there are among some documents.
+/// The number of pairs among some documents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Estimate {
     pub(super) pairs: u64,
-    /// Whether nothing is estimated: every two documents were compared.
+    /// Whether the number is exact: every two documents were compared.
     pub(super) exact: bool,
 }
 
-/// Documents that pairs are estimated of.
+/// The documents whose pairs are estimated.
 pub(super) struct Population {
-    /// Their keys (needed), without those of copies.
+    /// Their keys (needed), one for each group of copies.
     pub(super) keys: DataFrame,
-    /// How many they are.
+    /// Their number.
     pub(super) count: u64,
 }
 
@@ -49,21 +49,21 @@ impl Population {
     }
 }
 
-/// Two of so many.
+/// The number of pairs of `count` documents.
 pub(super) fn every_two_of(count: u64) -> u64 {
     let pairs = u128::from(count) * u128::from(count.saturating_sub(1)) / 2;
     u64::try_from(pairs).unwrap_or(u64::MAX)
 }
 
-/// Two of so many `new` documents, or one of these and one of so many known ones.
+/// The number of pairs of `new` documents with each other and with `known` reference documents.
 pub(super) fn with_new(new: u64, known: u64) -> u64 {
     every_two_of(new).saturating_add(new.saturating_mul(known))
 }
 
 /// Compares every two documents of a sample of about `sample`, as a stage.
 ///
-/// Keys are hashes, so those that a number divides are drawn at random, and the same ones in every run. Of a pair, both
-/// documents are in the sample of one in `n` documents with a chance of one in `n * n`.
+/// Keys are hashes, so those that a number divides are a random sample, which is the same in every run. If one in `n`
+/// documents is in the sample, both documents of a pair are in it with a probability of one in `n * n`.
 pub(super) async fn estimate(cx: &StageContext<'_>, of: Population, sample: u64) -> Result<Estimate> {
     let one_in = one_in(of.count, sample);
     let needed = match one_in {
@@ -74,19 +74,19 @@ pub(super) async fn estimate(cx: &StageContext<'_>, of: Population, sample: u64)
     Ok(estimated(cx, of.count, sample))
 }
 
-/// A sample of about `sample` of `count` documents has one in so many.
+/// The n for which one in n of `count` documents makes a sample of about `sample`.
 fn one_in(count: u64, sample: u64) -> u64 {
     count.div_ceil(sample).max(1)
 }
 
-/// What a sample of about `sample` of `count` documents says, once it was compared.
+/// The estimate from a sample of about `sample` of `count` documents, after it was compared.
 pub(super) fn estimated(cx: &StageContext<'_>, count: u64, sample: u64) -> Estimate {
     let one_in = one_in(count, sample);
     let pairs = cx.rows(WorkTable::SAMPLE).saturating_mul(one_in).saturating_mul(one_in);
     Estimate { pairs, exact: one_in == 1 }
 }
 
-/// Ends a run whose copies alone are too many pairs.
+/// Ends a run whose copies alone make too many pairs.
 pub(super) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
     match with_copies(cx, 0).await? {
         Some(pairs) => Err(too_many(cx.job, &format!("{pairs} pairs of identical documents"))),
@@ -94,8 +94,8 @@ pub(super) async fn check_copies(cx: &StageContext<'_>) -> Result<()> {
     }
 }
 
-/// Ends a run that would find too many pairs among some documents, or among all where none are given: there are at most
-/// `at_most`. Where these are few enough, nothing is compared.
+/// Ends a run that would find too many pairs among some documents, or among all if none are given. Their number is at
+/// most `at_most`; if that is within the limit, nothing is compared.
 pub(super) async fn check_pairs(cx: &StageContext<'_>, of: Option<Population>, at_most: u64) -> Result<()> {
     if with_copies(cx, at_most).await?.is_none() {
         return Ok(());
@@ -105,7 +105,7 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, of: Option<Population>, a
         None => Population::all(cx).await?,
     };
     let Estimate { pairs, exact } = estimate(cx, of, SAMPLE).await?;
-    // A sample with hardly a pair says little of how many there are in all.
+    // A sample with few pairs gives no usable estimate.
     if !exact && cx.rows(WorkTable::SAMPLE) < TOO_FEW {
         return Ok(());
     }
@@ -116,7 +116,7 @@ pub(super) async fn check_pairs(cx: &StageContext<'_>, of: Option<Population>, a
     }
 }
 
-/// Ends a run that has scored so many pairs that it would write too many.
+/// Ends a run whose scores would make too many pairs.
 pub(super) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
     match with_copies(cx, of_scores(cx).await?).await? {
         Some(pairs) => Err(too_many(cx.job, &format!("at least {pairs} pairs"))),
@@ -124,8 +124,8 @@ pub(super) async fn check_scores(cx: &StageContext<'_>) -> Result<()> {
     }
 }
 
-/// The pairs that scores are written as, at least. Where copies may have scores of 1 with each other, these are most of the pairs of a
-/// large group.
+/// The least number of pairs that the scores make. If copies have scores of 1 with each other, these are most of the
+/// pairs of a large group.
 async fn of_scores(cx: &StageContext<'_>) -> Result<u64> {
     let (scores, copies) = (cx.rows(WorkTable::SCORES), cx.rows(WorkTable::COPIES));
     let rules = Rules::of(cx.job);
@@ -137,7 +137,7 @@ async fn of_scores(cx: &StageContext<'_>) -> Result<u64> {
     one_number(frames::pairs::of_scores(groups, scores, rules)?).await
 }
 
-/// So many pairs with those of copies, if they are too many.
+/// `pairs` with those of copies, if they are too many.
 async fn with_copies(cx: &StageContext<'_>, pairs: u64) -> Result<Option<u64>> {
     let (most, table, rules) = (cx.job.output.max_pairs, WorkTable::COPIES, Rules::of(cx.job));
     if rules.paired() == Paired::None {

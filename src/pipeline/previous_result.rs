@@ -1,11 +1,12 @@
-//! The result that an output has when a run begins, which `--overwrite` replaces by one put when the new one is complete.
+//! The result in an output at the beginning of a run, which `--overwrite` replaces with one put when the new one is
+//! complete.
 
 use bytes::Bytes;
 use object_store::UpdateVersion;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::outcome::OnExisting;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::output::manifest::Run as Manifest;
 use crate::output::{Layout, ours};
 
@@ -21,13 +22,19 @@ impl PreviousResult {
     /// The result of `output` now.
     ///
     /// # Errors
-    /// When the store does not answer, or another program wrote the manifest, which must not be replaced.
+    /// When the store does not answer, another program wrote the manifest, which must not be replaced, or there is a result of `apply`.
     pub(super) async fn read(output: &Layout) -> Result<Self> {
         let there = output.manifest_bytes().await?;
         let manifest = there.as_ref().and_then(|(bytes, _)| serde_json::from_slice(bytes).ok());
         if let (Some((bytes, _)), None) = (&there, &manifest) {
-            // A manifest of another version can be replaced, but names nothing that could be removed.
+            // A manifest of another version can be replaced, but its files are unknown and stay.
             ours::refuse_writer(bytes, output.shown())?;
+        }
+        if there.is_none() && output.is_applied().await? {
+            return Err(Error::input(format!(
+                "{} holds a result of apply, and no run writes among its files: choose another output.url",
+                output.shown()
+            )));
         }
         Ok(Self { there, manifest })
     }
@@ -56,7 +63,7 @@ impl PreviousResult {
         }
     }
 
-    /// Puts `manifest` in place of the previous one. Returns false where another process has put one meanwhile.
+    /// Replaces the previous manifest by `manifest`. Returns false if another process has put one meanwhile.
     ///
     /// # Errors
     /// When the store refuses.

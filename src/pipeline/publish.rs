@@ -1,4 +1,4 @@
-//! The end of a run: the tables are held against their contracts, counted, and named in one manifest.
+//! The end of a run: the tables are checked against their contracts, counted, and named in one manifest.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::tables::WorkTable;
 use crate::error::{Context, Error, Result};
 use crate::job::{Compare, FORMAT_VERSION, InputFile, Job, Method, Short};
 use crate::output::counts::Counts;
-use crate::output::manifest::{Input, Origin, Run as Manifest, Table};
+use crate::output::manifest::{Origin, Run as Manifest, Table};
 use crate::output::names::Attempt;
 use crate::output::process::boot;
 use crate::output::{Layout, attempt, check, delta, garbage};
@@ -25,7 +25,7 @@ use crate::pipeline::frames::copies::Rules;
 use crate::pipeline::{frames, stage};
 use crate::schema;
 
-/// What a result was made of.
+/// The inputs of a result.
 pub(super) struct Provenance<'a> {
     /// Every file that was read.
     pub(super) inputs: &'a [InputFile],
@@ -83,13 +83,14 @@ pub(super) async fn publish(
         ..Counts::default()
     };
     if job.candidates.method != Method::All && merged.is_none() {
-        // Those of hot and of dense documents come in tables that hold all.
+        // The tables for hot and for dense documents contain all candidates.
         let tables = [WorkTable::CANDIDATES, WorkTable::ALL_CANDIDATES, WorkTable::DENSE_CANDIDATES];
         counts.candidates = tables.into_iter().map(|table| cx.rows(table)).max();
     }
     if job.candidates.method == Method::Lsh && cx.rows(WorkTable::HOT) > 0 {
         counts.hot_documents = Some(cx.rows(WorkTable::HOT));
     }
+    stage::left_out::count(&cx, &mut counts).await?;
     if job.shingle.short == Short::Whole {
         let single = cx.table(schema::Table::Documents)?.filter(col("shingle_count").eq(lit(1)))?;
         counts.single_shingle_documents = Some(rows_of(single).await?);
@@ -142,7 +143,7 @@ pub(super) async fn publish(
         name: job.name.clone(),
         fingerprint: cx.runner.fingerprint.to_owned(),
         job: serde_json::to_value(job).map_err(|e| Error::bug("the job cannot be written").because(e))?,
-        inputs: inputs.iter().map(Input::from).collect(),
+        inputs: cx.runner.read_files(inputs),
         source: cx.types.clone(),
         origin: origin.cloned(),
         origins: merged.iter().flat_map(|earlier| earlier.origins()).collect(),
@@ -163,7 +164,7 @@ pub(super) async fn publish(
         .map_err(|e| Error::bug("the manifest cannot be written").because(e))?;
     schema::check_manifest(&record)?;
     let stages_reused = cx.runner.reused();
-    // Nothing is published that is not there whole, and nothing by a run that lost its output meanwhile.
+    // Nothing is published that is incomplete, and nothing by a run that has lost its output.
     let damage = check::sizes(output, &manifest.files().collect::<Vec<_>>()).await?;
     if let Some(first) = damage.first() {
         let output = output.shown();
@@ -178,16 +179,16 @@ pub(super) async fn publish(
         publish_logs(output, job).await?;
         return Ok(other);
     }
-    // The result is there. Its logs follow before anything is removed that they still name.
+    // The result is published. The logs are updated before files are removed that they still name.
     publish_logs(output, job).await?;
     tidy(output, claim.attempt()).await;
     Ok(Outcome { manifest, already_finished: false, stages_reused })
 }
 
-/// Lets the Delta logs of an output follow its manifest.
+/// Updates the Delta logs of an output to its manifest.
 ///
 /// # Errors
-/// When they cannot; the result is there all the same.
+/// When they cannot be updated; the result is published nevertheless.
 pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
     delta::publish(output, job.output.tables).await.context(|| {
         format!(
@@ -198,7 +199,8 @@ pub(super) async fn publish_logs(output: &Layout, job: &Job) -> Result<()> {
     })
 }
 
-/// Another process published while this one was about to. Where its result is of the same job and inputs, it is this one's.
+/// Another process published while this one was about to. If its result is of the same job and inputs, it is also the
+/// result of this run.
 async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, inputs: &[InputFile]) -> Result<Outcome> {
     match finished(output, fingerprint, job, inputs).await? {
         Some(other) => Ok(other),
@@ -209,7 +211,7 @@ async fn overtaken(output: &Layout, fingerprint: &str, job: &Job, inputs: &[Inpu
     }
 }
 
-/// The ids of all attempts that wrote to the output, as far as they are known: this one last.
+/// The ids of all known attempts that wrote to the output, this one last.
 async fn attempts(output: &Layout, replaced: &PreviousResult, own: &Attempt) -> Result<Vec<String>> {
     let mut ids = replaced.attempts();
     for id in attempt::ids(output).await? {
@@ -221,10 +223,12 @@ async fn attempts(output: &Layout, replaced: &PreviousResult, own: &Attempt) -> 
     Ok(ids.split_off(ids.len().saturating_sub(MAX_ATTEMPTS)))
 }
 
-/// Attempts that a manifest names; files that older ones may still write late are then no longer known as ours, and stay.
+/// The most attempts that a manifest names. Files that an older attempt writes later are not recognised as ours, and
+/// stay.
 const MAX_ATTEMPTS: usize = 1_000;
 
-/// Removes what a finished output does not need. The result is there by now, so a store that fails is only told of.
+/// Removes the files that a finished output does not need. The result is published, so errors of the store are only
+/// logged.
 async fn tidy(output: &Layout, own: &Attempt) {
     let removed = async {
         let found = garbage::survey(output, own).await?;
@@ -247,12 +251,12 @@ async fn tidy(output: &Layout, own: &Attempt) {
     }
 }
 
-/// Holds what was written against its contract: the columns, every rule on every row, and the number of rows.
-async fn check(contract: schema::Contract, written: DataFrame, said: u64) -> Result<()> {
+/// Checks a table against its contract: the columns, every rule on every row, and the number of rows.
+async fn check(contract: schema::Contract, written: DataFrame, expected: u64) -> Result<()> {
     let rows = rows_of(written.clone()).await?;
-    if rows != said {
+    if rows != expected {
         return Err(Error::bug(format!(
-            "{} was written with {said} rows and reads back with {rows}",
+            "{} was written with {expected} rows and reads back with {rows}",
             contract.table
         )));
     }
@@ -273,22 +277,22 @@ async fn reasons(rejects: DataFrame) -> Result<BTreeMap<String, u64>> {
     Ok(reasons)
 }
 
-/// How many of the run's own documents have the shingles of another one: one row (repeated: UInt64), but for the first of each set;
-/// null where there is none.
+/// The number of the run's own documents whose shingles an earlier one has: one row (repeated: UInt64), null if there
+/// is none.
 fn repeated_sets(cx: &StageContext<'_>, job: &Job) -> Result<DataFrame> {
     let sizes = match job.candidates.compare {
         Compare::All => {
             let groups = cx.table(WorkTable::COPIES)?;
             groups.filter(col("doc").eq(col("rep")).and(!col("reference")))?.select(vec![col("size")])?
         }
-        // Copies of each other are those of one group.
+        // Copies of each other are of one group.
         Compare::Within | Compare::Across => frames::copies::sizes_of_sets(cx.table(WorkTable::KEYS)?)?,
     };
     let repeated = sizes.select(vec![(col("size") - lit(1_u64)).alias("repeated")])?;
     Ok(repeated.aggregate(vec![], vec![sum(col("repeated")).alias("repeated")])?)
 }
 
-/// How many documents represent themselves alone because the method of the job takes chains of pairs apart.
+/// The number of documents that represent only themselves because the job's method divides chains of pairs.
 async fn chained(cx: &StageContext<'_>) -> Result<u64> {
     let clusters = cx.table(schema::Table::Clusters)?.filter(col("representative"))?;
     let components = cx.table(WorkTable::REPRESENTED)?.filter(col("rank").eq(lit(1_u64)))?;

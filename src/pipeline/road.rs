@@ -1,51 +1,52 @@
-//! The road on which sketches come to candidates: the one that moves the fewest bytes, by numbers that are known before.
+//! The road: the way in which sketches are brought together with candidates. The one that moves the fewest bytes is
+//! chosen, by numbers that are known before.
 
 use crate::engine::Engine;
 use crate::pipeline::frames::scores::{Road, homes, segments};
 
-/// Of what a task may reserve, the share that sketches may take which are held whole.
+/// The share of a task's memory that sketches may take if they are held whole.
 const HELD_SHARE: f64 = 0.4;
 
-/// Of what a task may reserve, its sketches take the smaller part where they are divided by what [`Engine::partitions`] says.
-/// Where nothing else is held, a partition may have so many times more.
+/// If sketches are divided by [`Engine::partitions`], they take the smaller part of a task's memory. If nothing else is
+/// held, a partition may have this many times more.
 const LARGER_SEGMENTS: u64 = 2;
 
-/// Bytes of a pair on its way: two documents; with its home; and of a request (home, document).
+/// Bytes of a pair in a shuffle: two documents; with its home; and of a request (home, document).
 const BYTES_OF_PAIR: f64 = 16.0;
 const BYTES_AT_HOME: f64 = 24.0;
 const BYTES_OF_REQUEST: f64 = 16.0;
 
-/// Bytes of pairs for which there is room at least, while sketches are read past them.
+/// The least bytes of pairs that fit in memory while sketches are read past them.
 const LEAST_WAITING: f64 = 4e6;
 
-/// What is to be compared.
+/// The documents and candidates to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Load {
-    /// Documents that candidates name, at most.
+    /// The most documents in candidates.
     pub(super) documents: u64,
     pub(super) candidates: u64,
-    /// Bytes of a sketch, about.
+    /// The average bytes of a sketch.
     pub(super) sketch: u64,
 }
 
-/// A road, and what there is to say of it before.
+/// A road, and its estimated costs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Way {
     pub(super) road: Road,
-    /// Bytes that are written or sent, and read again, about.
+    /// The approximate bytes that are written or sent, and read again.
     pub(super) moved: f64,
     /// Bytes that go to partitions: see [`Engine::partitions`].
     pub(super) shuffled: u64,
 }
 
-/// The roads that `engine` has for `load` in a plan of at `least` so many partitions, the cheapest first.
+/// The roads of `engine` for `load` in a plan of at least `least` partitions, the cheapest first.
 pub(super) fn ways(load: Load, engine: &dyn Engine, least: usize) -> Vec<Way> {
     let partitions = |bytes| engine.partitions(bytes).max(least);
     let mut ways = vec![at_homes(load, partitions, Road::Homes), at_homes(load, partitions, Road::Blocks)];
     if engine.is_one_process() {
         ways.push(by_segments(load, partitions));
     }
-    // Where joins are to hold no side, nothing is held whole.
+    // If joins must not hold a side, nothing is held whole.
     let holds = engine.config().options().optimizer.hash_join_single_partition_threshold > 0;
     if holds && load.sketches() <= HELD_SHARE * engine.task_bytes() as f64 {
         let readers = if engine.is_one_process() { 0 } else { partitions(0) };
@@ -67,13 +68,14 @@ impl Load {
     }
 }
 
-/// How many of so many places a document asks for that has `each` candidates, which choose their places at random.
+/// The expected number of different places among `places`, for a document with `each` candidates that choose them at
+/// random.
 fn places(each: f64, places: u64) -> f64 {
     let places = places.max(1) as f64;
     places * -(-each / places).exp_m1()
 }
 
-/// All sketches are written once. A partition reads them once for as many of its pairs as there is room for.
+/// All sketches are written once. A partition reads them once for as many of its pairs as fit in memory.
 fn by_segments(load: Load, partitions: impl Fn(u64) -> usize) -> Way {
     let shuffled = load.sketches() as u64 / LARGER_SEGMENTS;
     let partitions = partitions(shuffled) as f64;
@@ -82,16 +84,16 @@ fn by_segments(load: Load, partitions: impl Fn(u64) -> usize) -> Way {
     Way { road: Road::Segments, moved: load.sketches() * (1.0 + passes) + 2.0 * load.pairs(), shuffled }
 }
 
-/// A sketch is shuffled by its document, and once more for each home that asks for it.
+/// A sketch is shuffled by its document, and once more for each home that needs it.
 fn at_homes(load: Load, partitions: impl Fn(u64) -> usize, road: Road) -> Way {
-    // A candidate asks for two sketches, at most.
+    // A candidate needs at most two sketches.
     let most = 2.0 * load.candidates as f64;
     let bytes = |requests: f64| (requests * (load.sketch as f64 + BYTES_AT_HOME)) as u64;
     let partitions = partitions(bytes(most));
     let each = load.candidates as f64 / load.documents.max(1) as f64;
     let places = match road {
         Road::Blocks => places(2.0 * each, segments(partitions)),
-        // The lesser of two asks at its own home.
+        // The lesser document is needed at its own home.
         _ => places(each, 1) + places(each, homes(partitions)),
     };
     let requests = (load.documents as f64 * places).min(most);
@@ -110,7 +112,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// The cheapest road under so much memory with two threads, and the megabytes that it moves.
+    /// The cheapest road with this memory and two threads, and the megabytes that it moves.
     fn cheapest(memory: u64, documents: u64, each: f64, sketch: u64) -> (Road, u64) {
         let settings = job::Engine { threads: 2, ..job::Engine::local(memory) };
         let engine = Local::new(session::session(&settings).unwrap());
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn sketches_that_fit_are_held() {
-        // Twenty thousand posts of which each is a candidate with 124 others.
+        // Twenty thousand posts, each a candidate with 124 others.
         assert_eq!(cheapest(4096 * MIB, 19_466, 124.0, 12_800), (Road::Held, 0));
         assert_eq!(cheapest(512 * MIB, 50_000, 500.0, 2_200), (Road::Held, 0));
     }
@@ -135,7 +137,7 @@ mod tests {
             let sketch = if documents < 20_000 { 12_800 } else { 2_200 };
             let (road, moved) = cheapest(memory * MIB, documents, each, sketch);
             assert_eq!(road, Road::Segments, "{documents} documents, {each} candidates, {memory} MiB");
-            // At homes a sketch would travel to nearly all that ask for it.
+            // With homes, nearly every sketch would be sent to all candidates that need it.
             let at_homes = documents as f64 * each.min(100.0) * sketch as f64 / 1e6;
             assert!((moved as f64) < at_homes, "{moved} megabytes instead of {at_homes}");
         }

@@ -1,4 +1,4 @@
-//! The tables of a run: those that its finished stages wrote, and the writing of further ones.
+//! The tables of a run: it reads those of finished stages, and writes further ones.
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
@@ -35,7 +35,7 @@ impl<'a> RunTables<'a> {
         self.runner.engine.task_bytes()
     }
 
-    /// The table as a frame to compute on.
+    /// The table as a frame, with unsigned numbers.
     pub(super) fn table(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
         let table = table.into();
         let frame = self.stored(table)?;
@@ -45,7 +45,7 @@ impl<'a> RunTables<'a> {
         }
     }
 
-    /// The table as its files have it.
+    /// The table as a frame, with its numbers signed as in the files.
     pub(super) fn stored(&self, table: impl Into<AnyTable>) -> Result<DataFrame> {
         let table = table.into();
         let schema = table.schema(self.job, &self.types);
@@ -77,17 +77,17 @@ impl<'a> RunTables<'a> {
         self.runner.is_done(&stage.name()).await
     }
 
-    /// Writes the rows of `frames`, which shuffle so many `bytes`, into the tables of `stage`.
+    /// Writes the rows of `frames`, which shuffle about `bytes`, into the tables of `stage`.
     pub(super) async fn run(&self, stage: &dyn Writes, bytes: u64, frames: Vec<DataFrame>) -> Result<()> {
         self.run_made(stage, bytes, |_| Ok(frames.clone())).await
     }
 
-    /// Takes over a stage that an earlier attempt finished, as [`Self::is_done`] says.
+    /// Takes over a stage that an earlier attempt finished: see [`Self::is_done`].
     pub(super) async fn take_over(&self, stage: &dyn Writes) -> Result<()> {
         self.run(stage, 0, Vec::new()).await
     }
 
-    /// Runs a stage that was not on the list of the job: only the data tell that there is one.
+    /// Runs a stage that was not on the list of the job, because only the data show that it is needed.
     pub(super) async fn run_further(
         &self,
         stage: &dyn Writes,
@@ -98,7 +98,7 @@ impl<'a> RunTables<'a> {
         self.run(stage, bytes, frames).await
     }
 
-    /// As [`Self::run`], with frames that are made for a number of partitions. They have the same rows for any number.
+    /// As [`Self::run`], with frames that are made for a number of partitions. Their rows are the same for any number.
     pub(super) async fn run_made(
         &self,
         stage: &dyn Writes,
@@ -109,7 +109,7 @@ impl<'a> RunTables<'a> {
         self.runner.run(Work { bytes, ..self.work(stage, &name) }, frames).await
     }
 
-    /// As [`Self::run`], with batches of so many rows at most, where a row may be long.
+    /// As [`Self::run`], with at most `rows` rows in a batch, for rows that may be long.
     pub(super) async fn run_in_batches(
         &self,
         stage: &dyn Writes,
@@ -122,7 +122,21 @@ impl<'a> RunTables<'a> {
         self.runner.run(work, |_| Ok(vec![frame.clone()])).await
     }
 
-    /// As [`Self::run`] in this process, for rows that it holds.
+    /// As [`Self::run`] of one frame, whose source is read in about so many `parts`: each is published when it is written, and a run
+    /// that resumes reads only the others.
+    pub(super) async fn run_in_parts(
+        &self,
+        stage: &dyn Writes,
+        bytes: u64,
+        parts: usize,
+        frame: DataFrame,
+    ) -> Result<()> {
+        let name = stage.name();
+        let work = Work { bytes, parts, ..self.work(stage, &name) };
+        self.runner.run(work, |_| Ok(vec![frame.clone()])).await
+    }
+
+    /// As [`Self::run`] in this process, for rows in its memory.
     pub(super) async fn run_here(&self, stage: &dyn Writes, frame: DataFrame) -> Result<()> {
         let name = stage.name();
         let work = Work { place: Place::Here, ..self.work(stage, &name) };
@@ -132,6 +146,6 @@ impl<'a> RunTables<'a> {
     fn work<'w>(&self, stage: &dyn Writes, name: &'w str) -> Work<'w> {
         let tables = stage.tables(self.job).into_iter();
         let targets = tables.map(|(table, rows)| target(table, rows, self.job, &self.types)).collect();
-        Work { name, targets, bytes: 0, batch_rows: None, sorted_by: &[], place: Place::Engine }
+        Work { name, targets, bytes: 0, batch_rows: None, parts: 0, sorted_by: &[], place: Place::Engine }
     }
 }

@@ -1,7 +1,7 @@
-//! Runs a stage: plans its frames, executes them and publishes what they wrote by one manifest, or takes over what an earlier
-//! attempt published.
+//! Runs a stage: plans its frames, executes them and publishes their files by one manifest, or takes over an earlier
+//! attempt's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::error::Error as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -15,6 +15,7 @@ use datafusion::prelude::{DataFrame, SessionConfig};
 
 use crate::engine::{Engine, Local, RunControl, session};
 use crate::error::{Context, Error, Kind, Result};
+use crate::job::{InputFile, ReadFile, ReadRanges};
 use crate::operator::score;
 use crate::output::claim::Claim;
 use crate::output::manifest::{File, FinishedStage, StageTime};
@@ -22,17 +23,19 @@ use crate::output::write::{Target, Write};
 use crate::output::{Layout, check};
 use crate::plan::OperatorExec;
 use crate::schema::Table;
+use crate::source::{Checksums, checksum_of};
 
-/// Runs stages on an engine, one after the other, and publishes what each has written by a manifest of its own.
+/// Runs stages on an engine and publishes each of them by a manifest of its own.
 pub(crate) struct Runner<'a> {
     pub(super) engine: &'a dyn Engine,
     pub(super) output: &'a Layout,
     pub(super) claim: &'a Claim,
-    control: &'a RunControl,
-    /// The fingerprint of the run. A stage of another one is not taken over.
+    pub(super) control: &'a RunControl,
+    /// The fingerprint of the run. A stage of another run is not taken over.
     pub(super) fingerprint: &'a str,
-    /// A part of the names of stage manifests: the stages of a run that replaces a result are not those of the run that made it.
-    key: String,
+    /// A part of the names of stage manifests, so that a run which replaces a result does not take over stages of that
+    /// result.
+    pub(super) key: String,
     reached: Mutex<Reached>,
     /// Stages of an earlier attempt, each checked once.
     earlier: Mutex<BTreeMap<String, FinishedStage>>,
@@ -44,28 +47,31 @@ pub(crate) struct Work<'w> {
     pub(crate) name: &'w str,
     /// The tables that it writes.
     pub(crate) targets: Vec<Target>,
-    /// Bytes that are shuffled between its partitions, of which there are as many as that needs.
+    /// Bytes that are shuffled between its partitions, which determine their number.
     pub(crate) bytes: u64,
-    /// Rows of a batch, at most, where rows may be long.
+    /// The most rows of a batch, if rows may be long.
     pub(crate) batch_rows: Option<usize>,
+    /// The number of parts in which it reads the source, each published when it is written; less than 2 if the stage is published as a
+    /// whole.
+    pub(crate) parts: usize,
     /// The columns by which the rows of each partition are sorted; none if their order does not matter.
     pub(crate) sorted_by: &'static [&'static str],
     pub(crate) place: Place,
 }
 
-/// Where the plans of a stage run.
+/// The place where the plans of a stage run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// On the engine of the run.
     Engine,
-    /// In this process, for rows that it holds: they may be too many to be sent to a cluster.
+    /// In this process, for rows in its memory: they may be too many to send to a cluster.
     Here,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Default)]
 struct Reached {
-    /// Stages that the run has, and of those the ones that have begun.
+    /// The number of stages, and of those that have begun.
     total: usize,
     begun: usize,
     /// Stages that an earlier run had finished.
@@ -87,7 +93,7 @@ impl<'a> Runner<'a> {
         Self { engine, output, claim, control, fingerprint, key, reached, earlier }
     }
 
-    /// Counts this many stages more.
+    /// Adds this many stages to the total.
     pub(crate) fn expect(&self, more: usize) {
         self.reached().total += more;
     }
@@ -123,20 +129,22 @@ impl<'a> Runner<'a> {
         Ok(self.find(name).await?.is_some())
     }
 
-    /// The stage as an earlier attempt finished it; `None` if it has to run, also because its files are damaged.
-    async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
+    /// The stage of an earlier attempt; `None` if it has to run, or if its files are damaged.
+    pub(super) async fn find(&self, name: &str) -> Result<Option<FinishedStage>> {
         if let Some(finished) = self.earlier().get(name) {
             return Ok(Some(finished.clone()));
         }
         let inside = Layout::stage(name, &self.key);
         let damage = match self.output.read::<FinishedStage>(&inside).await {
             Ok(None) => return Ok(None),
-            // The names of stage manifests hold half of the fingerprint: this is another run's.
+            // The names of stage manifests have only half of the fingerprint: this one is of another run.
             Ok(Some(finished)) if finished.fingerprint != self.fingerprint => {
                 "it belongs to another run".to_owned()
             }
             Ok(Some(finished)) => {
-                let damage = check::bytes(self.output, &finished.files.iter().collect::<Vec<_>>()).await?;
+                let damage =
+                    check::bytes(self.output, &finished.files.iter().collect::<Vec<_>>(), &check::unseen)
+                        .await?;
                 match damage.first() {
                     None => {
                         self.earlier().insert(name.to_owned(), finished.clone());
@@ -145,7 +153,7 @@ impl<'a> Runner<'a> {
                     Some(first) => first.to_string(),
                 }
             }
-            // Cut off, as by a power cut.
+            // Incomplete, as after a power cut.
             Err(error) if error.source().is_some_and(|cause| cause.is::<serde_json::Error>()) => {
                 format!("{inside} cannot be read")
             }
@@ -156,12 +164,12 @@ impl<'a> Runner<'a> {
         Ok(None)
     }
 
-    /// The names of the stages whose manifests earlier runs left.
+    /// The names of the stages whose manifests earlier attempts left.
     pub(super) async fn finished_earlier(&self) -> Result<Vec<String>> {
         self.output.stages(&self.key).await
     }
 
-    /// Removes what a stage wrote, which no later one reads. What stays is removed with the rest at the end of the run.
+    /// Removes the files of a stage that no later stage reads. If that fails, they are removed at the end of the run.
     pub(super) async fn remove(&self, name: &str) {
         self.earlier().remove(name);
         let written =
@@ -180,8 +188,9 @@ impl<'a> Runner<'a> {
         self.reached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `frames` one after the other, each into all tables of the stage, and publishes what they wrote; or takes over what an
-    /// earlier attempt published. The frames are made for a number of partitions, and have the same rows for any number.
+    /// Runs `frames` one after the other, each into all tables of the stage, and publishes the files; or takes over
+    /// those that an earlier attempt published. The frames are made for a number of partitions, and have the same rows
+    /// for any number.
     ///
     /// # Errors
     /// When the frames cannot be planned, or as [`Engine::run`] and the store.
@@ -212,13 +221,15 @@ impl<'a> Runner<'a> {
         }
         let began = Instant::now();
         engine.prepare(self.control).await?;
-        let Written { files, road } = self.write(engine, &work, frames).await?;
+        let Written { files, road, mut read } = self.write(engine, &work, frames).await?;
+        read.extend(Checksums::take(self.engine.session().state_ref().read().config()));
         let seconds = began.elapsed().as_secs_f64();
         let finished = FinishedStage {
             stage: name.to_owned(),
             fingerprint: self.fingerprint.to_owned(),
             seconds,
             road,
+            read: self.not_read_before(read),
             files,
         };
         let finished = self.publish(finished).await?;
@@ -227,8 +238,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Runs the frames, with more partitions where a task runs out of memory. What a plan that failed has written, no
-    /// manifest names; it is removed at the end of the run.
+    /// Runs the frames, with more partitions if a task runs out of memory. The files of a plan that failed are in no
+    /// manifest, and are removed at the end of the run.
     async fn write(
         &self,
         engine: &dyn Engine,
@@ -242,8 +253,13 @@ impl<'a> Runner<'a> {
         let mut attempt = Attempt { config, partitions, is_divided: false, sorts_alone: false };
         let mut made = frames(attempt.partitions)?;
         if made.is_empty() {
-            // It was done a moment ago, so that nothing was planned for it.
+            // The caller found it finished a moment ago, and so planned nothing for it.
             return Err(self.removed(stage));
+        }
+        if let [frame] = made.as_slice()
+            && let Some(written) = self.write_parts(engine, work, &attempt.config, frame).await?
+        {
+            return Ok(written);
         }
         let (mut files, mut road, mut written) = (Vec::new(), None, 0);
         while let Some(frame) = made.get(written) {
@@ -271,7 +287,7 @@ impl<'a> Runner<'a> {
             tracing::warn!(stage = %stage, before, partitions, tasks, why, "{message}");
             self.control.progress.recovering(&why);
         }
-        Ok(Written { files, road: road.map(str::to_owned) })
+        Ok(Written { files, road: road.map(str::to_owned), read: Vec::new() })
     }
 
     /// The next attempt after tasks ran out of memory in frame number `frame`: with more partitions, so that a task holds less, or
@@ -286,7 +302,7 @@ impl<'a> Runner<'a> {
     ) -> Result<Option<Attempt>> {
         let held_sides = tried.config.options().optimizer.hash_join_single_partition_threshold > 0;
         let config = session::hold_no_side(tried.config.clone());
-        // What a task needs may follow its rows or not, so both are tried in turn.
+        // It is unknown whether the memory of a task grows with its rows, so both are tried in turn.
         let fewer = || Some(Attempt { config: session::fewer_tasks(&config)?, is_divided: false, ..*tried });
         if tried.is_divided
             && let Some(fewer) = fewer()
@@ -302,7 +318,7 @@ impl<'a> Runner<'a> {
             if divides(&plan) {
                 return Ok(Some(more));
             }
-            // More partitions would leave each task what it has.
+            // With more partitions each task would need as much memory.
             if sorts(&plan) && !tried.sorts_alone {
                 let config = session::sort_alone(config, engine.task_bytes());
                 return Ok(Some(Attempt { config, partitions: 1, is_divided: true, sorts_alone: true }));
@@ -312,7 +328,7 @@ impl<'a> Runner<'a> {
     }
 
     /// The plan that writes a frame's rows into the tables of the stage.
-    async fn plan(
+    pub(super) async fn plan(
         &self,
         work: &Work<'_>,
         frame: DataFrame,
@@ -344,7 +360,7 @@ impl<'a> Runner<'a> {
         Ok(plan)
     }
 
-    /// Writes the stage's manifest; where another run of the same job was faster, its stage is the one that counts.
+    /// Writes the stage's manifest. If another run of the same job has written one, that one counts.
     async fn publish(&self, finished: FinishedStage) -> Result<FinishedStage> {
         if self.output.create(&Layout::stage(&finished.stage, &self.key), &finished).await? {
             return Ok(finished);
@@ -360,6 +376,34 @@ impl<'a> Runner<'a> {
         Error::input(format!(
             "another run removed the stage {stage} from {output}: let only one run at a time write there"
         ))
+    }
+
+    /// The records of `inputs`, with the checksums of those that a stage read.
+    pub(super) fn read_files(&self, inputs: &[InputFile]) -> Vec<ReadFile> {
+        let reached = self.reached();
+        let mut read: BTreeMap<_, BTreeMap<u64, (u64, u32)>> = BTreeMap::new();
+        for file in reached.done.values().flat_map(|done| &done.read) {
+            let ranges = file.ranges.iter().map(|(start, length, crc32)| (*start, (*length, *crc32)));
+            read.entry((&file.path, file.bytes, file.modified)).or_default().extend(ranges);
+        }
+        let record = |input: &InputFile| {
+            let ranges = read.get(&(&input.path, input.bytes, input.nanoseconds()));
+            ReadFile::new(input, ranges.map(checksum_of))
+        };
+        inputs.iter().map(record).collect()
+    }
+
+    /// Those of the ranges that no stage of this run has read before.
+    fn not_read_before(&self, mut read: Vec<ReadRanges>) -> Vec<ReadRanges> {
+        let reached = self.reached();
+        let files = reached.done.values().flat_map(|done| &done.read);
+        let before: HashSet<_> =
+            files.flat_map(|file| file.ranges.iter().map(|range| (file.path.as_str(), *range))).collect();
+        for ReadRanges { path, ranges, .. } in &mut read {
+            ranges.retain(|range| !before.contains(&(path.as_str(), *range)));
+        }
+        read.retain(|file| !file.ranges.is_empty());
+        read
     }
 
     /// The files of a table that a stage wrote.
@@ -380,21 +424,23 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// How a stage is planned and run.
-struct Attempt {
-    config: SessionConfig,
-    partitions: usize,
-    /// Whether it has more partitions than the one before, and as many tasks at once.
-    is_divided: bool,
+/// The configuration of an attempt at a stage.
+pub(super) struct Attempt {
+    pub(super) config: SessionConfig,
+    pub(super) partitions: usize,
+    /// Whether it has more partitions than the attempt before, and as many tasks at once.
+    pub(super) is_divided: bool,
     /// Whether its only sort has the memory alone.
-    sorts_alone: bool,
+    pub(super) sorts_alone: bool,
 }
 
 /// The files of a stage.
-struct Written {
-    files: Vec<File>,
-    /// The road on which sketches came to candidates, where the stage compares such.
-    road: Option<String>,
+pub(super) struct Written {
+    pub(super) files: Vec<File>,
+    /// What was read of the source for it.
+    pub(super) read: Vec<ReadRanges>,
+    /// The road on which sketches were brought together with candidates, if the stage compares any.
+    pub(super) road: Option<String>,
 }
 
 /// Whether a plan divides rows among its partitions by a key.
@@ -410,7 +456,7 @@ fn sorts(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<SortExec>().is_some() || plan.children().into_iter().any(sorts)
 }
 
-/// The rows that are reported of a stage: those of its public tables, or of all tables if none is public.
+/// The number of rows that is reported for a stage: those of its public tables, or of all tables if none is public.
 fn rows_of(finished: &FinishedStage) -> u64 {
     let public = |file: &&File| Table::named(&file.table).is_some();
     match finished.files.iter().any(|file| public(&file)) {

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 /// Duplicate ids that an error names.
 pub(super) const NAMED_DUPLICATES: usize = 5;
 
-/// Ends the run where there are `repeated` keys, of `documents` (id, doc, ..) of the section `section`.
+/// Ends the run if there are `repeated` keys among `documents` (id, doc, ..) of the section `section`.
 pub(crate) async fn refuse_duplicates(documents: DataFrame, repeated: &[u64], section: &str) -> Result<()> {
     if repeated.is_empty() {
         return Ok(());

@@ -1,8 +1,8 @@
-//! The sketches that candidates are compared by: stored by a stage, or cut from the texts a second time.
+//! The sketches by which candidates are compared: stored by a stage, or cut from the texts a second time.
 //!
-//! Of many documents, a candidate names few. So shingles, which are nearly all of a sketch's bytes, are not written between
-//! the stages: the positions of those documents are, and their texts alone are read again. Where every document's shingles
-//! are needed, more than once at that, or the user wants to have them, they are stored.
+//! Candidates name few of many documents. So shingles, which are nearly all bytes of a sketch, are not written between
+//! the stages: the positions of those documents are written, and only their texts are read again. Shingles are stored
+//! if those of every document are needed, if they are needed more than once, or if the user wants to keep them.
 
 use datafusion::logical_expr::Expr;
 use datafusion::prelude::{DataFrame, col, lit};
@@ -22,34 +22,34 @@ use crate::pipeline::frames;
 use crate::schema::Table;
 use crate::source::{self, Listed, Request, Selection};
 
-/// Bytes of a row (document, file, position), of which the file costs little.
+/// Bytes of a row (document, file, position); the file takes little.
 const BYTES_OF_POSITION: u64 = 32;
 
-/// What a task may reserve is so many times what the selection may take.
+/// The memory of a task is this many times that of the selection.
 const SHARE_OF_SELECTION: u64 = 16;
 
-/// Bytes of a selection that travels to a cluster inside of a plan.
+/// The most bytes of a selection that is sent to a cluster inside a plan.
 const MAX_SENT_BYTES: u64 = 4 << 20;
 
-/// Sketches (doc, shingles, signature, ..) that are there, or are cut when they are read.
+/// Sketches (doc, shingles, signature, ..) that are stored, or are cut when they are read.
 pub(super) struct Sketched {
     pub(super) frame: DataFrame,
-    /// How many they are, at most.
+    /// An upper bound of their number.
     pub(super) count: u64,
 }
 
 /// Documents whose texts are cut again.
 pub(super) struct TextsToCut {
-    /// Where their texts are.
+    /// The table with the positions of their texts.
     pub(super) table: WorkTable,
     /// Their keys (needed).
     pub(super) needed: DataFrame,
-    /// Bytes that finding the keys shuffles.
+    /// Bytes that the search for the keys shuffles.
     pub(super) bytes: u64,
 }
 
 impl StageContext<'_> {
-    /// Sketches of the job's own documents, where they are stored.
+    /// Stored sketches of the job's own documents, if there are any.
     pub(super) fn sketches_of_new(&self) -> Result<Option<DataFrame>> {
         let stored = match AllSketches::of(self.job) {
             AllSketches::InDocuments => self.table(Table::Documents)?,
@@ -63,7 +63,7 @@ impl StageContext<'_> {
         Ok(Some(stored.select(sketch())?))
     }
 
-    /// The same with those of known documents that are touched.
+    /// The same with those of reference documents that may match.
     pub(super) fn stored_sketches(&self) -> Result<Option<DataFrame>> {
         let Some(new) = self.sketches_of_new()? else { return Ok(None) };
         Ok(Some(match self.reference {
@@ -72,7 +72,7 @@ impl StageContext<'_> {
         }))
     }
 
-    /// The rows of `frame` (doc, ..) with a column that says which documents are known, if any may be.
+    /// The rows of `frame` (doc, ..) with a column that marks reference documents, if there are any.
     pub(super) fn marked(&self, frame: DataFrame) -> Result<DataFrame> {
         match self.reference_docs()? {
             Some(known) => frames::mark::mark(frame, known),
@@ -80,7 +80,7 @@ impl StageContext<'_> {
         }
     }
 
-    /// The sketches that are joined by their prefixes.
+    /// The sketches in the prefix join.
     pub(super) fn documents_to_join(&self) -> Result<DataFrame> {
         match self.job.candidates.method {
             Method::Prefix => frames::copies::without_copies(self.of_all()?, self.table(WorkTable::COPIES)?),
@@ -90,7 +90,7 @@ impl StageContext<'_> {
         }
     }
 
-    /// Those of new documents among them; before the groups are known also of copies.
+    /// Those of new documents; copies are included until their groups are known.
     pub(super) fn new_documents_to_join(&self) -> Result<DataFrame> {
         if self.reference.is_some() && self.job.candidates.method == Method::Prefix {
             let stored = self.sketches_of_new()?;
@@ -102,7 +102,7 @@ impl StageContext<'_> {
         }
     }
 
-    /// How documents are joined by their prefixes.
+    /// The prefix join of the documents.
     pub(super) async fn join(&self) -> Result<&Join> {
         let known = self.join.get_or_try_init(|| async {
             let (score, permutations) = (&self.job.score, self.job.minhash.permutations);
@@ -117,7 +117,7 @@ impl StageContext<'_> {
         self.stored_sketches()?.ok_or_else(|| Error::bug("the sketches of all documents were not stored"))
     }
 
-    /// Sketches of the documents that were joined by their prefixes, and perhaps of others.
+    /// Sketches of at least the documents in the prefix join.
     pub(super) fn of_joined(&self) -> Result<Sketched> {
         let table = WorkTable::HOT_SKETCHES;
         match self.stored_sketches()? {
@@ -126,7 +126,7 @@ impl StageContext<'_> {
         }
     }
 
-    /// Sketches of the documents that candidates name, and perhaps of others.
+    /// Sketches of at least the documents of candidates.
     pub(super) async fn of_candidates(&self, named: TextsToCut) -> Result<Sketched> {
         if let Some(frame) = self.stored_sketches()? {
             return Ok(Sketched { frame, count: self.count() });
@@ -136,7 +136,7 @@ impl StageContext<'_> {
         Ok(Sketched { frame, count })
     }
 
-    /// Signatures (doc, signature) of all documents, if they are there.
+    /// Signatures (doc, signature) of all documents, if they are stored.
     pub(super) fn signatures(&self) -> Result<Option<Sketched>> {
         let signature = || vec![col("doc"), col("signature")];
         let frame = match self.stored_sketches()? {
@@ -153,7 +153,7 @@ impl StageContext<'_> {
         Ok(Some(Sketched { frame, count: self.count() }))
     }
 
-    /// How many documents there are, with known ones.
+    /// The number of documents, including reference documents.
     fn count(&self) -> u64 {
         self.rows(Table::Documents) + self.rows(WorkTable::REFERENCE)
     }
@@ -172,7 +172,7 @@ impl StageContext<'_> {
         Ok(TextsToCut { table: WorkTable::HOT_POSITIONS, needed, bytes })
     }
 
-    /// Bytes of a sketch, about.
+    /// Average bytes of a sketch.
     pub(super) async fn bytes_of_one(&self) -> Result<u64> {
         let known = self.bytes_of_sketch.get_or_try_init(|| async {
             let size = || vec![col("shingle_count")];
@@ -186,20 +186,21 @@ impl StageContext<'_> {
         known.await.copied()
     }
 
-    /// Finds where the texts of documents are, as far as their shingles are not there.
+    /// Finds the positions of the texts of documents whose shingles are not stored.
     pub(super) async fn find(&self, stage: &dyn Writes, wanted: &TextsToCut) -> Result<()> {
         let known =
             self.reference_documents()?.map(|known| known.filter(col("shingles").is_null())).transpose()?;
         self.find_among(known, stage, wanted.needed.clone(), wanted.bytes).await
     }
 
-    /// Finds where the texts of the documents `needed` (needed) are.
+    /// Finds the positions of the texts of the documents `needed` (needed).
     pub(super) async fn find_texts(&self, stage: &dyn Writes, needed: DataFrame) -> Result<()> {
         let bytes = self.rows(WorkTable::MEMBERS) * BYTES_OF_POSITION;
         self.find_among(self.reference_documents()?, stage, needed, bytes).await
     }
 
-    /// Finds in `stage` where the texts of the documents `needed` are: of the job's own, and of `known` ones.
+    /// Finds in `stage` the positions of the texts of the documents `needed`: of the job's own, and of reference
+    /// documents.
     async fn find_among(
         &self,
         known: Option<DataFrame>,
@@ -218,7 +219,7 @@ impl StageContext<'_> {
         self.run(stage, bytes + rows * BYTES_OF_POSITION, vec![positions]).await
     }
 
-    /// Reads those texts again, once it was found where they are, and takes the sketches that are there.
+    /// Reads those texts again by their positions, and takes the sketches that are stored.
     pub(super) async fn cut(&self, wanted: TextsToCut) -> Result<DataFrame> {
         let texts = self.at(wanted.table, Some(&self.job.shingle)).await?;
         let mut sketches = Vec::with_capacity(texts.len() + 1);
@@ -232,14 +233,14 @@ impl StageContext<'_> {
         frames::union(sketches)?.ok_or_else(|| Error::bug("there is no source to read texts from"))
     }
 
-    /// Reads the texts of pairs, once it was found where they are: (doc, text, bytes).
+    /// Reads the texts of pairs by their positions: (doc, text, bytes).
     pub(super) async fn texts(&self) -> Result<Vec<DataFrame>> {
         let texts = self.at(WorkTable::TEXT_POSITIONS, None).await?;
         texts.into_iter().map(frames::passages::texts).collect()
     }
 
-    /// The documents, as [`frames::documents`] has them, that stand at the positions of a table. Who takes no text from them but its
-    /// shingles says how it is cut: long ones are not held whole then.
+    /// The documents at the positions of a table, in the columns of [`frames::documents`]. Pass `cut` if only the
+    /// shingles are needed, so that long texts are streamed.
     async fn at(&self, table: WorkTable, cut: Option<&job::Shingle>) -> Result<Vec<DataFrame>> {
         let Some(listed) = self.input.listed() else {
             return Err(Error::bug("texts are read again, and no file was listed"));
@@ -276,7 +277,7 @@ impl StageContext<'_> {
         Ok(frames)
     }
 
-    /// The documents that stand at `positions` in the files of some sources, one at least, of about so many documents.
+    /// The documents at `positions` in the files of one source or more, which have about `documents` documents.
     async fn read_at(
         &self,
         positions: DataFrame,
@@ -294,7 +295,7 @@ impl StageContext<'_> {
             frames.push(match &mut wanted {
                 Some(wanted) => {
                     let of_source = listed.take(wanted);
-                    // The first one gives a frame also where nothing is wanted.
+                    // The first source gives a frame even if none of its documents is wanted.
                     if of_source.is_empty() && at > 0 {
                         continue;
                     }
@@ -312,7 +313,8 @@ impl StageContext<'_> {
         Ok(frames)
     }
 
-    /// The positions, among about so many documents; `None` if a bit for each document is too much to hold, or to send.
+    /// The positions, among about `documents` documents; `None` if a bit for each document would be too much to hold or
+    /// to send.
     async fn selection(&self, positions: DataFrame, documents: u64) -> Result<Option<Selection>> {
         let most = match self.job.engine.cluster {
             Some(_) => MAX_SENT_BYTES,

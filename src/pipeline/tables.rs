@@ -1,4 +1,4 @@
-//! The tables of a run: the public ones by their contracts, those between stages by the stages that write them.
+//! The tables of a run: the public ones with their contracts, and those between stages with the stages that write them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,18 +15,18 @@ use crate::output::Layout;
 use crate::output::write::{Rows, Target};
 use crate::schema::{self, IdType, SourceTypes, Table};
 
-/// A table that a stage writes for later ones, and that is removed when the run is finished. The file of the stage that writes it
-/// names it and its columns.
+/// A table between stages, which is removed when the run is finished. Its name and columns are in the file of the stage
+/// that writes it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WorkTable {
     name: &'static str,
-    /// The number of the round that writes it, where a stage has rounds.
+    /// The round that writes it, if the stage has rounds.
     round: Option<u32>,
     columns: fn(&SourceTypes) -> Vec<Field>,
 }
 
 impl WorkTable {
-    /// The table `name`, with these columns over a source of some types.
+    /// The table `name`; `columns` may depend on the types of the source.
     pub(super) const fn new(name: &'static str, columns: fn(&SourceTypes) -> Vec<Field>) -> Self {
         Self { name, round: None, columns }
     }
@@ -36,7 +36,7 @@ impl WorkTable {
         Self { round: Some(round), ..self }
     }
 
-    /// Its name, which is that of its folder.
+    /// Its name, which is also the name of its folder.
     pub(super) fn name(self) -> Cow<'static, str> {
         named(self.name, self.round)
     }
@@ -87,7 +87,7 @@ pub(super) fn sketch_columns(_source: &SourceTypes) -> Vec<Field> {
     columns
 }
 
-/// The columns that say where texts are.
+/// The columns of the positions of texts.
 pub(super) fn position_columns(_source: &SourceTypes) -> Vec<Field> {
     vec![
         Field::new("source", DataType::Utf8, false),
@@ -127,7 +127,7 @@ impl From<WorkTable> for AnyTable {
 }
 
 impl AnyTable {
-    /// Its name, which is its folder's.
+    /// Its name, which is also the name of its folder.
     pub(super) fn name(self) -> Cow<'static, str> {
         match self {
             AnyTable::Public(table) => table.name().into(),
@@ -150,14 +150,14 @@ impl fmt::Display for AnyTable {
     }
 }
 
-/// What the writer node needs to know of a table.
+/// The target of a table for the writer node.
 pub(super) fn target(table: AnyTable, rows: Rows, job: &Job, source: &SourceTypes) -> Target {
     let carried = if matches!(table, AnyTable::Public(Table::Documents)) { source.columns.len() } else { 0 };
     let (name, schema) = (table.name(), table.schema(job, source));
     Target { folder: Layout::table(&name), table: name.into_owned(), rows, schema, carried }
 }
 
-/// Slices that the comparison of all pairs is cut into, for each thread: enough that none waits long at the end.
+/// Slices of the comparison of all pairs, for each thread: enough that none waits long at the end.
 const SLICES_PER_THREAD: usize = 16;
 
 /// (slice, slices), a row and a batch for each slice, spread over as many partitions as there are threads.

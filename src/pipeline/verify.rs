@@ -1,4 +1,4 @@
-//! What verifies pairs: the scores of candidates, and those of every two documents.
+//! Verifies pairs: scores candidates, or every two documents.
 
 use datafusion::prelude::DataFrame;
 
@@ -18,13 +18,13 @@ use crate::pipeline::frames::scores::{Block, Road};
 /// Bytes of a row (shingle, document, size, position).
 pub(super) const BYTES_OF_PREFIX: u64 = 24;
 
-/// Signatures are compared first if that moves at most one byte in place of this many.
+/// Signatures are compared first if all shingles would move at least this many times as many bytes.
 const WORTH_A_PASS: f64 = 2.0;
 
 /// If candidates name at most one in this many documents, only the sketches of those are read.
 const FEW_OF: u64 = 2;
 
-/// Scores candidates in `stage`, by the sketches of their documents, and adds the `scores` that are known of others.
+/// Scores candidates in `stage`, by the sketches of their documents, and adds the known `scores` of others.
 pub(super) async fn verify(
     cx: &StageContext<'_>,
     stage: &dyn Writes,
@@ -54,7 +54,7 @@ pub(super) async fn agree(
     compare(cx, stage, signatures, bytes_of_signature(job), candidates, agreeing).await
 }
 
-/// Whether it costs less to drop candidates by signatures first, so that the shingles of fewer are needed.
+/// Whether it is cheaper to drop candidates by their signatures first, so that the shingles of fewer are needed.
 pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     let job = cx.job;
     if !job.score.prefilter && job.score.by != ScoreBy::Signature {
@@ -62,11 +62,11 @@ pub(super) async fn signatures_first(cx: &StageContext<'_>) -> Result<bool> {
     }
     let Some(signatures) = cx.signatures()? else { return Ok(false) };
     if cx.runner.is_done(&WorkTable::AGREEING.name()).await? {
-        // The positions of texts may be found for what it left.
+        // The positions of the texts of the remaining candidates may have been found already.
         return Ok(true);
     }
     let candidates = cx.rows(candidate_pairs::table(cx));
-    // Of few candidates most may be pairs.
+    // If candidates are few, most of them may be pairs.
     if candidates < signatures.count {
         return Ok(false);
     }
@@ -82,7 +82,8 @@ fn bytes_of_signature(job: &Job) -> u64 {
     frames::scores::held_bytes_without_shingles(job.minhash.permutations)
 }
 
-/// Writes in `stage` what `made` makes of documents, whose sketches take so many `bytes` each, and of `candidates`.
+/// Writes in `stage` the frames that `made` makes from documents, whose sketches take `bytes` each, and from
+/// `candidates`.
 async fn compare(
     cx: &StageContext<'_>,
     stage: &dyn Writes,
@@ -108,7 +109,7 @@ async fn compare(
         false => documents.frame.clone(),
     };
     let frames = |partitions| {
-        // Where what was to be held did not fit, it is divided.
+        // If the data that were to be held did not fit, they are divided.
         let Way { road, .. } = match partitions == at_first {
             true => first,
             false => cheapest(partitions, |way| way.road != Road::Held)?,
@@ -125,7 +126,7 @@ async fn compare(
     cx.run_made(stage, first.shuffled, frames).await
 }
 
-/// Of (a, b, ..), the pairs that the job has by the sides of their documents.
+/// The pairs of (a, b, ..) that the job compares, by whether their documents are reference documents.
 fn with_known(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
     match cx.reference_docs()? {
         Some(known) if cx.job.new_pairs() == Some(NewPairs::WithReference) => {
@@ -135,8 +136,8 @@ fn with_known(cx: &StageContext<'_>, pairs: DataFrame) -> Result<DataFrame> {
     }
 }
 
-/// The scores of every two of `documents` (doc, shingles, signature, ..) that the job compares and that reach the threshold, in as many
-/// frames as it takes to hold few of them.
+/// The scores of every two of `documents` (doc, shingles, signature, ..) that the job compares and that reach the
+/// threshold, in as many frames as are needed to hold few sketches at once.
 pub(super) async fn every_two(cx: &StageContext<'_>, documents: DataFrame) -> Result<Vec<DataFrame>> {
     let job = cx.job;
     let documents = cx.marked(documents)?;

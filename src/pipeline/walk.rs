@@ -1,4 +1,4 @@
-//! The walk of a run through its stages.
+//! Runs through the stages of a job.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(super) async fn walk(cx: &StageContext<'_>) -> Result<()> {
         run(cx, stages.pairs).await?;
         return run(cx, stages.clusters).await;
     }
-    // Both come to their end, also when one of them fails: what the other has finished by then need not be repeated.
+    // Both are awaited, even if one of them fails: the stages that the other one finishes need not be repeated.
     let (pairs, clusters) = futures::join!(run(cx, stages.pairs), run(cx, stages.clusters));
     pairs.and(clusters)
 }

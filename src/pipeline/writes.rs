@@ -1,4 +1,4 @@
-//! What a stage is called and writes.
+//! The name, the description and the tables of a stage.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use super::tables::AnyTable;
 use crate::job::Job;
 use crate::output::write::Rows;
 
-/// What a stage is called and writes.
+/// The name, the description and the tables of a stage.
 pub(crate) trait Writes: Send + Sync {
     /// Its name, in logs, records and the names of its files.
     fn name(&self) -> Cow<'static, str>;

@@ -19,7 +19,8 @@ use futures::stream::BoxStream;
 /// The batches of one partition.
 pub(crate) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// The description of an operator, rows of its inputs -> rows. Plans show its name, and its text unless that is empty.
+/// The description of an operator, which maps rows of its inputs to rows. Plans show its name, and its text unless that
+/// is empty.
 pub trait Description: fmt::Debug + fmt::Display + Clone + Send + Sync + 'static {
     /// The operator's name in plans.
     const NAME: &'static str;

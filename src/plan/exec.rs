@@ -1,4 +1,4 @@
-//! The node: everything that DataFusion asks for and that does not depend on the operator.
+//! The node: all methods that DataFusion requires and that do not depend on the operator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,10 +28,15 @@ pub struct OperatorExec<D: Description> {
 }
 
 impl<D: Description> OperatorExec<D> {
+    /// What it computes.
+    pub(crate) fn description(&self) -> &D {
+        &self.description
+    }
+
     /// The operator over `inputs`.
     ///
     /// # Errors
-    /// When they are not what the operator takes.
+    /// When the operator takes other inputs.
     pub(crate) fn try_new(description: D, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Self> {
         Self::over(Arc::new(description), inputs)
     }
@@ -49,7 +54,7 @@ impl<D: Description> OperatorExec<D> {
     /// The operator over `inputs`, as a plan.
     ///
     /// # Errors
-    /// When they are not what the operator takes.
+    /// When the operator takes other inputs.
     pub fn plan(description: D, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self::try_new(description, inputs)?))
     }

@@ -1,8 +1,8 @@
-//! The one type of node that all our operators have in a physical plan, and what operators share.
+//! The one type of node that all our operators have in a physical plan, and the structures that operators share.
 //!
-//! An operator is a `Description`: plain data that says what the operator does, and that can be cloned, shown and sent.
-//! [`OperatorExec`] is everything else that DataFusion asks of a node. So a file that adds an operator holds its
-//! description, the shape of its output, and its work.
+//! An operator is a `Description`: plain data that can be cloned, shown and sent. [`OperatorExec`] is everything else
+//! that DataFusion requires of a node. So a file that adds an operator has its description, the shape of its output,
+//! and its work.
 //!
 //! - `partition_store`: the store of all rows that spill between operators.
 //! - `shared_value`: a value that is made once for all partitions of an operator.

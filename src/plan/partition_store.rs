@@ -32,7 +32,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 const READ_ROWS: usize = 8_192;
 const READ_BYTES: usize = 1 << 20;
 
-/// Batches that become one.
+/// Gathers batches into one.
 #[derive(Default)]
 pub(crate) struct Gathered {
     batches: Vec<RecordBatch>,
@@ -47,7 +47,7 @@ impl Gathered {
         self.batches.push(batch);
     }
 
-    /// All rows so far in one batch of `schema`; none stay.
+    /// All rows so far in one batch of `schema`, which leaves none.
     ///
     /// # Errors
     /// When a batch has another schema.
@@ -82,7 +82,7 @@ struct Inner {
 }
 
 impl PartitionStore {
-    /// `count` empty partitions for rows of `schema`. The memory pool knows the store as `consumer`.
+    /// `count` empty partitions for rows of `schema`, reserved in the memory pool as `consumer`.
     pub(crate) fn new(
         consumer: &str,
         (count, reads): (usize, Reads),
@@ -91,7 +91,7 @@ impl PartitionStore {
         context: &TaskContext,
     ) -> Self {
         let spills = SpillManager::new(context.runtime_env(), metrics, schema);
-        // A store of runs alone holds no memory, and would lessen the share of those that do.
+        // A store of runs holds no memory. As a consumer that can spill it would lessen the share of the others.
         let held = MemoryConsumer::new(consumer).with_can_spill(count > 0).register(context.memory_pool());
         let partitions = (0..count).map(|_| Partition::default()).collect();
         Self { reads, spills: Arc::new(spills), inner: Mutex::new(Inner { partitions, held }) }
@@ -101,10 +101,10 @@ impl PartitionStore {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds rows to partitions, by number. Where the pool has no room for them, all that is in memory goes to disk first.
+    /// Adds rows to partitions, by number. If the pool has no memory for them, all rows in memory go to disk first.
     ///
     /// # Errors
-    /// When a partition does not exist, or the disk takes no more.
+    /// When a partition does not exist, or the disk cannot be written.
     pub(crate) fn add(&self, parts: impl Iterator<Item = Result<(usize, RecordBatch)>>) -> Result<()> {
         let schema = self.spills.schema();
         let parts = parts
@@ -143,17 +143,17 @@ impl PartitionStore {
     /// Writes `batches` to disk as a further partition, which is read once.
     ///
     /// # Errors
-    /// When the disk takes no more.
+    /// When the disk cannot be written.
     pub(crate) fn spill_partition(&self, batches: &[RecordBatch]) -> Result<()> {
         let files = self.spills.spill_record_batch_and_finish(batches, "a sorted run")?.into_iter().collect();
         self.inner().partitions.push(Partition { files, ..Partition::default() });
         Ok(())
     }
 
-    /// Completes the store: no more rows come, and what is on disk can be read to its end.
+    /// Completes the store: no more rows come, and the files on disk can be read to their ends.
     ///
     /// # Errors
-    /// When the disk takes no more.
+    /// When the disk cannot be written.
     pub(crate) fn complete(&self) -> Result<()> {
         let mut inner = self.inner();
         match self.reads {
@@ -188,7 +188,7 @@ impl PartitionStore {
         let bytes = memory.iter().map(get_record_batch_memory_size).sum();
         let held = inner.held.split(bytes);
         let memory = stream::iter(memory).map(move |batch| {
-            // From here on it is the reader's.
+            // From here on the reader accounts for it.
             held.shrink(get_record_batch_memory_size(&batch).min(held.size()));
             Ok(batch)
         });
@@ -217,7 +217,7 @@ impl Inner {
         }
     }
 
-    /// Writes to disk what is in memory.
+    /// Writes the rows in memory to disk.
     fn spill(&mut self, spills: &Arc<SpillManager>, reads: Reads) -> Result<()> {
         for partition in &mut self.partitions {
             partition.spill(spills, reads)?;
@@ -227,8 +227,8 @@ impl Inner {
     }
 }
 
-/// The rows of a batch in memory of their own. The parts of a divided batch share the memory of the whole: it would be
-/// counted for each of them, and none of it would be free before the last part is.
+/// A copy of a batch. The parts of a divided batch share the memory of the whole, which would be counted for each of
+/// them and freed only after the last one.
 fn copied(part: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     // Two batches are copied into one; a single batch would be shared.
     Ok(concat_batches(schema, [part, &part.slice(0, 0)])?)
@@ -260,7 +260,7 @@ fn gather(
 struct Partition {
     /// Files that stay when they are read.
     files: Vec<Arc<dyn SpillFile>>,
-    /// A file that is removed while it is read: its two ends.
+    /// A file that is removed while it is read: the end that is written and the end that is read.
     sink: Option<SpillPoolSink>,
     disk: Option<SendableRecordBatchStream>,
     memory: Vec<RecordBatch>,
@@ -276,7 +276,7 @@ impl fmt::Debug for Partition {
 }
 
 impl Partition {
-    /// Writes to disk what is in memory.
+    /// Writes the rows in memory to disk.
     fn spill(&mut self, spills: &Arc<SpillManager>, reads: Reads) -> Result<()> {
         if self.memory.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Which rows of a file are kept.
+//! Which rows of a file are kept, removed, or written as rejects.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::record::Counts;
 use crate::error::{Error, Result};
 use crate::source::RowSet;
 
-/// Where the documents go that the job rejected.
+/// The place of documents that the job rejected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rejects {
@@ -19,7 +19,7 @@ pub enum Rejects {
     Separate,
 }
 
-/// What happens to a row.
+/// The action for a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RowAction {
     Keep,
@@ -28,19 +28,19 @@ pub(super) enum RowAction {
     Separate,
 }
 
-/// What happens to the rows of a file.
+/// The rows of a file that are not kept, and the place of rejects.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RowActions {
     /// Duplicates, which are removed.
     pub removed: RowSet,
     /// Rows that the job rejected.
     pub rejected: RowSet,
-    /// Where rejected rows go.
+    /// The place of rejected rows.
     pub rejects: Rejects,
 }
 
 impl RowActions {
-    /// What happens to a row.
+    /// The action for a row.
     pub(super) fn of(&self, position: u64) -> RowAction {
         if self.removed.contains(position) {
             return RowAction::Remove;
@@ -69,7 +69,7 @@ impl RowActions {
     /// The counts of a file of `rows` documents.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where they are not as many as the output `expected`.
+    /// [`Kind::Input`](crate::error::Kind::Input) if they differ from those that the output `expected`.
     pub(super) fn counts(&self, source: &str, rows: u64, expected: Counts) -> Result<Counts> {
         let (removed, rejected) = (self.removed.count(), self.rejected.count());
         if (rows, rejected) != (expected.read, expected.rejected) {

@@ -50,7 +50,7 @@ pub(super) struct Annotation {
     pub id: IdType,
 }
 
-/// The values of the annotation columns; null where the document is in no cluster.
+/// The values of the annotation columns; null if the document is in no cluster.
 pub(super) fn values(annotation: Option<Annotation>) -> [AddedValue; 3] {
     let Some(Annotation { cluster_id, representative, kept_id, id }) = annotation else {
         return [AddedValue::Null, AddedValue::Null, AddedValue::Null];
@@ -65,7 +65,7 @@ pub(super) fn values(annotation: Option<Annotation>) -> [AddedValue; 3] {
 /// Appends the names of the annotation columns to the header of the file `path`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where it has one of the names already.
+/// [`Kind::Input`](crate::error::Kind::Input) if it already has one of the names.
 pub(crate) fn append_names(
     format: &dyn RowFormat,
     source: &job::Source,
@@ -97,8 +97,13 @@ impl Annotations {
     ///
     /// # Errors
     /// When the table cannot be read.
-    pub(super) async fn of(&self, session: &SessionContext, target: &Layout, source: &str) -> Result<Cursor> {
-        let table = read::frame(session, target, &self.files, clustered_schema(self.id))?;
+    pub(super) async fn of(
+        &self,
+        session: &SessionContext,
+        records: &Layout,
+        source: &str,
+    ) -> Result<Cursor> {
+        let table = read::frame(session, records, &self.files, clustered_schema(self.id))?;
         let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
         let rows = table
             .filter(col("source").eq(lit(source)))?
@@ -122,7 +127,8 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// The annotation of the document at `position`, which must rise from call to call; `None` if it is in no cluster.
+    /// The annotation of the document at `position`, which must increase from call to call; `None` if it is in no
+    /// cluster.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -161,7 +167,7 @@ impl Cursor {
         self.columns_at(&positions).await
     }
 
-    /// The annotation columns of the documents at these positions, which must rise.
+    /// The annotation columns of the documents at these positions, which must increase.
     ///
     /// # Errors
     /// When the table cannot be read.
@@ -202,7 +208,7 @@ fn annotation(batch: &RecordBatch, at: usize, id: IdType) -> Result<Annotation> 
     }
 }
 
-/// The Arrow fields of the annotation columns, which are null where a document is in no cluster.
+/// The Arrow fields of the annotation columns, which are null for a document that is in no cluster.
 pub(super) fn fields(id: IdType) -> Vec<FieldRef> {
     let types = [id_type(id), DataType::Boolean, id_type(id)];
     NAMES.into_iter().zip(types).map(|(name, of)| Arc::new(Field::new(name, of, true))).collect()

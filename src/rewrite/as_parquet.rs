@@ -13,11 +13,13 @@ use parquet::file::properties::WriterProperties;
 use super::actions::RowActions;
 use super::annotations::annotated;
 use super::record::Written;
-use super::work::{KEPT, REJECTED, Work, written};
+use super::work::{self, Work, written};
 use crate::error::{Context, Error, Result};
+use crate::job;
 use crate::source::{self, Listed, Request, RowSet, Selection, SourceFile};
 
-/// Encoded bytes at which a row group ends at the latest. The same for any memory, so that another attempt writes the same file.
+/// Encoded bytes at which a row group ends at the latest. They do not depend on memory, so that another attempt writes
+/// the same file.
 const ROW_GROUP_BYTES: usize = 4 << 20;
 
 /// Writes the kept documents of a file that has `documents`, and separate rejects. Returns that number, and the files written.
@@ -32,11 +34,22 @@ pub(super) async fn write(
     documents: u64,
 ) -> Result<(u64, Vec<Written>)> {
     let kept = actions.not_kept().others(documents);
-    let mut files = vec![copy(work, file, &format!("{KEPT}/{path}"), kept).await?];
+    let mut files = vec![copy(work, file, path, kept).await?];
     if actions.any_separate() {
-        files.push(copy(work, file, &format!("{REJECTED}/{path}"), actions.rejected.clone()).await?);
+        files.push(copy(work, file, &work::rejected(path), actions.rejected.clone()).await?);
     }
     Ok((documents, files))
+}
+
+/// The number of documents of a file, also of those that the run left out.
+///
+/// # Errors
+/// When the file cannot be read to its end.
+pub(super) async fn documents(work: &Work, file: &SourceFile) -> Result<u64> {
+    let all = job::Source { condition: None, limit: None, ..work.source.clone() };
+    let listed = Listed::of(std::slice::from_ref(file));
+    let read = source::read(&work.session, &all, &listed, Request::all()).await?;
+    Ok(read.frame.count().await? as u64)
 }
 
 /// Writes the documents at these positions.
@@ -50,7 +63,7 @@ async fn copy(work: &Work, file: &SourceFile, inside: &str, wanted: RowSet) -> R
         None => (own, None),
         Some(annotations) => {
             let schema = Arc::new(annotated(&own, annotations.id));
-            (schema, Some(annotations.of(&work.session, &work.target, file.path()).await?))
+            (schema, Some(annotations.of(&work.session, &work.records, file.path()).await?))
         }
     };
     let zstd = ZstdLevel::try_new(1).context(writing)?;

@@ -10,6 +10,7 @@ use datafusion::common::Result;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::Count;
 use datafusion::prelude::{SessionContext, cast, col, lit};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
@@ -22,10 +23,10 @@ use super::work::Work;
 use crate::error::Error;
 use crate::job;
 use crate::output::manifest::File;
-use crate::output::{Layout, read};
+use crate::output::{APPLIED, Layout, read};
 use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::schema::IdType;
-use crate::source::{FileToParse, Selection, SourceFile};
+use crate::source::{FileBytes, FileToParse, Selection, SourceFile, read_bytes};
 
 /// Files of one source or more, and how they are rewritten.
 ///
@@ -40,7 +41,7 @@ pub(crate) struct Rewrite {
     pub rejects: Rejects,
     /// The fingerprint in the records of parts.
     pub fingerprint: String,
-    /// The files of tables in the folder of the result, each sorted by (source, position): the removed documents, the rejected
+    /// The files of tables in its folder of records, each sorted by (source, position): the removed documents, the rejected
     /// ones, and, where documents are annotated instead, the documents in clusters.
     pub removed: Vec<File>,
     pub rejected: Vec<File>,
@@ -52,7 +53,7 @@ pub(crate) struct Rewrite {
 /// Neighbouring files of a source in the order of paths.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PartToWrite {
-    /// Its number, by which its record is named.
+    /// Its number, which is in the name of its record.
     pub number: usize,
     /// The source of its files.
     pub source: job::Source,
@@ -73,7 +74,7 @@ impl Rewrite {
     /// A plan that rewrites the parts in at most `partitions` partitions.
     ///
     /// # Errors
-    /// Where there are too many parts.
+    /// If there are too many parts.
     pub(crate) fn plan(self, partitions: usize) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = Arc::new(Schema::new(vec![Field::new("part", DataType::UInt32, false)]));
         let count = u32::try_from(self.parts.len()).map_err(|_| Error::bug("there are too many parts"))?;
@@ -88,23 +89,26 @@ impl Rewrite {
     }
 
     /// Rewrites the part of this index, unless its record exists.
-    async fn write(&self, index: u32, context: &TaskContext) -> crate::error::Result<()> {
+    async fn write(&self, index: u32, context: &TaskContext, read: &Count) -> crate::error::Result<()> {
         let Some(part) = self.parts.get(index as usize) else {
             return Err(Error::bug(format!("there is no part {index}")));
         };
         let config = context.session_config().clone();
         let session = SessionContext::new_with_config_rt(config, context.runtime_env());
         let target = Layout::open(&session, &self.target)?.written_by(&self.fingerprint);
+        let records = target.within(APPLIED);
         if finished_part(&target, part.number, &self.fingerprint).await?.is_some() {
+            part.files.iter().for_each(|file| drop(FileBytes::new(read, file.file.pin.size)));
             return Ok(());
         }
         let (removed, rejected) = (
-            positions(&session, &target, &self.removed, part).await?,
-            positions(&session, &target, &self.rejected, part).await?,
+            positions(&session, &records, &self.removed, part).await?,
+            positions(&session, &records, &self.rejected, part).await?,
         );
         let annotations = self.clustered.clone().map(|files| Annotations { files, id: self.id });
         let (source, rejects) = (part.source.clone(), self.rejects);
-        let work = Work { session, source, target, rejects, removed, rejected, annotations };
+        let read = read.clone();
+        let work = Work { session, source, target, records, rejects, removed, rejected, annotations, read };
         let mut files = Vec::with_capacity(part.files.len());
         for FileToWrite { file, path, expected } in &part.files {
             files.push(one_file::write(&work, &SourceFile::listed(file)?, path, *expected).await?);
@@ -119,7 +123,7 @@ impl Rewrite {
 /// The documents of a part in a table (source, position, ..).
 async fn positions(
     session: &SessionContext,
-    target: &Layout,
+    records: &Layout,
     files: &[File],
     part: &PartToWrite,
 ) -> crate::error::Result<Selection> {
@@ -133,11 +137,18 @@ async fn positions(
         Field::new("source", DataType::Utf8, false),
         Field::new("position", DataType::Int64, false),
     ]));
-    let table = read::frame(session, target, files, schema)?;
+    let table = read::frame(session, records, files, schema)?;
     let (first, last) = (first.file.source.as_ref(), last.file.source.as_ref());
     let of_part = table.filter(col("source").gt_eq(lit(first)).and(col("source").lt_eq(lit(last))))?;
     let position = cast(col("position"), DataType::UInt64).alias("position");
     Selection::of_rows(of_part.select(vec![col("source"), position])?).await
+}
+
+impl Rewrite {
+    /// The bytes of the files that are rewritten.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().flat_map(|part| &part.files).map(|file| file.file.pin.size).sum()
+    }
 }
 
 impl fmt::Display for Rewrite {
@@ -161,6 +172,7 @@ impl Description for Rewrite {
     }
 
     fn start(self: Arc<Self>, task: Task<'_, ()>) -> Result<Batches> {
+        let read = read_bytes(task.metrics, task.partition);
         let (mut input, context) = (task.rows_of(0)?, task.context);
         let write = async move {
             while let Some(batch) = input.try_next().await? {
@@ -168,7 +180,7 @@ impl Description for Rewrite {
                     return Err(Error::bug("the indices of parts are of another type").into());
                 };
                 for &index in indices.values() {
-                    self.write(index, &context).await?;
+                    self.write(index, &context, &read).await?;
                 }
             }
             File::write_rows(&[])

@@ -1,8 +1,9 @@
 //! Rewrites the files of a source without some of their rows, or with more columns.
 //!
-//! `one_file` chooses how a file is rewritten: Parquet value by value (`parquet`), CSV and JSON lines byte for byte (`rows`), text
-//! files whole (`whole_file`), all else as Parquet (`as_parquet`). Files get their names when they are complete. Groups of files
-//! are recorded (`record`), so that a killed run resumes there. `exec` is the operator, which every engine can run.
+//! `one_file` chooses how a file is rewritten: Parquet value by value (`parquet`), CSV and JSON lines byte for byte
+//! (`rows`), text files whole (`whole_file`), and other formats as Parquet (`as_parquet`). Files get their names when
+//! they are complete. Groups of files are recorded (`record`), so that a run that was killed resumes there. `exec` is
+//! the operator, which every engine can run.
 
 mod actions;
 mod annotations;
@@ -19,4 +20,3 @@ pub use actions::Rejects;
 pub(crate) use annotations::{NAMES, annotated, append_names, clustered_schema, column_exists, id_type};
 pub(crate) use exec::{FileToWrite, PartToWrite, Rewrite};
 pub use record::{Counts, SourceRecord, Written};
-pub(crate) use work::{KEPT, REJECTED};

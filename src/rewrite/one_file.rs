@@ -2,12 +2,12 @@
 
 use super::actions::RowActions;
 use super::record::{Counts, SourceRecord};
-use super::work::{KEPT, Work};
+use super::work::Work;
 use super::{as_parquet, parquet, rows, whole_file};
 use crate::error::Result;
-use crate::source::{Rewriting, SourceFile, format_of};
+use crate::source::{FileBytes, Rewriting, SourceFile, format_of};
 
-/// Writes what is kept of a file of the source under `path`. The output counted `expected` documents in it.
+/// Writes the kept rows of a file of the source to `path`. The output counted `expected` documents in it.
 ///
 /// # Errors
 /// When the file cannot be read to its end, has other counts than the output, or the store refuses.
@@ -23,13 +23,25 @@ pub(super) async fn write(
         rejected: work.rejected.of(source).cloned().unwrap_or_default(),
         rejects: work.rejects,
     };
+    let bytes = FileBytes::new(&work.read, file.size());
     let (rows, written) = match format_of(work.source.format).rewriting {
-        Rewriting::AsParquet => as_parquet::write(work, file, path, &actions, expected.read).await?,
+        Rewriting::AsParquet => {
+            let documents = match work.source.leaves_rows_out() {
+                true => as_parquet::documents(work, file).await?,
+                false => expected.read,
+            };
+            as_parquet::write(work, file, path, &actions, documents).await?
+        }
         Rewriting::WholeFile => (1, whole_file::write(work, file, path, &actions).await?),
         // Frameworks leave empty files behind, which have no rows and are not valid files of their format.
-        _ if file.size() == 0 => (0, vec![whole_file::copy(work, file, &format!("{KEPT}/{path}"), 0).await?]),
-        Rewriting::ParquetValues => parquet::write(work, file, path, &actions).await?,
-        Rewriting::Rows(format) => rows::write(work, format, file, path, &actions).await?,
+        _ if file.size() == 0 => (0, vec![whole_file::copy(work, file, path, 0).await?]),
+        Rewriting::ParquetValues => parquet::write(work, file, path, &actions, bytes).await?,
+        Rewriting::Rows(format) => rows::write(work, format, file, path, &actions, bytes).await?,
+    };
+    // Rows that the run left out are kept.
+    let expected = match work.source.leaves_rows_out() {
+        true => Counts { read: rows.max(expected.read), ..expected },
+        false => expected,
     };
     let counts = actions.counts(source, rows, expected)?;
     Ok(SourceRecord { source: source.to_owned(), counts, written })

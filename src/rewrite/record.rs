@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::output::Layout;
+use crate::output::{APPLIED, Layout};
 
-/// The folder of the records.
+/// The folder of the records of parts, in the folder of records.
 const PARTS: &str = "_work/parts";
 
 /// Documents: `kept + removed + rejected = read`.
@@ -37,19 +37,19 @@ impl Counts {
 /// The files written from a file of the source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceRecord {
-    /// The file, as tables call it.
+    /// The file, by its name in tables.
     pub source: String,
     /// Its documents.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The files that hold them now; empty where a text file was removed.
+    /// The files that hold them now; empty if a text file was removed.
     pub written: Vec<Written>,
 }
 
 /// A file that was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Written {
-    /// Its path in the folder of the result.
+    /// Its path in the folder of the result. That of separate rejects is in `_resemblance/`.
     pub path: String,
     /// Its documents.
     pub rows: u64,
@@ -57,6 +57,13 @@ pub struct Written {
     pub bytes: u64,
     /// CRC-32 (IEEE) of its bytes.
     pub crc32: u32,
+}
+
+impl Written {
+    /// Whether it holds documents that are kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        !self.path.starts_with(APPLIED)
+    }
 }
 
 /// A finished part of the source.
@@ -73,20 +80,20 @@ pub(crate) struct Part {
 /// # Errors
 /// When the store does not answer.
 pub(crate) async fn finished_part(target: &Layout, number: usize, fingerprint: &str) -> Result<Option<Part>> {
-    let inside = part_name(number);
-    let part = match target.read::<Part>(&inside).await {
+    let (records, inside) = (target.within(APPLIED), part_name(number));
+    let part = match records.read::<Part>(&inside).await {
         Ok(Some(part)) if part.fingerprint == fingerprint => part,
         Ok(None) => return Ok(None),
         Err(error) if !is_content(&error) => return Err(error),
         // Incomplete, as after a power cut.
         Ok(Some(_)) | Err(_) => {
-            target.discard(&inside).await?;
+            records.discard(&inside).await?;
             return Ok(None);
         }
     };
     for file in part.files.iter().flat_map(|file| &file.written) {
         if target.size(&file.path).await? != Some(file.bytes) {
-            target.discard(&inside).await?;
+            records.discard(&inside).await?;
             return Ok(None);
         }
     }
@@ -98,10 +105,11 @@ pub(crate) async fn finished_part(target: &Layout, number: usize, fingerprint: &
 /// # Errors
 /// When the store refuses.
 pub(crate) async fn put_part(target: &Layout, number: usize, part: &Part) -> Result<()> {
-    match target.create(&part_name(number), part).await? {
+    let records = target.within(APPLIED);
+    match records.create(&part_name(number), part).await? {
         true => Ok(()),
-        // A task that was given up as lost wrote the same record.
-        false if target.read::<Part>(&part_name(number)).await?.as_ref() == Some(part) => Ok(()),
+        // A task that was considered lost wrote the same record.
+        false if records.read::<Part>(&part_name(number)).await?.as_ref() == Some(part) => Ok(()),
         false => Err(Error::input(format!(
             "another process writes to {}: let only one process at a time write there",
             target.shown()

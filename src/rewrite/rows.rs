@@ -1,4 +1,4 @@
-//! CSV and JSON lines: each kept row has the bytes that it had.
+//! CSV and JSON lines: each kept row keeps its bytes.
 
 use async_compression::tokio::write::{GzipEncoder, ZstdEncoder};
 use bytes::Bytes;
@@ -9,12 +9,12 @@ use tokio::io::AsyncWriteExt;
 use super::actions::{RowAction, RowActions};
 use super::annotations::{Cursor, NAMES, append_names, values};
 use super::record::Written;
-use super::work::{KEPT, REJECTED, Work, written};
+use super::work::{self, Work, written};
 use crate::error::{Context, Error, Result};
 use crate::job::Encoding;
 use crate::output::Layout;
 use crate::output::upload::Upload;
-use crate::source::{Piece, Row, RowFormat, SourceFile};
+use crate::source::{FileBytes, Piece, Row, RowFormat, SourceFile};
 
 /// Bytes that are gathered before they are compressed or uploaded.
 const BUFFER: usize = 256 << 10;
@@ -29,20 +29,19 @@ pub(super) async fn write(
     file: &SourceFile,
     path: &str,
     actions: &RowActions,
+    mut bytes: FileBytes,
 ) -> Result<(u64, Vec<Written>)> {
     let mut cutter = format.checked_cutter(&work.source)?;
     let ([mark, first], mut chunks) = file.decompressed(&work.session).await?;
     refuse_utf16_mark(work.source.encoding, &first, file.path())?;
-    let begin = async |folder: &str| {
-        RowFile::begin(&work.target, &format!("{folder}/{path}"), file.compression()).await
-    };
-    let kept = begin(KEPT).await?;
-    let rejected = if actions.any_separate() { Some(begin(REJECTED).await?) } else { None };
+    let begin = async |inside: &str| RowFile::begin(&work.target, inside, file.compression()).await;
+    let kept = begin(path).await?;
+    let rejected = if actions.any_separate() { Some(begin(&work::rejected(path)).await?) } else { None };
     let mut sorted = SortedRows { actions, kept, rejected };
     sorted.write_to_both(&mark);
     let mut annotator = match &work.annotations {
         Some(annotations) => {
-            let cursor = annotations.of(&work.session, &work.target, file.path()).await?;
+            let cursor = annotations.of(&work.session, &work.records, file.path()).await?;
             Some(Annotator { format, work, path: file.path(), cursor, pieces: Vec::new() })
         }
         None => None,
@@ -61,7 +60,10 @@ pub(super) async fn write(
             }
         };
         match next {
-            Some(chunk) => cutter.feed(chunk, &mut take)?,
+            Some(chunk) => {
+                bytes.add(chunk.len() as u64);
+                cutter.feed(chunk, &mut take)?;
+            }
             None => cutter.end(&mut take)?,
         }
         if let Some(annotator) = &mut annotator {
@@ -87,7 +89,7 @@ fn refuse_utf16_mark(encoding: Encoding, first: &Bytes, path: &str) -> Result<()
     }
 }
 
-/// The files into which the rows of a file are sorted.
+/// The files for the kept, removed and rejected rows of a file.
 struct SortedRows<'a> {
     actions: &'a RowActions,
     kept: RowFile,
@@ -142,7 +144,7 @@ struct Annotator<'a> {
     work: &'a Work,
     path: &'a str,
     cursor: Cursor,
-    /// The pieces of the chunk, which wait for their annotations to be read.
+    /// The pieces of the chunk, which wait until their annotations are read.
     pieces: Vec<OwnedPiece>,
 }
 

@@ -4,7 +4,7 @@ use futures::TryStreamExt;
 
 use super::actions::{RowAction, RowActions};
 use super::record::Written;
-use super::work::{KEPT, REJECTED, Work, written};
+use super::work::{self, Work, written};
 use crate::error::{Context, Result};
 use crate::source::SourceFile;
 
@@ -18,12 +18,12 @@ pub(super) async fn write(
     path: &str,
     actions: &RowActions,
 ) -> Result<Vec<Written>> {
-    let folder = match actions.of(0) {
-        RowAction::Keep => KEPT,
-        RowAction::Separate => REJECTED,
+    let inside = match actions.of(0) {
+        RowAction::Keep => path.to_owned(),
+        RowAction::Separate => work::rejected(path),
         RowAction::Remove => return Ok(Vec::new()),
     };
-    Ok(vec![copy(work, file, &format!("{folder}/{path}"), 1).await?])
+    Ok(vec![copy(work, file, &inside, 1).await?])
 }
 
 /// Copies a file of `rows` documents.

@@ -1,5 +1,6 @@
 //! The settings with which the files of a part are rewritten.
 
+use datafusion::physical_plan::metrics::Count;
 use datafusion::prelude::SessionContext;
 
 use super::actions::Rejects;
@@ -7,27 +8,31 @@ use super::annotations::Annotations;
 use super::record::Written;
 use crate::error::Result;
 use crate::job;
-use crate::output::Layout;
 use crate::output::upload::Upload;
+use crate::output::{APPLIED, Layout};
 use crate::source::Selection;
 
 /// The settings with which the files of a part are rewritten.
 pub(super) struct Work {
     pub session: SessionContext,
     pub source: job::Source,
-    /// The folder of the result.
+    /// The folder of the result, and its folder of records.
     pub target: Layout,
+    pub records: Layout,
     pub rejects: Rejects,
     /// The duplicates, and the documents that the job rejected.
     pub removed: Selection,
     pub rejected: Selection,
     /// The annotations, where all documents are kept and annotated.
     pub annotations: Option<Annotations>,
+    /// Counts the bytes of files that were read.
+    pub read: Count,
 }
 
-/// The folder of kept documents, and that of separate rejects.
-pub(crate) const KEPT: &str = "kept";
-pub(crate) const REJECTED: &str = "rejected";
+/// The path of separate rejects of the file that is written to `path`. A pattern that matches that file does not match it.
+pub(super) fn rejected(path: &str) -> String {
+    format!("{APPLIED}/rejected/{path}.rejected")
+}
 
 /// Finishes the upload of a file of `rows` documents.
 ///

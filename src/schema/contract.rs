@@ -387,8 +387,8 @@ impl Contract {
         }
     }
 
-    pub(super) fn broken(&self, said: &str) -> Error {
-        Error::bug(format!("the table `{}` {said} (schemas/{}.toml)", self.table, self.table))
+    pub(super) fn broken(&self, fault: &str) -> Error {
+        Error::bug(format!("the table `{}` {fault} (schemas/{}.toml)", self.table, self.table))
     }
 }
 
@@ -473,7 +473,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_keeps_no_promise() {
         let contract = Contract::read(Table::Pairs, "grain = 1");
-        let said = contract.check_schema(&Schema::empty()).unwrap_err().to_string();
-        assert!(said.contains("schemas/pairs.toml cannot be read"), "{said}");
+        let error = contract.check_schema(&Schema::empty()).unwrap_err().to_string();
+        assert!(error.contains("schemas/pairs.toml cannot be read"), "{error}");
     }
 }

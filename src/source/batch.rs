@@ -27,6 +27,8 @@ pub(super) struct Batch {
     sources: StringViewBuilder,
     names: StringViewBuilder,
     positions: UInt64Builder,
+    /// The partition columns.
+    partitions: Vec<StringViewBuilder>,
     defects: StringBuilder,
     /// `None` where the schema has no such column.
     cuts: Option<Vec<Option<Vec<u64>>>>,
@@ -35,8 +37,8 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// An empty batch of rows with `values` values.
-    pub(super) fn new(schema: SchemaRef, values: usize) -> Self {
+    /// An empty batch of rows with `values` values and so many partition columns.
+    pub(super) fn new(schema: SchemaRef, values: usize, partition_columns: usize) -> Self {
         // A batch has few files and many rows: each path is held once.
         let paths = || StringViewBuilder::new().with_deduplicate_strings();
         Self {
@@ -44,6 +46,7 @@ impl Batch {
             sources: paths(),
             names: paths(),
             positions: UInt64Builder::new(),
+            partitions: (0..partition_columns).map(|_| paths()).collect(),
             defects: StringBuilder::new(),
             cuts: schema.column_with_name(CUT).map(|_| Vec::new()),
             schema,
@@ -122,6 +125,12 @@ impl Batch {
         self.sources.try_append_value(&*file.source)?;
         self.names.try_append_value(&*file.name)?;
         self.positions.append_value(position);
+        for (builder, value) in self.partitions.iter_mut().zip(&file.partitions) {
+            match value {
+                Some(value) => builder.try_append_value(value)?,
+                None => builder.append_null(),
+            }
+        }
         self.defects.append_option(defect);
         self.rows += 1;
         Ok(())
@@ -134,6 +143,7 @@ impl Batch {
         columns.push(Arc::new(self.sources.finish()));
         columns.push(Arc::new(self.names.finish()));
         columns.push(Arc::new(self.positions.finish()));
+        columns.extend(self.partitions.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef));
         columns.push(Arc::new(self.defects.finish()));
         if let Some(cuts) = &mut self.cuts {
             cuts.resize(self.rows, None);

@@ -7,39 +7,69 @@ use datafusion::common::Column;
 use datafusion::functions::string::expr_fn::concat_ws;
 use datafusion::logical_expr::{Expr, and, cast, lit, when};
 
+use super::file::SourceFile;
 use crate::error::spelling::sort_by_likeness;
 use crate::error::{Error, Result};
-use crate::job::{Id, Source};
+use crate::job::{Condition, Id, Source};
 use crate::schema::{self, IdType, SourceColumn};
 
-/// The columns of the job's id and text and the carried ones, each once, in the order in which the job names them.
-pub(super) fn needed(source: &Source) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    let id: &[String] = match &source.id {
-        Id::Columns(columns) => columns,
-        Id::RowNumber | Id::Path => &[],
-    };
-    for name in id.iter().chain(&source.text).chain(&source.columns) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
-        }
-    }
-    names
+/// The columns that a job needs, each once, in the order in which it names them.
+#[derive(Debug)]
+pub(super) struct NeededColumns<'a> {
+    /// Columns of the files.
+    pub of_files: Vec<&'a str>,
+    /// Partition columns, which every file has: see [`Partitions`](super::partitions::Partitions).
+    pub of_paths: Vec<String>,
 }
 
-/// The schema of numbered rows with values of these types.
-pub(super) fn numbered_schema<'a>(values: impl Iterator<Item = &'a DataType>) -> SchemaRef {
+impl<'a> NeededColumns<'a> {
+    /// The columns of the id, the text, the carried ones and those of the condition. A partition column precedes a column of the files.
+    pub(super) fn of(source: &'a Source, files: &[Arc<SourceFile>]) -> Self {
+        let id: &[String] = match &source.id {
+            Id::Columns(columns) => columns,
+            Id::RowNumber | Id::Path => &[],
+        };
+        let condition = source.condition.iter().flat_map(Condition::columns);
+        let mut needed = Self { of_files: Vec::new(), of_paths: Vec::new() };
+        for name in id.iter().chain(&source.text).chain(&source.columns).chain(condition) {
+            let is_known = needed.of_files.contains(&name.as_str()) || needed.of_paths.contains(name);
+            match !files.is_empty() && files.iter().all(|file| file.partitions.value(name).is_some()) {
+                _ if is_known => {}
+                true => needed.of_paths.push(name.clone()),
+                false => needed.of_files.push(name),
+            }
+        }
+        needed
+    }
+
+    /// The names of the partition columns, each with the expression that gives its value.
+    pub(super) fn path_values(&self) -> impl Iterator<Item = (String, Expr)> {
+        self.of_paths.iter().enumerate().map(|(at, name)| (name.clone(), column(partition_name(at))))
+    }
+}
+
+/// The schema of numbered rows with values of these types, and so many partition columns.
+pub(super) fn numbered_schema<'a>(
+    values: impl Iterator<Item = &'a DataType>,
+    partition_columns: usize,
+) -> SchemaRef {
     let mut fields: Vec<Field> =
         values.enumerate().map(|(i, t)| Field::new(value_name(i), t.clone(), true)).collect();
     fields.push(Field::new("source", DataType::Utf8View, false));
     fields.push(Field::new("name", DataType::Utf8View, false));
     fields.push(Field::new("position", DataType::UInt64, false));
+    fields.extend((0..partition_columns).map(|i| Field::new(partition_name(i), DataType::Utf8View, true)));
     Arc::new(Schema::new(fields))
 }
 
 /// The i-th value's name: the files' own names could be `source` or `position`.
 pub(super) fn value_name(i: usize) -> String {
     format!("value_{i}")
+}
+
+/// The i-th partition column's name.
+pub(super) fn partition_name(i: usize) -> String {
+    format!("partition_{i}")
 }
 
 /// The job's names for its columns, each with the expression that gives its value.
@@ -50,7 +80,8 @@ pub(super) fn column(name: impl Into<String>) -> Expr {
     Expr::Column(Column::new_unqualified(name))
 }
 
-fn value(values: &Values, name: &str) -> Result<Expr> {
+/// The value of the job's column `name`.
+pub(super) fn value(values: &Values, name: &str) -> Result<Expr> {
     values
         .iter()
         .find(|(known, _)| known == name)
@@ -131,5 +162,19 @@ pub(super) fn missing(name: &str, place: &str, there: impl IntoIterator<Item = S
         0 => String::new(),
         n => format!(" and {n} more"),
     };
-    Error::job(format!("there is no column `{name}` in {place}; there are {}{more}", shown.join(", ")))
+    let delimiter = other_delimiter(&there).unwrap_or_default();
+    Error::job(format!(
+        "there is no column `{name}` in {place}; there are {}{more}{delimiter}",
+        shown.join(", ")
+    ))
+}
+
+/// A sentence on the delimiter, where a file's only column has a name with another one in it.
+fn other_delimiter(there: &[String]) -> Option<String> {
+    let [only] = there else { return None };
+    let delimiter = [';', '\t', '|', ','].into_iter().find(|delimiter| only.contains(*delimiter))?;
+    Some(format!(
+        "; the fields are separated by {delimiter:?}: set source.delimiter = \"{}\"",
+        delimiter.escape_default()
+    ))
 }

@@ -17,7 +17,7 @@ pub(super) const INVALID: u8 = 0xFF;
 /// The replacement character in UTF-8.
 const REPLACEMENT: &[u8] = "\u{fffd}".as_bytes();
 
-/// `chunks` in UTF-8, but for [`INVALID`]; a chunk's last character may come with the next chunk. UTF-8 passes through as
+/// `chunks` in UTF-8, except for [`INVALID`]; a chunk's last character may come with the next chunk. UTF-8 passes through as
 /// it is.
 pub(super) fn decoded(chunks: Chunks, encoding: Encoding) -> Chunks {
     let Some(decoding) = Decoding::new(encoding) else { return chunks };

@@ -72,7 +72,7 @@ impl<'a> DocumentSink<'a> {
         self.state.count
     }
 
-    /// The path of the file, as the user would write it.
+    /// The path of the file, as tables have it.
     pub(super) fn source(&self) -> &str {
         &self.state.file.source
     }

@@ -10,6 +10,7 @@ use object_store::ObjectMeta;
 
 use super::bytes::{Chunks, LOCAL, compression, decompressed, mark, stored};
 use super::parser::FileToParse;
+use super::partitions::Partitions;
 use super::pin::Pin;
 use crate::error::{Context, Result};
 use crate::job;
@@ -17,7 +18,7 @@ use crate::job;
 /// A file of a source, as it was listed. Reading it fails once it is another file.
 #[derive(Debug, Clone)]
 pub(crate) struct SourceFile {
-    /// The path as the user would write it: the URL of the job, and below it the file.
+    /// The path as tables have it: the absolute URL or path of the job, and below it the file.
     pub(super) path: String,
     /// The path relative to the folder of its URL, with `/`. No two files of a listing share it.
     pub(super) name: String,
@@ -25,9 +26,22 @@ pub(crate) struct SourceFile {
     pub(super) store: ObjectStoreUrl,
     /// Location, size and age in that store.
     pub(super) meta: ObjectMeta,
+    /// The values that its path has, or the log of its table.
+    pub(super) partitions: Partitions,
 }
 
 impl SourceFile {
+    /// A file with the partition columns that its path has.
+    pub(crate) fn new(path: String, name: String, store: ObjectStoreUrl, meta: ObjectMeta) -> Self {
+        let partitions = Partitions::of_path(&path);
+        Self { path, name, store, meta, partitions }
+    }
+
+    /// The values of these partition columns.
+    pub(super) fn partition_values(&self, columns: &[String]) -> Vec<Option<String>> {
+        columns.iter().map(|name| self.partitions.value(name).flatten().map(str::to_owned)).collect()
+    }
+
     /// A file that was listed by another process.
     ///
     /// # Errors
@@ -43,7 +57,7 @@ impl SourceFile {
             version: None,
         };
         let (path, name) = (file.source.to_string(), file.name.to_string());
-        Ok(Self { path, name, store: ObjectStoreUrl::parse(&file.store)?, meta })
+        Ok(Self::new(path, name, ObjectStoreUrl::parse(&file.store)?, meta))
     }
 
     /// The file for a process that reads it elsewhere.
@@ -54,6 +68,7 @@ impl SourceFile {
             store: self.store.as_str().to_owned(),
             pin: self.pin(),
             wanted: None,
+            partitions: Vec::new(),
         }
     }
 
@@ -77,9 +92,19 @@ impl SourceFile {
         self.store.as_str() == LOCAL
     }
 
-    /// The path as the user would write it, which tables call `source`.
+    /// The path as tables have it in `source`.
     pub(crate) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Where it is now, for messages: its path, unless it was moved since it got that.
+    pub(crate) fn place(&self) -> String {
+        let location = format!("{}{}", self.store.as_str(), self.meta.location);
+        let plain = location.strip_prefix("file://").unwrap_or(&location);
+        match plain.ends_with(self.path.trim_start_matches("./")) {
+            true => self.path.clone(),
+            false => plain.to_owned(),
+        }
     }
 
     /// The path relative to the folder of its URL; where two URLs have files of one name, the whole path.

@@ -75,7 +75,7 @@ pub(crate) enum Rewriting {
 /// A format whose files are parsed by this program.
 #[async_trait]
 pub(crate) trait ParsedFormat: Sync {
-    /// Finds the wanted values in the first bytes of `files`.
+    /// Finds the values of the `columns` of the files in the first bytes of `files`.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) for files that are damaged or differ in their columns;
@@ -84,6 +84,7 @@ pub(crate) trait ParsedFormat: Sync {
         &self,
         ctx: &SessionContext,
         source: &job::Source,
+        columns: &[&str],
         files: &[Arc<SourceFile>],
     ) -> Result<ParsePlan>;
 
@@ -109,7 +110,7 @@ pub(crate) trait ParsedFormat: Sync {
 pub(crate) struct ParsePlan {
     /// Where the wanted values are in each document.
     pub wanted: WantedValues,
-    /// The job's columns, each with the expression that gives its value.
+    /// The columns of the files, each with the expression that gives its value.
     pub values: Values,
     /// The files that have documents.
     pub files: Vec<Arc<SourceFile>>,

@@ -3,14 +3,18 @@
 //! `formats/` has one file per format, behind the interface of `format`. `listing/` finds the files. Parquet is scanned by the engine (`parquet/`); all other formats
 //! are parsed by `ParseFiles` (`parse_files`, `reading`), whose batches are bounded by their bytes (`batch`). The bytes of files
 //! come decompressed (`bytes`) and in UTF-8 (`decode`), and are those of the file that was listed (`pin`). `columns` makes the
-//! same columns from every format. `rows` cuts a file into rows byte for byte, for those who rewrite it.
+//! same columns from every format. `as_read` recognises the files that an earlier run read, by `checksums`. `filter` chooses the rows that are documents, and `partitions` has the values of paths. `rows` cuts a file into rows byte for byte, for those who rewrite it.
 
+mod as_read;
 mod batch;
 mod bytes;
+mod checksums;
 mod columns;
 mod decode;
 mod documents;
 mod file;
+mod file_bytes;
+mod filter;
 mod format;
 mod formats;
 #[doc(hidden)]
@@ -18,9 +22,12 @@ pub mod fuzzing;
 mod head;
 mod lines;
 mod listing;
+mod opened;
 mod parquet;
 mod parse_files;
 mod parser;
+mod partitions;
+mod parts;
 mod pin;
 mod project;
 mod reading;
@@ -32,7 +39,6 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, StringViewArray, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::catalog::TableProvider;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{cast, lit};
@@ -40,14 +46,16 @@ use datafusion::prelude::DataFrame;
 use datafusion::scalar::ScalarValue;
 use object_store::path::Path;
 
-use self::format::{EmptyFile, Listing, Reading};
-use self::parse_files::ParsedTable;
-use self::parser::Parser;
+use self::format::Listing;
+use self::opened::{OpenedRows, open_rows};
 use crate::error::Result;
 use crate::job;
-use crate::schema::{IdType, SourceColumn, SourceTypes};
+use crate::schema::SourceTypes;
 
+pub(crate) use self::as_read::AsRead;
+pub(crate) use self::checksums::{Checksums, checksum_of};
 pub(crate) use self::file::SourceFile;
+pub(crate) use self::file_bytes::{FileBytes, READ_BYTES, read_bytes};
 pub(crate) use self::format::{AddedValue, Rewriting, RowFormat};
 pub(crate) use self::formats::of as format_of;
 pub(crate) use self::head::Head;
@@ -55,11 +63,11 @@ pub(crate) use self::listing::{reach, without_pattern};
 #[cfg(test)]
 pub(crate) use self::parquet::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
-pub(crate) use self::parquet::{Chunk, NumberRows, file_scan, pinned_scan};
-pub(crate) use self::parquet::{ParquetFile, decoded_arrow_schema, is_string};
-#[cfg(feature = "cluster")]
+pub(crate) use self::parquet::{Chunk, pinned_scan};
+pub(crate) use self::parquet::{NumberRows, ParquetFile, decoded_arrow_schema, file_scan, is_string};
 pub(crate) use self::parse_files::ParseFiles;
 pub(crate) use self::parser::{CUT, FileToParse};
+pub(crate) use self::parts::parts;
 pub(crate) use self::rows::{Piece, Row};
 pub(crate) use self::selection::RowSet;
 pub use self::selection::Selection;
@@ -71,7 +79,7 @@ pub struct Documents {
     ///
     /// | column | type | |
     /// |---|---|---|
-    /// | `source` | Utf8View | the file's path as the user would write it |
+    /// | `source` | Utf8View | the file's path or URL, absolute |
     /// | `position` | UInt64 | the row's or story's index in its file, from 0 |
     /// | `id` | Utf8View or Int64, nullable | null where a part of the id is null |
     /// | `text` | Utf8View, nullable | null if there is none |
@@ -124,7 +132,7 @@ impl Listed {
         wanted.take(|path| self.files.binary_search_by(|file| file.path.as_str().cmp(path)).is_ok())
     }
 
-    /// The place of every file: its store, its path there, and the path as the user would write it.
+    /// The place of every file: its store, its path there, and the path as tables have it.
     pub(crate) fn places(&self) -> impl Iterator<Item = (&ObjectStoreUrl, &Path, &str)> {
         self.files.iter().map(|file| (&file.store, &file.meta.location, file.path.as_str()))
     }
@@ -152,6 +160,19 @@ pub async fn list(ctx: &SessionContext, source: &job::Source) -> Result<Listed> 
         Listing::DeltaTables => listing::delta_tables::files(ctx, source, format).await?,
     };
     Ok(Listed::from(found))
+}
+
+/// The files of `source`, which lie in `places` now, one for each of its URLs: with the paths that they had before.
+///
+/// # Errors
+/// As [`list`], and [`Kind::Job`](crate::error::Kind::Job) for another number of places.
+pub(crate) async fn list_moved(
+    ctx: &SessionContext,
+    source: &job::Source,
+    places: &[String],
+) -> Result<Listed> {
+    let format = format_of(source.format);
+    Ok(Listed::from(listing::moved::files(ctx, source, format, places).await?))
 }
 
 /// As [`list`], without a word in the log about files that are skipped: for a look at them before a job lists them.
@@ -233,39 +254,19 @@ pub async fn read(
     listed: &Listed,
     request: Request<'_>,
 ) -> Result<Documents> {
-    let format = format_of(source.format);
-    let wanted = request.wanted;
-    let cut = request.shingle.filter(|shingle| match format.reading {
-        Reading::Parser(parsed) => parsed.cuts_into_shingles(&listed.files, shingle),
-        Reading::ParquetScan => false,
-    });
-    let files = &listed.files;
-    let inputs = listed.inputs();
-    let all = wanted.is_none();
-    if let Some(gone) = wanted.as_ref().and_then(|wanted| {
-        wanted.sources().find(|source| files.binary_search_by(|file| file.path.as_str().cmp(source)).is_err())
-    }) {
-        return Err(selection::missing(gone));
-    }
-    let read = files_to_read(format.empty_file, files, all);
-    let (table, values, types, has_defects): (Arc<dyn TableProvider>, _, _, _) = match format.reading {
-        Reading::ParquetScan => {
-            let (table, values, types) = parquet::table(ctx, source, &read, wanted).await?;
-            (Arc::new(table), values, types, false)
-        }
-        Reading::Parser(parsed) => {
-            let plan = parsed.plan(ctx, source, &read).await?;
-            let parser = Parser { source: source.clone(), wanted: plan.wanted, cut: cut.cloned() };
-            let text = |name: &String| SourceColumn { name: name.clone(), data_type: DataType::Utf8 };
-            let columns = source.columns.iter().map(text).collect();
-            let types = SourceTypes { id: IdType::Utf8, columns };
-            (Arc::new(ParsedTable::new(parser, plan.files, wanted)), plan.values, types, true)
-        }
+    let (all, shingle) = (request.wanted.is_none(), request.shingle);
+    let OpenedRows { rows, values, types, .. } = open_rows(ctx, source, listed, request).await?;
+    // Documents that are named by their places were chosen before.
+    let rows = match all {
+        true => filter::documents(ctx, source, rows, &values).await?,
+        false => rows,
     };
-    let defect = match has_defects {
+    let has_column = |name| rows.schema().has_column_with_unqualified_name(name);
+    let defect = match has_column("defect") {
         true => columns::column("defect"),
         false => cast(lit(ScalarValue::Null), DataType::Utf8),
     };
+    let cut = has_column(CUT).then_some(shingle);
     let text = columns::text(source, &values)?;
     let mut selected = vec![
         columns::column("source"),
@@ -276,7 +277,7 @@ pub async fn read(
     ];
     selected.extend(cut.map(|_| columns::column(CUT)));
     selected.extend(columns::carried(&values, &types.columns)?);
-    let frame = ctx.read_table(table)?.select(selected)?;
+    let frame = rows.select(selected)?;
     let frame = match listed.unnamable.as_slice() {
         files if all && !files.is_empty() => {
             let rejects = unnamable(files, Arc::clone(frame.schema().inner()))?;
@@ -284,7 +285,25 @@ pub async fn read(
         }
         _ => frame,
     };
-    Ok(Documents { frame, types, inputs })
+    Ok(Documents { frame, types, inputs: listed.inputs() })
+}
+
+/// A row with what `source.where` and `source.limit` leave out of listed files: (files: UInt64, by_where: UInt64, by_limit: UInt64), the
+/// files whose paths do not meet the condition, which are not read, and rows of the others. Lazy.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) async fn left_out(
+    ctx: &SessionContext,
+    source: &job::Source,
+    listed: &Listed,
+) -> Result<DataFrame> {
+    let whole = job::Source { limit: None, ..source.clone() };
+    let opened = open_rows(ctx, &whole, listed, Request::all()).await?;
+    let OpenedRows { rows, values, files_left_out, .. } = opened;
+    let rows = filter::left_out(ctx, source, rows, &values).await?;
+    let columns = ["by_where", "by_limit"].map(columns::column);
+    Ok(rows.select([vec![lit(files_left_out).alias("files")], columns.to_vec()].concat())?)
 }
 
 /// A row for each file that no output can name, with the columns of [`Documents`].
@@ -305,17 +324,4 @@ fn unnamable(files: &[job::InputFile], schema: SchemaRef) -> Result<RecordBatch>
         columns[schema.index_of(name)?] = values;
     }
     Ok(RecordBatch::try_new(schema, columns)?)
-}
-
-/// The files that are read, which are all but empty ones without documents; of these the log warns if `all` documents are read.
-fn files_to_read(empty_file: EmptyFile, files: &[Arc<SourceFile>], all: bool) -> Vec<Arc<SourceFile>> {
-    if empty_file == EmptyFile::Document {
-        return files.to_vec();
-    }
-    let (full, empty): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| file.meta.size > 0);
-    for file in empty.iter().filter(|_| all) {
-        tracing::warn!(file = file.path, "this file is empty");
-    }
-    // Where all are empty, the format has the best message about it.
-    if full.is_empty() { empty } else { full }
 }

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::columns::numbered_schema;
 use super::file::SourceFile;
+use super::file_bytes::read_bytes;
 use super::format::Reading;
 use super::formats;
 use super::parser::{CUT, FileToParse, Parser};
@@ -32,7 +33,7 @@ use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 /// The documents of files, read in the order in which the input names them.
 ///
 /// Input: one column of UInt32, indices into `files`. Output: the parser's values as `value_0`, `value_1`, ... (Utf8View), then
-/// `source` and `name` (Utf8View), `position` (UInt64) and `defect` (Utf8), and `cut` (`List<UInt64>`) where long texts are cut
+/// `source` and `name` (Utf8View), `position` (UInt64), the partition columns as `partition_0`, ... (Utf8View), `defect` (Utf8), and `cut` (`List<UInt64>`) where long texts are cut
 /// while they are read: see [`CutText`](crate::kernel::text::long_text::CutText). Partitions stay. The files come from an input,
 /// so that a distributed engine can deal them out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -44,13 +45,21 @@ pub(crate) struct ParseFiles {
 }
 
 fn parsed_schema(parser: &Parser) -> SchemaRef {
-    let numbered = numbered_schema(std::iter::repeat_n(&DataType::Utf8View, parser.wanted.len()));
+    let values = std::iter::repeat_n(&DataType::Utf8View, parser.wanted.len());
+    let numbered = numbered_schema(values, parser.partition_columns.len());
     let mut fields: Vec<Arc<Field>> = numbered.fields().to_vec();
     fields.push(Arc::new(Field::new("defect", DataType::Utf8, true)));
     if parser.cut.is_some() {
         fields.push(Arc::new(Field::new(CUT, DataType::new_list(DataType::UInt64, true), true)));
     }
     Arc::new(Schema::new(fields))
+}
+
+impl ParseFiles {
+    /// The bytes of its files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.pin.size).sum()
+    }
 }
 
 impl fmt::Display for ParseFiles {
@@ -80,7 +89,9 @@ impl Description for ParseFiles {
             return Err(Error::bug("a plan to parse files names a format without a parser").into());
         };
         let files = Arc::clone(&self.files);
-        let reader = PartitionReader::new(format, &self.parser, files, task.schema, input, task.context);
+        let read = read_bytes(task.metrics, task.partition);
+        let reader =
+            PartitionReader::new(format, &self.parser, files, task.schema, input, task.context, read);
         let batches = stream::try_unfold(reader, async |mut reader| {
             Ok(reader.next().await?.map(|batch| (batch, reader)))
         });
@@ -110,7 +121,8 @@ impl ParsedTable {
 
     fn to_parse(&self, file: &SourceFile) -> FileToParse {
         let wanted = self.wanted.as_ref().and_then(|wanted| wanted.of(&file.path)).cloned();
-        FileToParse { wanted, ..file.to_parse() }
+        let partitions = file.partition_values(&self.parser.partition_columns);
+        FileToParse { wanted, partitions, ..file.to_parse() }
     }
 }
 

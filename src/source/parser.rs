@@ -20,6 +20,9 @@ pub(crate) struct Parser {
     pub source: job::Source,
     /// Where the values are in each document.
     pub wanted: WantedValues,
+    /// The partition columns, whose values the files have with them.
+    #[serde(default)]
+    pub partition_columns: Vec<String>,
     /// How long texts are cut into shingles while they are read; `None` if every text is wanted whole.
     pub cut: Option<Shingle>,
 }
@@ -49,7 +52,7 @@ impl WantedValues {
 /// A file to parse, as it was listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileToParse {
-    /// The file's path, as the user would write it.
+    /// The file's path, as tables have it.
     pub source: Arc<str>,
     /// The file's path relative to the folder of its URL.
     pub name: Arc<str>,
@@ -59,6 +62,9 @@ pub(crate) struct FileToParse {
     pub pin: Pin,
     /// The documents that are read, by their numbers in the file; `None` for all.
     pub wanted: Option<RowSet>,
+    /// The values of the partition columns of a plan.
+    #[serde(default)]
+    pub partitions: Vec<Option<String>>,
 }
 
 impl FileToParse {

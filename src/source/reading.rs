@@ -8,12 +8,15 @@ use arrow::datatypes::{SchemaRef, UInt32Type};
 use bytes::Bytes;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::Count;
 use futures::stream::TryStreamExt;
 
 use super::batch::Batch;
-use super::bytes::{Chunks, decompressed, start, stored};
+use super::bytes::{Chunks, decompress, start, stored};
+use super::checksums::Checksums;
 use super::decode::decoded;
 use super::documents::{DocumentSink, FileInReading};
+use super::file_bytes::FileBytes;
 use super::format::{DocumentReader, ParsedFormat};
 use super::parser::{FileToParse, Parser};
 use crate::error::{Context, Error, Result};
@@ -25,6 +28,8 @@ pub(super) struct PartitionReader {
     files: Arc<[FileToParse]>,
     input: SendableRecordBatchStream,
     context: Arc<TaskContext>,
+    /// Counts the bytes of files that were read.
+    read: Count,
     /// Indices of the files that the input has named.
     ahead: VecDeque<u32>,
     open: Option<OpenFile>,
@@ -36,6 +41,7 @@ struct OpenFile {
     state: FileInReading,
     reader: Box<dyn DocumentReader>,
     chunks: Chunks,
+    bytes: FileBytes,
     /// Bytes that the reader has not taken yet.
     chunk: Bytes,
 }
@@ -49,14 +55,16 @@ impl PartitionReader {
         schema: SchemaRef,
         input: SendableRecordBatchStream,
         context: Arc<TaskContext>,
+        read: Count,
     ) -> Self {
-        let batch = Batch::new(schema, parser.wanted.len());
+        let batch = Batch::new(schema, parser.wanted.len(), parser.partition_columns.len());
         Self {
             format,
             parser: parser.clone(),
             files,
             input,
             context,
+            read,
             ahead: VecDeque::new(),
             open: None,
             batch,
@@ -103,14 +111,21 @@ impl PartitionReader {
         let reader = self.format.reader(&self.parser, &file)?;
         let store = self.context.runtime_env().object_store(ObjectStoreUrl::parse(&file.store)?)?;
         let encoding = self.parser.source.encoding;
+        let raw = stored(store.as_ref(), &file).await?;
+        let raw = match Checksums::of(self.context.session_config()) {
+            Some(checksums) => checksums.of_stream(raw, &file),
+            None => raw,
+        };
         let (chunks, chunk) = if self.format.may_be_compressed() {
-            let mut chunks = decoded(decompressed(store.as_ref(), &file).await?, encoding);
+            let mut chunks = decoded(decompress(raw, &file.source)?, encoding);
             let first = start(&mut chunks).await;
             (chunks, first.context(|| format!("the start of {} cannot be read", file.source))?)
         } else {
-            (decoded(stored(store.as_ref(), &file).await?, encoding), Bytes::new())
+            (decoded(raw, encoding), Bytes::new())
         };
-        Ok(OpenFile { state: FileInReading::new(file, &self.parser.source), reader, chunks, chunk })
+        let mut bytes = FileBytes::new(&self.read, file.pin.size);
+        bytes.add(chunk.len() as u64);
+        Ok(OpenFile { state: FileInReading::new(file, &self.parser.source), reader, chunks, bytes, chunk })
     }
 }
 
@@ -125,6 +140,7 @@ impl OpenFile {
         let failed = || format!("reading {source} failed after {count} rows");
         match self.chunks.try_next().await.context(failed)? {
             Some(chunk) => {
+                self.bytes.add(chunk.len() as u64);
                 self.chunk = chunk;
                 Ok(true)
             }

@@ -104,12 +104,7 @@ mod tests {
             e_tag: None,
             version: None,
         };
-        Arc::new(SourceFile {
-            path: name.into(),
-            name: name.into(),
-            store: ObjectStoreUrl::local_filesystem(),
-            meta,
-        })
+        Arc::new(SourceFile::new(name.into(), name.into(), ObjectStoreUrl::local_filesystem(), meta))
     }
 
     proptest! {

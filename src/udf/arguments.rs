@@ -20,8 +20,8 @@ pub(crate) fn field(function: &str, data_type: DataType) -> Result<FieldRef> {
     Ok(Arc::new(Field::new(function, data_type, true)))
 }
 
-/// The type that a list argument is read as: a list of `item`, or of signed numbers of the same width, whose bits are used. Other
-/// lists of integers are cast to a list of `item`.
+/// The type to which a list argument is coerced: a list of `item`, or of signed numbers of the same width, whose bits
+/// are used. Other lists of integers are cast to a list of `item`.
 pub(crate) fn list_type(function: &str, given: &DataType, item: &DataType) -> Result<DataType> {
     let is_bits = |of: &DataType| {
         matches!((of, item), (DataType::Int64, DataType::UInt64) | (DataType::Int32, DataType::UInt32))
@@ -131,7 +131,7 @@ pub(crate) fn downcast<T: Array + 'static>(array: &ArrayRef) -> Result<&T> {
         .ok_or_else(|| internal_datafusion_err!("got {} after coercion", array.data_type()))
 }
 
-/// The types of a list and settings behind it, the list as [`list_type`] reads it.
+/// The types of a list and the settings behind it, the list with its type by [`list_type`].
 pub(crate) fn list_and_settings(
     function: &str,
     given: &[DataType],

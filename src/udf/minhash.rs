@@ -156,7 +156,7 @@ enum Functions {
 }
 
 impl Functions {
-    /// How many there are.
+    /// The number of functions.
     fn count(&self) -> usize {
         match self {
             Functions::MultiplyShift(permutations) => permutations.len(),

@@ -1,5 +1,5 @@
-//! The SQL functions, one a file, which adapt the functions of [`crate::kernel`] to Arrow. `row_function` and `pair_function` are
-//! their shells.
+//! The SQL functions, one a file, which adapt the functions of [`crate::kernel`] to Arrow. `row_function` and
+//! `pair_function` are what they have in common.
 //!
 //! | function | from | to |
 //! |---|---|---|
@@ -86,7 +86,7 @@ fn shared(function: impl ScalarUDFImpl + 'static) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(function))
 }
 
-/// Makes every function for SQL known to a session by its name.
+/// Registers every SQL function in a session.
 ///
 /// # Errors
 /// If the session refuses a function.
@@ -95,10 +95,10 @@ pub fn register_all(ctx: &SessionContext) -> Result<()> {
     register_in(&mut ctx.clone())
 }
 
-/// Makes every function known to a registry, such as a session's state or a task's context.
+/// Registers every function in a registry, such as a session's state or a task's context.
 ///
 /// # Errors
-/// If the registry refuses a function, as those do that are read-only.
+/// If the registry refuses a function, as read-only registries do.
 pub(crate) fn register_in(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for udf in all() {
         registry.register_udf(udf)?;
@@ -122,13 +122,13 @@ pub mod expr_fn {
         ScalarUDF::from(function).call(args)
     }
 
-    /// `shingles(text, ...)`: a list of UInt64, cut and hashed as `by` says. A dictionary's numbers are not available
-    /// from a text alone: see [`shingle_texts()`].
+    /// `shingles(text, ...)`: a list of UInt64, cut and hashed by the rules of `by`. A dictionary's numbers cannot be
+    /// computed from a text alone: see [`shingle_texts()`].
     pub fn shingles(text: Expr, by: &Shingle) -> Expr {
         call(RowUdf::<Shingles>::default(), cut_arguments(text, by))
     }
 
-    /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut as `by` says.
+    /// `shingle_texts(text, ...)`: a list of LargeUtf8, cut by the rules of `by`.
     pub fn shingle_texts(text: Expr, by: &Shingle) -> Expr {
         call(RowUdf::<ShingleTexts>::default(), cut_arguments(text, by))
     }
@@ -161,7 +161,7 @@ pub mod expr_fn {
             lit(words),
             lit(by.separator.as_str()),
         ];
-        // Rejecting a document is left to the stage.
+        // The stage rejects documents that are too short, not the function.
         if by.short == Short::Whole {
             arguments.push(lit("whole"));
         }

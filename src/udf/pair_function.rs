@@ -1,4 +1,4 @@
-//! The shell of the functions that compare two lists.
+//! The interface and the adapter of the functions that compare two lists.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
@@ -30,11 +30,11 @@ pub(crate) trait PairFunction: Debug + Send + Sync + 'static {
         b: &[<Self::Item as ArrowPrimitiveType>::Native],
     ) -> Result<Option<f64>>;
 
-    /// The page of the function.
+    /// The documentation of the function.
     fn documentation() -> Documentation;
 }
 
-/// A [`PairFunction`] as DataFusion calls it.
+/// Adapts a [`PairFunction`] to DataFusion.
 #[derive(Debug)]
 pub(crate) struct PairUdf<F> {
     signature: Signature,

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl,
 use super::arguments;
 use crate::kernel::text::passage::longest_passage;
 
-/// The longest common passage of two texts, as each text has it; both are NULL without one.
+/// The longest common passage of two texts, in the spelling of each text; both are NULL without one.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Passages {
     signature: Signature,

@@ -1,4 +1,4 @@
-//! The shell of the functions that map each row of their first argument.
+//! The interface and the adapter of the functions that map each row of their first argument.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
@@ -23,7 +23,7 @@ pub(crate) trait RowFunction: Debug + Send + Sync + 'static {
     /// The type of the result.
     fn result() -> DataType;
 
-    /// The types that arguments of `given` types are read as.
+    /// The types to which arguments of `given` types are coerced.
     ///
     /// # Errors
     /// When the function does not take them.
@@ -41,13 +41,13 @@ pub(crate) trait RowFunction: Debug + Send + Sync + 'static {
     /// When a row cannot be mapped.
     fn rows(first: &ArrayRef, settings: &Self::Settings) -> Result<ArrayRef>;
 
-    /// The page of the function; `None` for those that SQL sessions do not have.
+    /// The documentation of the function; `None` for those that SQL sessions do not have.
     fn documentation() -> Option<Documentation> {
         None
     }
 }
 
-/// A [`RowFunction`] as DataFusion calls it.
+/// Adapts a [`RowFunction`] to DataFusion.
 #[derive(Debug)]
 pub(crate) struct RowUdf<F> {
     signature: Signature,

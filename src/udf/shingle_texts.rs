@@ -24,7 +24,7 @@ impl RowFunction for ShingleTexts {
     type Settings = Shingle;
 
     fn result() -> DataType {
-        // Offsets of 64 bits: the shingles of a text take several times its room.
+        // Offsets of 64 bits: the shingles of a text take several times its bytes.
         arguments::list_of(DataType::LargeUtf8)
     }
 
@@ -33,7 +33,7 @@ impl RowFunction for ShingleTexts {
     }
 
     fn settings(literals: &[Option<&ScalarValue>]) -> DfResult<Shingle> {
-        // Shingles stay texts here, which only `xxh3` does not need.
+        // Shingles remain texts here, which needs another hash than `xxh3`.
         Ok(Shingle { hash: ShingleHash::Dictionary, ..settings(literals)? })
     }
 

@@ -91,9 +91,9 @@ impl RowFunction for Shingles {
             "What a word is, also for `digits-out`, `stop-words` and `min_words`: `'unicode'` (by Unicode word \
              boundaries, UAX #29; the default), `'dictionary'` (so too, and Chinese, Japanese, Thai, Lao, Khmer and Burmese \
              by dictionaries), `'word-characters'` (as the regular expression `\\b\\w+\\b`) or \
-             `'spaces'` (whatever stands between white space).",
+             `'spaces'` (runs of characters without white space).",
         )
-        .with_argument("separator", "What stands between the words of a shingle that is hashed; a space by default.")
+        .with_argument("separator", "The separator of the words of a shingle that is hashed; a space by default.")
         .with_argument(
             "short",
             "What a text of fewer units than `size` has: `'reject'` (no shingle; the default) or `'whole'` (all of it is \
@@ -106,7 +106,7 @@ impl RowFunction for Shingles {
     }
 }
 
-/// The types that a text and up to `settings` literals behind it are read as.
+/// The types to which a text and up to `settings` literals behind it are coerced.
 pub(super) fn text_and_settings(
     function: &str,
     types: &[DataType],
@@ -125,7 +125,7 @@ pub(super) fn text_and_settings(
     }
 }
 
-/// The string type that a text argument is read as.
+/// The string type to which a text argument is coerced.
 fn text_type(function: &str, given: &DataType) -> DfResult<DataType> {
     match given {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Ok(given.clone()),

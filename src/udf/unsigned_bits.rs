@@ -1,7 +1,7 @@
 //! `unsigned_bits(x)`: signed numbers as the unsigned ones of the same bits (two's complement).
 //!
-//! The functions here work on unsigned numbers, and the public tables have signed ones, since not every engine reads unsigned
-//! columns. No bit changes, and no value is copied.
+//! The functions here work on unsigned numbers. The public tables have signed ones, since not every engine reads
+//! unsigned columns. No bit changes, and no value is copied.
 
 use std::sync::Arc;
 

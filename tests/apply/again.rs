@@ -46,7 +46,7 @@ impl Hook for Rewrites {
             }
             What::Dies(to) => {
                 run().await?;
-                for entry in std::fs::read_dir(to.join("_work/parts")).unwrap() {
+                for entry in std::fs::read_dir(to.join("_resemblance/_work/parts")).unwrap() {
                     std::fs::remove_file(entry.unwrap().path()).unwrap();
                 }
                 Err(Error::engine("the process dies"))
@@ -62,7 +62,7 @@ fn apply_with(from: &str, to: &str, what: What, memory: u64) -> (OurResult<apply
         let inside = Local::new(session::session(&job::Engine::local(memory)).unwrap());
         let hook = Rewrites { what, plans: AtomicUsize::new(0) };
         let engine = Around { engine: Box::new(inside), hook };
-        let opened = Opened::open(engine.session(), from, Settings::default()).await.unwrap();
+        let opened = Opened::open(engine.session(), from, Vec::new(), Settings::default()).await.unwrap();
         let control = RunControl::detached();
         let ended = apply::apply(&engine, opened, to, Settings::default(), &control).await;
         (ended, engine.hook.plans.load(Ordering::Relaxed))
@@ -128,31 +128,28 @@ fn a_log_that_something_follows_is_not_begun_anew() {
             "{{\n  \"fingerprint\": {},\n  \"output\": {}\n}}\n",
             manifest["fingerprint"], manifest["output"]
         );
-        std::fs::remove_file(applied.path("to/manifest.json")).unwrap();
-        std::fs::create_dir(applied.path("to/_work")).unwrap();
-        std::fs::write(applied.path("to/_work/apply.json"), begun).unwrap();
+        std::fs::remove_file(applied.path("to/_resemblance/manifest.json")).unwrap();
+        std::fs::create_dir(applied.path("to/_resemblance/_work")).unwrap();
+        std::fs::write(applied.path("to/_resemblance/_work/apply.json"), begun).unwrap();
     };
     half();
     applied.apply("to", &delta);
     assert_eq!(result_of_delta(&applied.path("to"))["files"], manifest["files"]);
     // Another program wrote to the table meanwhile.
     half();
-    let log = applied.path("to/kept/_delta_log");
+    let log = applied.path("to/_delta_log");
     std::fs::write(log.join("00000000000000000001.json"), "{\"txn\":{\"appId\":\"other\",\"version\":7}}\n")
         .unwrap();
     let before = files(&log);
     let said = applied.refused("to", &delta, 3);
-    assert!(
-        said.contains("kept/_delta_log/00000000000000000001.json was not written by this program"),
-        "{said}"
-    );
+    assert!(said.contains("_delta_log/00000000000000000001.json was not written by this program"), "{said}");
     assert_eq!(files(&log), before);
-    assert!(!applied.path("to/manifest.json").exists());
+    assert!(!applied.path("to/_resemblance/manifest.json").exists());
 }
 
 /// The manifest of a result whose folders are Delta tables: every `add` of the logs is there.
 fn result_of_delta(to: &Path) -> serde_json::Value {
-    for folder in ["kept", "removed"] {
+    for folder in ["", "_resemblance/removed"] {
         let log =
             std::fs::read_to_string(to.join(folder).join("_delta_log/00000000000000000000.json")).unwrap();
         let actions = log.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
@@ -163,7 +160,7 @@ fn result_of_delta(to: &Path) -> serde_json::Value {
             assert_eq!(std::fs::metadata(file).unwrap().len(), action["add"]["size"].as_u64().unwrap());
         }
     }
-    serde_json::from_slice(&std::fs::read(to.join("manifest.json")).unwrap()).unwrap()
+    serde_json::from_slice(&std::fs::read(to.join("_resemblance/manifest.json")).unwrap()).unwrap()
 }
 
 /// What killed attempts left in `removed/` goes with the result, and a foreign copy stays.
@@ -178,23 +175,24 @@ fn only_what_attempts_of_ours_left_is_taken_out_of_removed() {
     assert!(died.is_err());
     // The stage that wrote the table did not end either.
     let of_stage = |path: &PathBuf| path.to_str().unwrap().contains("_work/removed.");
-    let there: Vec<PathBuf> = files(&applied.path("to/_work"))
+    let there: Vec<PathBuf> = files(&applied.path("to/_resemblance/_work"))
         .into_keys()
-        .map(|inside| applied.path("to/_work").join(inside))
+        .map(|inside| applied.path("to/_resemblance/_work").join(inside))
         .collect();
     std::fs::remove_file(there.iter().find(|path| of_stage(path)).unwrap()).unwrap();
-    let left: Vec<String> = files(&applied.path("to/removed")).into_keys().collect();
-    let other = files(&applied.path("once/removed")).into_keys().next().unwrap();
+    let left: Vec<String> = files(&applied.path("to/_resemblance/removed")).into_keys().collect();
+    let other = files(&applied.path("once/_resemblance/removed")).into_keys().next().unwrap();
     let mine = [format!("backup/{}", left[0]), other.clone(), format!("{}.bak", left[0])];
-    for (from, to) in
-        [(format!("to/removed/{}", left[0]), &mine[0]), (format!("once/removed/{other}"), &mine[1])]
-    {
-        std::fs::create_dir_all(applied.path("to/removed/backup")).unwrap();
-        std::fs::copy(applied.path(&from), applied.path("to/removed").join(to)).unwrap();
+    for (from, to) in [
+        (format!("to/_resemblance/removed/{}", left[0]), &mine[0]),
+        (format!("once/_resemblance/removed/{other}"), &mine[1]),
+    ] {
+        std::fs::create_dir_all(applied.path("to/_resemblance/removed/backup")).unwrap();
+        std::fs::copy(applied.path(&from), applied.path("to/_resemblance/removed").join(to)).unwrap();
     }
-    std::fs::write(applied.path("to/removed").join(&mine[2]), "mine").unwrap();
+    std::fs::write(applied.path("to/_resemblance/removed").join(&mine[2]), "mine").unwrap();
     applied.apply("to", &[]);
-    let there = files(&applied.path("to/removed"));
+    let there = files(&applied.path("to/_resemblance/removed"));
     assert!(mine.iter().all(|name| there.contains_key(name)), "{:?}", there.keys());
     assert!(left.iter().all(|name| !there.contains_key(name)), "{:?}", there.keys());
 }
@@ -212,14 +210,14 @@ fn a_file_of_somebody_else_in_a_bucket_is_not_replaced() {
     let (from, to) = (s3.url("out"), s3.url("to"));
     let apply = || resemblance().envs(s3.env()).args(["apply", &from, "--to", &to]).assert();
     // It comes between the look at the name and the put.
-    let fault = Fault::Put("to/kept/a.csv".into(), b"mine".to_vec());
-    std::fs::create_dir_all(s3.file("to/kept")).unwrap();
-    s3.faults.add("PUT /data/to/kept/a.csv", 1, fault);
+    let fault = Fault::Put("to/a.csv".into(), b"mine".to_vec());
+    std::fs::create_dir_all(s3.file("to")).unwrap();
+    s3.faults.add("PUT /data/to/a.csv", 1, fault);
     let said = apply().code(3);
     let said = String::from_utf8(said.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("kept/a.csv is there already and holds other bytes"), "{said}");
-    assert_eq!((s3.faults.left(), std::fs::read(s3.file("to/kept/a.csv")).unwrap()), (0, b"mine".to_vec()));
-    std::fs::remove_file(s3.file("to/kept/a.csv")).unwrap();
+    assert!(said.contains("a.csv is there already and holds other bytes"), "{said}");
+    assert_eq!((s3.faults.left(), std::fs::read(s3.file("to/a.csv")).unwrap()), (0, b"mine".to_vec()));
+    std::fs::remove_file(s3.file("to/a.csv")).unwrap();
     apply().success();
     result(&s3.file("to"));
 }

@@ -102,7 +102,7 @@ fn records_get_fields_and_objects_too() {
             };
         }
         expected += broken;
-        let found = &files(&applied.path("to"))[&format!("kept/{name}")];
+        let found = &files(&applied.path("to"))[name];
         let found = if format == "csv" { unzipped(found) } else { found.clone() };
         assert_eq!(String::from_utf8(found).unwrap(), expected);
         assert!(!applied.gone().is_empty());
@@ -125,7 +125,7 @@ fn names_that_are_there_already_are_refused() {
         applied.run(name.split_once('.').unwrap().1, "id = \"id\"\ntext = \"text\"");
         let said = applied.refused("to", &["--annotate"], 3);
         assert!(said.contains("`kept_id`") && said.contains(name), "{said}");
-        assert!(!applied.path("to/manifest.json").exists());
+        assert!(!applied.path("to/_resemblance/manifest.json").exists());
         // What a line of JSON has is seen when it is read.
         assert_eq!(applied.path("to").exists(), name == "a.jsonl");
     }

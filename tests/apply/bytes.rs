@@ -110,15 +110,15 @@ fn csv_records_stay_byte_for_byte() {
         for (name, made) in &made {
             let is = |set: &BTreeSet<Place>, row| set.contains(&applied.place(name, row));
             let kept = made.only(|row| !is(&gone, row) && (rejects == "keep" || !is(&rejected, row)));
-            assert!(files[&format!("kept/{name}")] == kept, "{name} with {rejects}");
-            let apart = files.get(&format!("rejected/{name}"));
+            assert!(files[*name] == kept, "{name} with {rejects}");
+            let apart = files.get(&format!("_resemblance/rejected/{name}.rejected"));
             assert_eq!(apart.is_some(), rejects == "separate");
             if let Some(apart) = apart {
                 let rows = made.rows_only(|row| is(&rejected, row));
                 assert!(*apart == [&made.parts[0].1[..], &rows].concat(), "{name}");
             }
         }
-        assert_eq!(files["kept/sub/header.csv"], "\u{feff}id,text,\"a \"\"note\"\"\"\n".as_bytes());
+        assert_eq!(files["sub/header.csv"], "\u{feff}id,text,\"a \"\"note\"\"\"\n".as_bytes());
     }
     // A result is not made twice.
     assert_eq!(applied.apply("kept", &[])["already_finished"], true);
@@ -142,7 +142,7 @@ fn csv_without_a_header_and_in_another_encoding_stays_too() {
     applied.apply("to", &[]);
     let gone = applied.gone();
     let kept = made.only(|row| !gone.contains(&applied.place("a.txt", row)));
-    assert!(gone.len() > 10 && files(&applied.path("to"))["kept/a.txt"] == latin(&kept));
+    assert!(gone.len() > 10 && files(&applied.path("to"))["a.txt"] == latin(&kept));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn compressed_json_lines_stay_byte_for_byte() {
     result(&applied.path("to"));
     let (gone, files) = (applied.gone(), files(&applied.path("to")));
     for (name, made) in &made {
-        let bytes = &files[&format!("kept/{name}")];
+        let bytes = &files[*name];
         let mut text = Vec::new();
         match name {
             name if name.ends_with(".gz") => {
@@ -192,7 +192,7 @@ fn compressed_json_lines_stay_byte_for_byte() {
         let expected = made.only(|row| !gone.contains(&applied.place(name, row)));
         assert!(text == expected && expected != made.bytes(), "{name}");
     }
-    assert!(files["kept/empty.jsonl"].is_empty());
+    assert!(files["empty.jsonl"].is_empty());
 }
 
 #[test]
@@ -214,15 +214,15 @@ fn text_files_are_copied_or_left_out() {
         let mut expected = BTreeMap::new();
         for (name, bytes) in &source {
             let place = applied.place(name, 0);
-            let folder = match (gone.contains(&place), rejected.contains(&place), rejects) {
+            let path = match (gone.contains(&place), rejected.contains(&place), rejects) {
                 (true, ..) | (_, true, "drop") => continue,
-                (_, true, "separate") => "rejected",
-                _ => "kept",
+                (_, true, "separate") => format!("_resemblance/rejected/{name}.rejected"),
+                _ => name.clone(),
             };
-            expected.insert(format!("{folder}/{name}"), bytes.clone());
+            expected.insert(path, bytes.clone());
         }
         let mut found = files(&applied.path(rejects));
-        found.retain(|name, _| name.starts_with("kept/") || name.starts_with("rejected/"));
+        found.retain(|name, _| !name.starts_with('_') || name.starts_with("_resemblance/rejected/"));
         assert_eq!(found, expected, "{rejects}");
     }
 }
@@ -242,7 +242,8 @@ fn files_without_a_name_are_counted() {
     let printed = applied.apply("to", &[]);
     assert_eq!((printed["read"].as_u64(), printed["rejected"].as_u64()), (Some(31), Some(1)));
     let manifest: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(applied.path("to/manifest.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(applied.path("to/_resemblance/manifest.json")).unwrap())
+            .unwrap();
     assert!(manifest["warnings"][0].as_str().unwrap().contains("rename"), "{manifest}");
 }
 
@@ -284,7 +285,7 @@ fn files_of_two_folders_stay_apart() {
         let name = format!("{folder}/a.csv");
         let kept = made.only(|row| !gone.contains(&applied.place(&name, row)));
         let path = applied.path("in").join(&name);
-        let inside = format!("kept/{}", path.to_str().unwrap().trim_start_matches('/'));
-        assert!(files[&inside] == kept, "{inside}");
+        let inside = path.to_str().unwrap().trim_start_matches('/');
+        assert!(files[inside] == kept, "{inside}");
     }
 }

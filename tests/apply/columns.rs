@@ -160,8 +160,8 @@ fn parquet_keeps_every_column_and_its_row_groups() {
             let is = |set: &BTreeSet<Place>, row| set.contains(&applied.place(name, row));
             let stays = |row| !is(&gone, row) && (rejects == "keep" || !is(&rejected, row));
             let source = applied.path("in").join(name);
-            assert_like(&to.join("kept").join(name), &source, stays);
-            let apart = to.join("rejected").join(name);
+            assert_like(&to.join(name), &source, stays);
+            let apart = to.join("_resemblance/rejected").join(format!("{name}.rejected"));
             assert_eq!(
                 apart.exists(),
                 rejects == "separate" && rejected.iter().any(|p| p.source == source.to_str().unwrap())
@@ -289,7 +289,7 @@ fn old_types_stay() {
     applied.run("parquet", "id = \"id\"\ntext = \"text\"");
     applied.apply("to", &[]);
     let ((kept, _), (rows, _)) =
-        (parquet(&applied.path("to/kept/old.parquet")), parquet(&applied.path("in/old.parquet")));
+        (parquet(&applied.path("to/old.parquet")), parquet(&applied.path("in/old.parquet")));
     let gone = applied.gone();
     let mask: BooleanArray =
         (0..60).map(|row| Some(!gone.contains(&applied.place("old.parquet", row)))).collect();

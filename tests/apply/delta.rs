@@ -68,9 +68,10 @@ fn what_stays_and_what_goes_become_delta_tables() {
     applied.apply("plain", &[]);
     applied.apply("to", &["--tables", "delta"]);
     let manifest: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(applied.path("to/manifest.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(applied.path("to/_resemblance/manifest.json")).unwrap())
+            .unwrap();
     assert_eq!(manifest["tables"], "delta");
-    let kept = applied.commit("to/kept");
+    let kept = applied.commit("to");
     let text = |name: &str| (name.to_owned(), serde_json::json!("string"), false);
     assert_eq!(
         columns(&kept),
@@ -78,27 +79,31 @@ fn what_stays_and_what_goes_become_delta_tables() {
     );
     let protocol = kept.iter().find_map(|action| action.get("protocol")).unwrap();
     assert_eq!((&protocol["minReaderVersion"], &protocol["minWriterVersion"]), (&1.into(), &2.into()));
-    for (folder, actions) in [("kept", kept), ("removed", applied.commit("to/removed"))] {
+    for (folder, actions) in [("", kept), ("_resemblance/removed", applied.commit("to/_resemblance/removed"))]
+    {
         let mut there = files(&applied.path("to").join(folder));
-        there.retain(|path, _| !path.starts_with("_delta_log/"));
+        there.retain(|path, _| !path.starts_with('_'));
         let rows = |path: &String| parquet(&applied.path("to").join(folder).join(path)).0.num_rows() as u64;
         let expected: BTreeMap<String, u64> = there.keys().map(|path| (path.clone(), rows(path))).collect();
         assert_eq!(named(&actions), expected, "{folder}");
-        let count = if folder == "kept" { "kept" } else { "removed" };
+        let count = if folder.is_empty() { "kept" } else { "removed" };
         assert_eq!(manifest["counts"][count], expected.values().sum::<u64>());
     }
     // The files are those that there are without logs.
-    let mut kept = files(&applied.path("to/kept"));
-    kept.retain(|path, _| !path.starts_with("_delta_log/"));
-    assert_eq!(kept, files(&applied.path("plain/kept")));
+    let kept = |folder: &str| {
+        let mut kept = files(&applied.path(folder));
+        kept.retain(|path, _| !path.starts_with('_'));
+        kept
+    };
+    assert_eq!(kept("to"), kept("plain"));
     assert_eq!(applied.apply("to", &["--tables", "delta"])["already_finished"], true);
     assert!(applied.refused("to", &[], 2).contains("other options"));
 
     applied.apply("marked", &["--tables", "delta", "--annotate"]);
     let names: Vec<String> =
-        columns(&applied.commit("marked/kept")).into_iter().map(|(name, _, _)| name).collect();
+        columns(&applied.commit("marked")).into_iter().map(|(name, _, _)| name).collect();
     assert_eq!(names, ["id", "text", "stars", "cluster_id", "representative", "kept_id"]);
-    assert!(!applied.path("marked/removed").exists());
+    assert!(!applied.path("marked/_resemblance/removed").exists());
 }
 
 #[test]

@@ -59,7 +59,18 @@ fn removed_documents_are_told_with_their_groups() {
         let names: Vec<String> = rows.schema().fields().iter().map(|field| field.name().clone()).collect();
         assert_eq!(
             names,
-            ["id", "source", "position", "kept_id", "jaccard", "containment", "cluster_id", "group"]
+            [
+                "id",
+                "source",
+                "position",
+                "kept_id",
+                "kept_source",
+                "kept_position",
+                "jaccard",
+                "containment",
+                "cluster_id",
+                "group"
+            ]
         );
         let column = rows.column(7).as_string::<i32>().clone();
         let places = strings(&rows, "source").into_iter().zip(numbers(&rows, "position"));

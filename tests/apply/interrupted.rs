@@ -38,8 +38,8 @@ fn kill_with(applied: &Applied, to: &str, more: &[&str]) {
         .args(more);
     let killed = killed_at(&mut command, |line| line["fields"]["message"] == "files written");
     assert!(killed, "it ended before it was killed");
-    assert!(!applied.path(to).join("manifest.json").exists());
-    assert!(std::fs::read_dir(applied.path(to).join("_work/parts")).unwrap().count() > 0);
+    assert!(!applied.path(to).join("_resemblance/manifest.json").exists());
+    assert!(std::fs::read_dir(applied.path(to).join("_resemblance/_work/parts")).unwrap().count() > 0);
 }
 
 #[test]
@@ -49,11 +49,11 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
     let expected = result(&applied.path("undisturbed"));
     kill(&applied, "to");
     // The rest of a file after a kill, a foreign file of such a name, and a foreign file in the place of a result's.
-    let begun = std::fs::read(applied.path("to/_work/apply.json")).unwrap();
+    let begun = std::fs::read(applied.path("to/_resemblance/_work/apply.json")).unwrap();
     let fingerprint = serde_json::from_slice::<serde_json::Value>(&begun).unwrap()["fingerprint"].clone();
-    let staged = format!("to/kept/.resemblance-{}-Ab12cd.tmp", fingerprint.as_str().unwrap());
+    let staged = format!("to/.resemblance-{}-Ab12cd.tmp", fingerprint.as_str().unwrap());
     std::fs::write(applied.path(&staged), "half").unwrap();
-    let mine = applied.path("to/kept/.resemblance-Ab12cd.tmp");
+    let mine = applied.path("to/.resemblance-Ab12cd.tmp");
     std::fs::write(&mine, "mine").unwrap();
     let files = expected["files"].as_array().unwrap();
     let written = files.iter().rev().find_map(|file| file["written"][0]["path"].as_str()).unwrap();
@@ -80,17 +80,17 @@ fn a_killed_attempt_is_taken_up_where_it_stopped() {
     }
     assert_eq!(printed["already_finished"], false);
     // As after a kill between the manifest and the end.
-    std::fs::create_dir(applied.path("to/_work")).unwrap();
-    std::fs::write(applied.path("to/_work/apply.json"), begun).unwrap();
+    std::fs::create_dir(applied.path("to/_resemblance/_work")).unwrap();
+    std::fs::write(applied.path("to/_resemblance/_work/apply.json"), begun).unwrap();
     assert_eq!(applied.apply("to", &[])["already_finished"], true);
-    assert!(!applied.path("to/_work").exists());
+    assert!(!applied.path("to/_resemblance/_work").exists());
 }
 
 #[test]
 fn files_that_were_lost_after_a_kill_are_written_again() {
     let applied = applied();
     kill(&applied, "to");
-    let mut parts = files(&applied.path("to/_work/parts"));
+    let mut parts = files(&applied.path("to/_resemblance/_work/parts"));
     parts.retain(|path, _| path.ends_with(".json"));
     let part: serde_json::Value = serde_json::from_slice(parts.values().next().unwrap()).unwrap();
     let files = part["files"].as_array().unwrap();
@@ -111,7 +111,7 @@ fn dead_claim() -> String {
         .to_string()
 }
 
-const DEAD_CLAIM: &str = "_work/claims/00000000000000000000000000000000.json";
+const DEAD_CLAIM: &str = "_resemblance/_work/claims/00000000000000000000000000000000.json";
 
 /// A claim of another machine or boot, whose process cannot be looked up, is waited for as in a run.
 #[test]
@@ -152,7 +152,8 @@ fn a_result_that_was_killed_ten_times_has_the_bytes_of_an_undisturbed_one() {
     applied.apply("undisturbed", &["--rejects", "separate"]);
     // A record that a kill cut off ends otherwise.
     let done = |path: &String| path.ends_with(".json");
-    let parts = || files(&applied.path("to/_work/parts")).into_keys().filter(done).count() as u64;
+    let parts =
+        || files(&applied.path("to/_resemblance/_work/parts")).into_keys().filter(done).count() as u64;
     let mut moments = vec![0];
     for _ in 0..KILLS {
         kill_with(&applied, "to", &["--rejects", "separate"]);
@@ -166,9 +167,9 @@ fn a_result_that_was_killed_ten_times_has_the_bytes_of_an_undisturbed_one() {
     let [expected, found] = ["undisturbed", "to"].map(|to| {
         let manifest = result(&applied.path(to));
         let mut bytes = files(&applied.path(to));
-        bytes.remove("manifest.json").unwrap();
+        bytes.remove("_resemblance/manifest.json").unwrap();
         // Which task writes which rows of a table is open, and so are the names of its files: its rows are the same.
-        bytes.retain(|path, _| !path.starts_with("removed/"));
+        bytes.retain(|path, _| !path.starts_with("_resemblance/removed/"));
         assert!(bytes.len() > FILES_OF_MANY_PARTS / 2);
         let removed = manifest["removed"].as_array().unwrap().iter();
         let tables = removed.map(|file| parquet(&applied.path(to).join(file["path"].as_str().unwrap())).0);

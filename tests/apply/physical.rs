@@ -453,7 +453,7 @@ fn encodings_that_were_chosen_are_kept_and_lists_may_be_long() {
     applied.run("parquet", "id = \"id\"\ntext = \"text\"");
     applied.apply("to", &[]);
     let gone = applied.gone();
-    let kept = applied.path("to/kept/a.parquet");
+    let kept = applied.path("to/a.parquet");
     assert_copied(&kept, &source, 0..5, |row| !gone.contains(&applied.place("a.parquet", row)));
     let encodings = |path: &Path| -> Vec<Vec<Encoding>> {
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
@@ -504,7 +504,7 @@ fn times_of_96_bits_are_carried_as_they_are_meant() {
 
     // For Delta, as for Spark, they are points in time.
     applied.apply("to", &["--tables", "delta"]);
-    let log = std::fs::read_to_string(applied.path("to/kept/_delta_log/00000000000000000000.json")).unwrap();
+    let log = std::fs::read_to_string(applied.path("to/_delta_log/00000000000000000000.json")).unwrap();
     let schema = log.lines().find_map(|line| {
         let action: serde_json::Value = serde_json::from_str(line).unwrap();
         serde_json::from_str::<serde_json::Value>(action["metaData"]["schemaString"].as_str()?).ok()

@@ -1,7 +1,5 @@
 //! From a bucket to a bucket, and from stories to Parquet.
 
-use arrow::array::RecordBatch;
-
 use super::columns::parquet;
 use super::*;
 use crate::support::s3::{Fault, S3};
@@ -42,7 +40,7 @@ fn a_bucket_is_read_and_written() {
     assert_eq!(printed["removed"], gone.len());
     for (name, part) in names.into_iter().zip(documents.chunks(100)) {
         let kept: Vec<Document> = part.iter().filter(|(id, _)| !gone.contains(id)).cloned().collect();
-        let found = std::fs::read_to_string(s3.file(&format!("to/kept/{name}"))).unwrap();
+        let found = std::fs::read_to_string(s3.file(&format!("to/{name}"))).unwrap();
         assert_eq!(found, lines(&kept).concat(), "{name}");
     }
     result(&s3.file("to"));
@@ -73,9 +71,9 @@ fn reuters_stories_become_parquet() {
     apply.arg("apply").arg(&out).arg("--to").arg(&to).args(["--rejects", "separate"]).assert().success();
     let manifest = result(&to);
     assert_eq!(manifest["counts"]["read"], 21_578);
-    let ids = |folder: &str| -> Vec<String> {
-        let read = |(name, _): (&String, &Vec<u8>)| -> RecordBatch { parquet(&to.join(folder).join(name)).0 };
-        files(&to.join(folder)).iter().map(read).flat_map(|rows| strings(&rows, "id")).collect()
+    let ids = |is_wanted: fn(&str) -> bool| -> Vec<String> {
+        let there = files(&to).into_keys().filter(|name| is_wanted(name));
+        there.flat_map(|name| strings(&parquet(&to.join(name)).0, "id")).collect()
     };
     let clusters = table(&out, "clusters");
     let flags = clusters.column_by_name("representative").unwrap();
@@ -85,13 +83,13 @@ fn reuters_stories_become_parquet() {
         .filter(|(_, kept)| *kept == Some(false))
         .map(|(id, _)| id)
         .collect();
-    let kept: BTreeSet<String> = ids("kept").into_iter().collect();
+    let kept: BTreeSet<String> = ids(|name| !name.starts_with('_')).into_iter().collect();
     let expected: BTreeSet<String> =
         strings(&table(&out, "documents"), "id").into_iter().filter(|id| !gone.contains(id)).collect();
     assert!(gone.len() > 500, "{}", gone.len());
     assert_eq!(manifest["counts"]["removed"], gone.len());
     assert_eq!(kept, expected);
-    assert_eq!(ids("rejected").len(), 21_578 - 19_018);
+    assert_eq!(ids(|name| name.starts_with("_resemblance/rejected/")).len(), 21_578 - 19_018);
 }
 
 /// A file that cannot be put ends the command. The next one takes what is there, and puts the rest.
@@ -110,15 +108,16 @@ fn a_bucket_that_refused_a_file_is_taken_up() {
     resemblance().envs(s3.env()).arg("run").arg(&job).assert().success();
     let (from, to) = (s3.url("out"), s3.url("to"));
     let apply = || resemblance().envs(s3.env()).args(["apply", &from, "--to", &to]).assert();
-    s3.faults.add("PUT /data/to/kept/two.csv", usize::MAX, Fault::Answer(403, String::new()));
+    s3.faults.add("PUT /data/to/two.csv", usize::MAX, Fault::Answer(403, String::new()));
     let said = apply().code(3);
     let said = String::from_utf8(said.get_output().stderr.clone()).unwrap();
-    assert!(said.contains("kept/two.csv"), "{said}");
+    assert!(said.contains("to/two.csv"), "{said}");
     assert!(
-        s3.keys("to/").contains_key("to/kept/one.csv") && !s3.keys("to/").contains_key("to/manifest.json")
+        s3.keys("to/").contains_key("to/one.csv")
+            && !s3.keys("to/").contains_key("to/_resemblance/manifest.json")
     );
     s3.faults.clear();
     apply().success();
-    assert_eq!(s3.faults.requests("PUT /data/to/kept/one.csv").len(), 1);
+    assert_eq!(s3.faults.requests("PUT /data/to/one.csv").len(), 1);
     result(&s3.file("to"));
 }

@@ -9,22 +9,22 @@ use crate::support::files::files;
 use crate::support::s3::S3;
 use crate::support::*;
 
-/// The files of a result by their paths, but for its manifest and for tables, whose names and cut follow from the engine.
+/// The files of a result by their paths, except for its manifest and for tables, whose names and cut follow from the engine.
 fn written(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
-    ["kept", "rejected"].into_iter().flat_map(|part| inside(&folder.join(part))).collect()
+    let is_of_source =
+        |path: &PathBuf| !path.starts_with("_resemblance") || path.starts_with("_resemblance/rejected");
+    inside(folder).into_iter().filter(|(path, _)| is_of_source(path)).collect()
 }
 
 /// The files of a folder by their paths in it.
 fn inside(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let paths = files(folder).into_iter();
-    paths
-        .map(|(path, bytes)| (path.strip_prefix(folder.parent().unwrap()).unwrap().to_owned(), bytes))
-        .collect()
+    paths.map(|(path, bytes)| (path.strip_prefix(folder).unwrap().to_owned(), bytes)).collect()
 }
 
 /// The part of a manifest about the files of the source.
 fn told(folder: &Path) -> serde_json::Value {
-    let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
+    let manifest = std::fs::read(folder.join("_resemblance/manifest.json")).unwrap();
     let mut manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
     let counts = manifest["counts"].take();
     serde_json::json!({ "counts": counts, "files": manifest["files"].take() })
@@ -33,7 +33,7 @@ fn told(folder: &Path) -> serde_json::Value {
 /// Ids of the removed documents, each with the id of the document that is kept.
 fn removed(folder: &Path) -> BTreeMap<String, String> {
     let mut removed = BTreeMap::new();
-    for path in files(&folder.join("removed")).into_keys() {
+    for path in files(&folder.join("_resemblance/removed")).into_keys() {
         let file = std::fs::File::open(path).unwrap();
         let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
         for batch in reader.build().unwrap() {

@@ -1,14 +1,15 @@
 //! Executors, the scheduler and the driver, killed or stopped in every stage: afterwards the rows are right, nothing else
-//! lies in the output, and the cluster runs the next job.
+//! is in the output, and the cluster runs the next job.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, Driver, Task};
 use crate::support::process::wait_for;
-use crate::support::rows::{Rows, assert_rows, rows_alone};
+use crate::support::rows::{Rows, assert_rows, moved, rows_alone};
 use crate::support::*;
 
 /// Seconds that a run with faults may take.
@@ -52,7 +53,7 @@ impl Scene {
         documents.extend_from_within(10..20);
         let job = job_file(cluster.folder(), &parquet_files(cluster.folder(), &documents, 4));
         let sets = [&ALL[..1], sets].concat();
-        let expected = rows_alone(&job, &cluster.folder().join("alone"), &sets);
+        let expected = expected(cluster.folder(), &job, count, &sets);
         Self { cluster, job, expected, sets }
     }
 
@@ -83,6 +84,19 @@ impl Scene {
         assert_rows(&self.output("next"), &self.expected, "the next job");
         assert_eq!(recoveries(&record), 0, "{record:#}");
     }
+}
+
+/// The rows of one process for a job over `count` documents in `folder`. They are computed once for all scenes of the same job.
+fn expected(folder: &Path, job: &Path, count: usize, sets: &[&'static str]) -> Rows {
+    type Shared = Arc<OnceLock<(String, Rows)>>;
+    static SHARED: Mutex<BTreeMap<(usize, Vec<&str>), Shared>> = Mutex::new(BTreeMap::new());
+    let shared = {
+        let mut all = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(all.entry((count, sets.to_vec())).or_default())
+    };
+    let here = folder.display().to_string();
+    let (there, rows) = shared.get_or_init(|| (here.clone(), rows_alone(job, &folder.join("alone"), sets)));
+    moved(rows, there, &here)
 }
 
 /// Waits for a stage, whose end the fault must come before.

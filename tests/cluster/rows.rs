@@ -204,10 +204,10 @@ fn linked_documents_are_those_of_one_process(cluster: &Cluster, documents: &[Doc
     }
 }
 
-/// The hundred thousand documents of the soak take a minute in a build for debugging.
+/// The hundred thousand documents of the soak take a minute in a debug build.
 #[test]
 fn generated_documents_go_through_executors_of_256_mebibytes() {
-    generated(10_000);
+    generated(3_000);
 }
 
 /// Runs that many generated documents through two executors of 256 MiB, and says how much those held at most.

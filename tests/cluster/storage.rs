@@ -1,17 +1,14 @@
 //! A cluster that reads from and writes to S3, also when that fails for a while; and executors whose disks are full.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
-
-use arrow::array::{RecordBatch, StringArray};
 
 use super::faults::Scene;
 use super::{QUIET, job_file, parquet_files};
 use crate::support::cluster::{Cluster, ExecutorHost, Setup};
 use crate::support::needs::permitted;
 use crate::support::process::{free_ports, wait_for};
-use crate::support::rows::{Rows, assert_rows, rows_alone};
+use crate::support::rows::{Rows, assert_rows, moved, rows_alone};
 use crate::support::s3::{Fault, S3, SECRET_KEY};
 use crate::support::*;
 
@@ -25,28 +22,14 @@ fn stored(s3: &S3, count: usize) -> (Cluster, std::path::PathBuf, Rows) {
         let path = entry.unwrap().path();
         s3.put(&format!("in/{}", path.file_name().unwrap().display()), std::fs::read(&path).unwrap());
     }
-    let mut expected = rows_alone(
+    let alone = rows_alone(
         &job_file(cluster.folder(), &source),
         &cluster.folder().join("alone"),
         &["shingle.size=4"],
     );
-    // The same files in another place.
-    let documents = expected.remove("documents").unwrap();
-    expected.insert("documents".into(), moved(&documents, &s3.url("in/")));
+    let expected = moved(&alone, &source.display().to_string(), &s3.url("in"));
     let job = job_file(cluster.folder(), Path::new(&s3.url("in/")));
     (cluster, job, expected)
-}
-
-/// Documents that were read from files of the same names in `folder`.
-fn moved(documents: &RecordBatch, folder: &str) -> RecordBatch {
-    let sources = strings(documents, "source").into_iter().map(|source| {
-        let name = source.rsplit('/').next().unwrap();
-        format!("{folder}{name}")
-    });
-    let mut columns = documents.columns().to_vec();
-    columns[documents.schema().index_of("source").unwrap()] =
-        Arc::new(StringArray::from_iter_values(sources));
-    RecordBatch::try_new(documents.schema(), columns).unwrap()
 }
 
 #[test]

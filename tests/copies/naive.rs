@@ -97,7 +97,7 @@ fn similar(x: &Document, y: &Document, settings: &Settings) -> Option<Sizes> {
     (compared && shared as f64 / over as f64 >= settings.threshold).then_some((shared, of_x, of_y))
 }
 
-/// The pairs that are written: all, but for those of large groups of copies, which are written as stars.
+/// The pairs that are written: all, except for those of large groups of copies, which are written as stars.
 fn written(
     documents: &Documents,
     pairs: &BTreeMap<(Name, Name), Sizes>,
@@ -126,7 +126,7 @@ fn written(
             return !large(&of_x) || least(x, &of_x) || least(y, &of_x);
         }
         let shown = (!large(&of_x) || least(x, &of_x)) && (!large(&of_y) || least(y, &of_y));
-        // A new copy is no pair with the least new one, so it is written with the least known one.
+        // A new copy is not a pair with the least new one, so it is written with the least known one.
         let alone = |name: &Name, other: &Name, others: &[&Name]| {
             settings.new_old && is_new(name) && !is_new(other) && least(other, others)
         };

@@ -46,13 +46,29 @@ impl Written {
     /// Writes the rows of a checkpoint, or of a part of one.
     fn checkpoint(&self, name: &str, rows: &[Value]) {
         let text = |name: &str| Field::new(name, DataType::Utf8, true);
+        let not_null = |name: &str| Field::new(name, DataType::Utf8, false);
         let number = |name: &str| Field::new(name, DataType::Int64, true);
         let texts = |name: &str| Field::new(name, DataType::new_list(DataType::Utf8, true), true);
         let of = |name: &str, fields: Vec<Field>| Field::new_struct(name, fields, true);
         let schema = Arc::new(Schema::new(vec![
             of("protocol", vec![number("minReaderVersion"), texts("readerFeatures")]),
             of("metaData", vec![text("id"), texts("partitionColumns")]),
-            of("add", vec![text("path"), number("size"), of("deletionVector", vec![text("storageType")])]),
+            of(
+                "add",
+                vec![
+                    text("path"),
+                    Field::new_map(
+                        "partitionValues",
+                        "key_value",
+                        not_null("key"),
+                        text("value"),
+                        false,
+                        true,
+                    ),
+                    number("size"),
+                    of("deletionVector", vec![text("storageType")]),
+                ],
+            ),
             of("remove", vec![text("path")]),
             of("checkpointMetadata", vec![number("version")]),
         ]));
@@ -171,13 +187,13 @@ fn apply_writes_the_files_that_the_table_has() {
         let documents = written.documents.chunks(OF_FILE).nth(file).unwrap();
         let expected: Vec<String> =
             documents.iter().map(|(id, _)| id.clone()).filter(|id| !gone.contains(id)).collect();
-        let kept = File::open(to.join("kept").join(NAMES[file])).unwrap();
+        let kept = File::open(to.join(NAMES[file])).unwrap();
         let rows = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(kept).unwrap();
         let found: Vec<String> =
             rows.build().unwrap().flat_map(|batch| strings(&batch.unwrap(), "id")).collect();
         assert_eq!(found, expected, "{}", NAMES[file]);
     }
-    assert!(!to.join("kept/a.parquet").exists() && !to.join("kept/_delta_log").exists());
+    assert!(!to.join("a.parquet").exists() && !to.join("_delta_log").exists());
     // The table has other files now.
     written.commit(1, &[remove(1)]);
     let refused =
@@ -249,12 +265,6 @@ fn what_is_not_known_of_a_table_is_refused_by_its_name() {
         ),
         (vec![features(&["v2Checkpoint"]), meta_data(), written.add(0)], &[], 3, &["`v2Checkpoint`"]),
         (vec![version, meta_data(), written.add(0)], &[], 3, &["version 4", "copy it"]),
-        (
-            vec![protocol(), partitioned.clone(), written.add(0)],
-            &["source.columns=day"],
-            2,
-            &["`day`", "partition column"],
-        ),
         (vec![protocol(), meta_data(), elsewhere], &[], 3, &["s3://other/table/a.parquet", "copy it"]),
         (vec![protocol(), meta_data(), absolute], &[], 3, &["/other/a.parquet", "copy it"]),
         (vec![protocol(), meta_data(), larger], &[], 3, &["a.parquet", "says 1"]),
@@ -270,6 +280,38 @@ fn what_is_not_known_of_a_table_is_refused_by_its_name() {
     let known = features(&["deletionVectors", "columnMapping", "timestampNtz"]);
     written.commit(0, &[known, partitioned, written.add(0), written.add(1)]);
     written.check("out", &[0, 1]);
+}
+
+/// The values of partition columns are in the log, also in that of a checkpoint, and not in the files.
+#[test]
+fn partition_columns_have_the_values_of_the_log() {
+    let partitioned = json!({"metaData": {
+        "id": "0", "format": {"provider": "parquet", "options": {}}, "schemaString": "{}", "partitionColumns": ["day"],
+        "configuration": {}
+    }});
+    let written = Written::new();
+    let add = |file: usize, values: Value| {
+        let mut add = written.add(file);
+        add["add"]["partitionValues"] = values;
+        add
+    };
+    let first =
+        [protocol(), partitioned, add(0, json!({"day": "2026-11-01"})), add(1, json!({"day": "2026-11-02"}))];
+    written.checkpoint(&format!("{:020}.checkpoint.parquet", 5), &first);
+    written.commit(6, &[add(2, json!({"day": null})), add(3, json!({"day": "2026-11-03"}))]);
+    let sets = ["source.group=day", "source.where=day >= '2026-11-02' OR day IS NULL"];
+    written.run("out", &sets).success();
+    written.check_output(&written.path("out"), &[1, 2, 3]);
+    let documents = table(&written.path("out"), "documents");
+    let days =
+        documents.column_by_name("day").unwrap().as_any().downcast_ref::<StringArray>().unwrap().clone();
+    let of_files = [None, Some("2026-11-02"), None, Some("2026-11-03")];
+    for (id, day) in strings(&documents, "id").into_iter().zip(&days) {
+        let at = written.documents.iter().position(|(other, _)| other == &id).unwrap();
+        assert_eq!(day, of_files[at / OF_FILE], "{id}");
+    }
+    let counts = manifest(&written.path("out")).counts;
+    assert_eq!(counts.files_left_out, Some(1));
 }
 
 #[test]

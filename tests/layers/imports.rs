@@ -35,7 +35,7 @@ pub struct Import {
 struct File {
     /// The names in its `use` declarations.
     uses: Vec<Use>,
-    /// The paths in the rest of its code, with the module that each stands in.
+    /// The paths in the rest of its code, with the module that each is in.
     paths: Vec<(Module, Vec<String>, bool)>,
     /// The names in the rest of its code.
     names: BTreeSet<String>,

@@ -316,8 +316,23 @@ fn literals(source: &str) -> Vec<(LineColumn, LineColumn)> {
     found
 }
 
+/// The comments of a file or the paragraphs of a page, with their lines and with the names in them.
+pub fn with_names(file: &str, source: &str) -> Vec<(usize, String)> {
+    if file.ends_with(".rs") { comments(source) } else { paragraphs_of(file, source) }
+}
+
 /// The paragraphs of a page of Markdown, or the comments and docstrings of a job, a script or Python.
 pub fn pages(file: &str, page: &str) -> Vec<Text> {
+    let text = |(line, text): (usize, String)| Text {
+        kind: Kind::Comment,
+        file: file.to_owned(),
+        line,
+        text: without_names(&text),
+    };
+    paragraphs_of(file, page).into_iter().map(text).collect()
+}
+
+fn paragraphs_of(file: &str, page: &str) -> Vec<(usize, String)> {
     let is_page = file.ends_with(".md");
     let mut in_docstring = false;
     let lines = page.lines().map(|line| {
@@ -335,13 +350,7 @@ pub fn pages(file: &str, page: &str) -> Vec<Text> {
             None => in_text.then(|| Line { text: line.trim(), mark: None, continues: true }),
         }
     });
-    let text = |(line, text): (usize, String)| Text {
-        kind: Kind::Comment,
-        file: file.to_owned(),
-        line,
-        text: without_names(&text),
-    };
-    paragraphs(lines).into_iter().map(text).collect()
+    paragraphs(lines)
 }
 
 /// A text without names: what is quoted as code, and `None` in Python.

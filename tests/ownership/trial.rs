@@ -66,15 +66,15 @@ impl Scene {
                     let mut apply = resemblance();
                     apply.arg("apply").arg(path("source")).arg("--to").arg(&made).assert().success();
                     if state == State::HalfApplied {
-                        let manifest = std::fs::read(made.join("manifest.json")).unwrap();
+                        let manifest = std::fs::read(made.join("_resemblance/manifest.json")).unwrap();
                         let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
                         let begun = format!(
                             "{{\n  \"fingerprint\": {},\n  \"output\": {}\n}}\n",
                             manifest["fingerprint"], manifest["output"]
                         );
-                        std::fs::remove_file(made.join("manifest.json")).unwrap();
-                        std::fs::create_dir(made.join("_work")).unwrap();
-                        std::fs::write(made.join("_work/apply.json"), begun).unwrap();
+                        std::fs::remove_file(made.join("_resemblance/manifest.json")).unwrap();
+                        std::fs::create_dir(made.join("_resemblance/_work")).unwrap();
+                        std::fs::write(made.join("_resemblance/_work/apply.json"), begun).unwrap();
                     }
                 }
                 State::Generated => {
@@ -111,12 +111,19 @@ impl Scene {
     fn foreign(&mut self, ours: &[PathBuf], out: &Path) -> Vec<(String, Vec<u8>)> {
         let (table, hex) = (self.table(), self.hex(32));
         let text = |text: &str| text.as_bytes().to_vec();
-        let folder =
-            [table, "_work", "_work/keys", "_work/attempts", "kept", "removed", "_work/parts"][self.below(7)];
+        let folder = [
+            table,
+            "_work",
+            "_work/keys",
+            "_work/attempts",
+            "_resemblance",
+            "_resemblance/removed",
+            "_resemblance/_work/parts",
+        ][self.below(7)];
         match self.below(12) {
-            0 => delta_table(if self.below(4) == 0 { "kept" } else { table }),
+            0 => delta_table(if self.below(4) == 0 { "_resemblance/removed" } else { table }),
             1 => vec![(
-                "manifest.json".into(),
+                ["manifest.json", "_resemblance/manifest.json"][self.below(2)].into(),
                 text("{\"metadata\": {\"dbt_version\": \"1.9\"}, \"nodes\": {}}"),
             )],
             2 => vec![("manifest.json".into(), text("no JSON"))],
@@ -151,15 +158,15 @@ impl Scene {
             )],
             _ => vec![(
                 [
-                    "_work/apply.json",
-                    "_work/parts/000000.json",
+                    "_resemblance/_work/apply.json",
+                    "_resemblance/_work/parts/000000.json",
                     "_work/mine.json#1",
                     "pairs/part-00001.parquet#2",
                     "part-00001.parquet",
                     "part-00009.parquet",
                     "part-00000.parquet.partial",
-                    "kept/in.parquet",
-                    "removed/part-00000.parquet",
+                    "in.parquet",
+                    "_resemblance/removed/part-00000.parquet",
                     "pairs/_delta_log/notes.txt",
                 ][self.below(10)]
                 .into(),

@@ -1,5 +1,5 @@
 //! Random faults of a store: the rows are those of an undisturbed run, or the run ends with an error of the storage and the
-//! next one goes on.
+//! next one continues.
 //!
 //! ```sh
 //! RESEMBLANCE_CASES=100 RESEMBLANCE_SEED=1 cargo test --locked --test tests -- --nocapture random_faults

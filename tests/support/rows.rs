@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, StringArray};
 
 use super::files::files;
-use super::{manifest, resemblance, table};
+use super::{manifest, resemblance, strings, table};
 
 /// The rows of every public table, sorted.
 pub type Rows = BTreeMap<String, RecordBatch>;
@@ -25,6 +26,18 @@ pub fn rows_alone(job: &Path, output: &Path, sets: &[&str]) -> Rows {
     }
     command.assert().success();
     rows(output)
+}
+
+/// The rows of the same job over the same files, moved from the folder `from` to the folder `to`.
+pub fn moved(rows: &Rows, from: &str, to: &str) -> Rows {
+    let of_table = |rows: &RecordBatch| {
+        let Ok(column) = rows.schema().index_of("source") else { return rows.clone() };
+        let sources = strings(rows, "source").into_iter().map(|source| source.replacen(from, to, 1));
+        let mut columns = rows.columns().to_vec();
+        columns[column] = Arc::new(StringArray::from_iter_values(sources));
+        RecordBatch::try_new(rows.schema(), columns).unwrap()
+    };
+    rows.iter().map(|(name, rows)| (name.clone(), of_table(rows))).collect()
 }
 
 /// Ends the test where an output has other rows than `expected`, or files that its manifest does not name.

@@ -170,7 +170,7 @@ pub enum Fault {
     Slow(u64),
     /// Nothing more comes after this many bytes of the answer's body, and the connection stays.
     Stall(u64),
-    /// The answer's body has this many bytes more, or fewer, and its head says so too, but for the range.
+    /// The answer's body has this many bytes more, or fewer, and its head says so too, except for the range.
     Resize(i64),
     /// A bit of this byte of the answer's body is another one.
     Flip(usize),

@@ -1,6 +1,6 @@
 """Daft's recipe for duplicates, of its tutorial on Common Crawl: signatures, bands exploded, grouped by band and values.
 
-The pairs are those within the groups, without verification. The recipe goes on to connected components, in several
+The pairs are those within the groups, without verification. The recipe continues with connected components, in several
 joins for each round; they are not run here.
 """
 

@@ -1,11 +1,11 @@
 //! `resemblance apply`: writes a copy of the source of a finished output without its duplicates.
 
-use std::sync::Arc;
-
 use crate::apply::{self, Counts, GroupCounts, Opened, Outcome, Rejects, Settings};
+use crate::cli::support::full_disk::{self, Place};
+use crate::cli::support::progress::Screen;
 use crate::cli::support::work::Work;
 use crate::cli::support::{applied, arguments, print};
-use crate::engine::{self, Engine, Local, RunControl, Silent};
+use crate::engine::{self, Engine, Local, RunControl};
 use crate::error::Result;
 use crate::job::{Alarms, Tables};
 use crate::lookup;
@@ -15,13 +15,14 @@ const EXAMPLES: &str = "\
 Examples:
   resemblance apply out/reviews/ --dry-run
   resemblance apply out/reviews/ --to clean/
-  resemblance apply out/reviews/ --to marked/ --annotate";
+  resemblance apply out/reviews/ --to marked/ --annotate
+  resemblance apply out/reviews/ --to clean/ --source /new/place/reviews/";
 
 /// Write a copy of the source of a finished output without its duplicates
 ///
-/// Of each cluster the representative stays, and the others go. The files of the source are written to kept/ in the
-/// folder that --to names, with their names, formats, columns and order. The table removed/ has the documents that were
-/// removed, and their representatives. If the command is interrupted, run it again to continue. The source itself is not
+/// Of each cluster the representative stays, and the others are removed. The files of the source are written to the folder that
+/// --to names, with their names, formats, columns and order. Its folder _resemblance/, which readers of datasets skip, has the table
+/// removed/ of the documents that were removed, with their representatives. If the command is interrupted, run it again to continue. The source itself is not
 /// changed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -31,13 +32,16 @@ pub(in crate::cli) struct Apply {
     /// The folder or URL to write to, which must be empty
     #[arg(long, value_name = "URL", required_unless_present = "dry_run")]
     to: Option<String>,
+    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    #[arg(long, value_name = "URL")]
+    source: Vec<String>,
     /// What to do with documents that the job rejected
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = Where::Keep, conflicts_with = "annotate")]
     rejects: Where,
     /// Remove nothing, and add the columns cluster_id, representative and kept_id to every document
     #[arg(long)]
     annotate: bool,
-    /// What kept/ and removed/ are
+    /// What the kept and the removed documents are
     #[arg(long, value_enum, value_name = "KIND", default_value_t = Kind::Parquet)]
     tables: Kind,
     /// The share of the documents that may be removed, instead of alarms.removed_share of the job
@@ -62,11 +66,11 @@ pub(in crate::cli) struct Apply {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Where {
-    /// They stay in kept/
+    /// They stay
     Keep,
     /// They are left out
     Drop,
-    /// They are written to rejected/
+    /// They are written to _resemblance/rejected/
     Separate,
 }
 
@@ -79,7 +83,7 @@ enum Kind {
 }
 
 impl Apply {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
+    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
         let settings_of_engine = arguments::engine(self.scheduler.as_deref(), self.memory)?;
         let work = Work::begin(&settings_of_engine)?;
         let settings = Settings {
@@ -94,13 +98,13 @@ impl Apply {
                 Kind::Delta => Tables::Delta,
             },
         };
-        let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
-        let (counts, groups, superseded, outcome) = work.run(async {
+        let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
+        let ended = work.run(async {
             let engine: Box<dyn Engine> = match &self.scheduler {
                 None => Box::new(Local::new(lookup::session(&settings_of_engine)?)),
                 Some(_) => engine::open(&settings_of_engine, &control).await?,
             };
-            let opened = Opened::open(engine.session(), &self.output, settings).await?;
+            let opened = Opened::open(engine.session(), &self.output, self.source.clone(), settings).await?;
             let superseded = opened.superseded();
             let removes = self.to.is_some() && !self.dry_run && !self.annotate;
             let of_job = opened.alarms();
@@ -112,7 +116,11 @@ impl Apply {
             opened.check_alarms(engine.session(), alarms, removes).await?;
             match &self.to {
                 Some(to) if !self.dry_run => {
-                    let outcome = apply::apply(engine.as_ref(), opened, to, settings, &control).await?;
+                    let needed = opened.bytes();
+                    let applied = apply::apply(engine.as_ref(), opened, to, settings, &control).await;
+                    let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
+                    let outcome =
+                        applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))?;
                     Ok((outcome.manifest.counts, None, superseded, Some(outcome)))
                 }
                 _ => {
@@ -123,7 +131,9 @@ impl Apply {
                     Ok((opened.counts(engine.session(), settings).await?, groups, superseded, None))
                 }
             }
-        })?;
+        });
+        screen.clear();
+        let (counts, groups, superseded, outcome) = ended?;
         match self.json {
             true => print::result(&record(counts, groups.as_deref(), superseded, outcome.as_ref())),
             false => print::result(&self.text(counts, groups.as_deref(), superseded, outcome.as_ref())),
@@ -158,9 +168,9 @@ impl Apply {
 
     fn of_rejects(&self) -> &'static str {
         match self.rejects {
-            Where::Keep => "rejected by the job, which stay in kept/",
+            Where::Keep => "rejected by the job, which stay",
             Where::Drop => "rejected by the job, which are left out",
-            Where::Separate => "rejected by the job, which are in rejected/",
+            Where::Separate => "rejected by the job, which are in _resemblance/rejected/",
         }
     }
 }

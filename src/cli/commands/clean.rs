@@ -63,11 +63,18 @@ impl Clean {
 
     /// Removes the garbage, or only finds it in a dry run.
     async fn clean(&self, output: &Layout, stop: &CancellationToken) -> Result<Garbage> {
+        if !output.exists().await? {
+            let shown = output.shown();
+            return Err(match output.is_applied().await? {
+                true => Error::job(format!(
+                    "{shown} holds a result of apply, which removes its own records when it ends: if it was interrupted, run the same \
+                     command again"
+                )),
+                false => Error::input(format!("{shown} holds no output: name what a job has as output.url")),
+            });
+        }
         if self.dry_run {
             return garbage::survey(output, &Attempt::random()).await;
-        }
-        if !output.exists().await? {
-            return Ok(Garbage::default());
         }
         // Another program's manifest is refused before a claim is put next to it.
         output.manifest().await?;

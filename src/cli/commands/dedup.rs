@@ -1,16 +1,15 @@
 //! `resemblance dedup`: writes data without their near-duplicates, without a job file.
 
-use std::sync::Arc;
-
 use arrow::array::RecordBatch;
 
 use crate::apply::{self, Counts, Opened, Outcome, Settings};
 use crate::cli::support::from_data::{FromData, Job};
+use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
 use crate::cli::support::work::{MANIFEST_MEMORY, Work, on_session};
-use crate::cli::support::{applied, print, temporary};
-use crate::engine::{Engine, Local, RunControl, Silent};
+use crate::cli::support::{applied, left_out, print, temporary};
+use crate::engine::{Engine, Local, RunControl};
 use crate::error::Result;
 use crate::job::{self, ClusterMethod};
 use crate::lookup::{self, rows};
@@ -27,9 +26,9 @@ Examples:
 
 /// Write a copy of data without their near-duplicates, without a job file
 ///
-/// Finds the similar documents as find does, and writes what stays as apply does: the files are in kept/ in the folder that --to names,
-/// with their names, formats, columns and order, and removed/ has the documents that were removed. Each of those is similar to the
-/// document that stays instead of it. The data themselves are not changed.
+/// Finds the similar documents as find does, and writes the others as apply does: the files are in the folder that --to names, with
+/// their names, formats, columns and order, and its folder _resemblance/removed/ has the documents that were removed. Each of those is
+/// similar to the document that stays instead of it. The data themselves are not changed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Dedup {
@@ -74,17 +73,23 @@ impl Dedup {
                 apply::refuse_target(session, to, &job.source).await
             })?;
         }
-        let (run, _) = run_job(&job, screen.progress(), OnExisting::Fail, Some(0))?;
+        let ran = run_job(&job, screen.progress(), OnExisting::Fail, Some(0));
         screen.clear();
-        let ended = apply_to(&job, to)?;
+        let (run, _) = ran?;
+        let ended = apply_to(&job, to, screen);
+        screen.clear();
+        let ended = ended?;
         if self.json {
             return print::result(&record(&ended)?);
         }
         let of_rejects = match print::reasons(&run.manifest.rejects) {
             reasons if reasons.is_empty() => "not compared".to_owned(),
-            reasons => format!("not compared ({reasons}), which stay in kept/"),
+            reasons => format!("not compared ({reasons}), which stay"),
         };
         let mut text = applied::counts(ended.counts, &of_rejects);
+        for (n, words) in left_out::numbers(&run.manifest.counts) {
+            text.push_str(&format!("{:>12} {words}, kept as they are\n", print::count(n)));
+        }
         text.push('\n');
         text.push_str(&match (&ended.outcome, to) {
             (Some(outcome), Some(to)) => applied::written(outcome, to),
@@ -95,16 +100,19 @@ impl Dedup {
 }
 
 /// Applies the output of `job` to the folder `to`, or says what that would do.
-fn apply_to(job: &job::Job, to: Option<&str>) -> Result<Ended> {
+fn apply_to(job: &job::Job, to: Option<&str>, screen: &Screen) -> Result<Ended> {
     let work = Work::begin(&job.engine)?;
-    let control = RunControl { stop: work.stop.clone(), progress: Arc::new(Silent) };
+    let control = RunControl { stop: work.stop.clone(), progress: screen.progress() };
     work.run(async {
         let engine = Local::new(lookup::session(&job.engine)?);
         let (session, settings) = (engine.session(), Settings::default());
-        let opened = Opened::open(session, &job.output.url, settings).await?;
+        let opened = Opened::open(session, &job.output.url, Vec::new(), settings).await?;
         match to {
             Some(to) => {
-                let outcome = apply::apply(&engine, opened, to, settings, &control).await?;
+                let needed = opened.bytes();
+                let applied = apply::apply(&engine, opened, to, settings, &control).await;
+                let places: Vec<Place> = Place::of_url("--to", to).into_iter().collect();
+                let outcome = applied.map_err(|error| full_disk::explain(error, &places, Some(needed)))?;
                 let counts = outcome.manifest.counts;
                 Ok(Ended { counts, outcome: Some(outcome), removed: Vec::new() })
             }

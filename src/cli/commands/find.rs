@@ -2,14 +2,16 @@
 
 use std::num::NonZeroUsize;
 
+use crate::cli::support::csv_arguments::CsvArguments;
 use crate::cli::support::from_data::{FromData, Job, Noun};
 use crate::cli::support::progress::Screen;
 use crate::cli::support::run_job::run_job;
 use crate::cli::support::work::Work;
-use crate::cli::support::{arguments, print, side_by_side, temporary};
+use crate::cli::support::{arguments, left_out, print, side_by_side, temporary};
 use crate::error::Result;
 use crate::job;
 use crate::lookup::show::{self, First, Pair, Texts};
+use crate::lookup::side_by_side::Extent;
 use crate::lookup::{self, Finished, rows};
 use crate::output::counts::Counts;
 use crate::pipeline::OnExisting;
@@ -18,7 +20,8 @@ use crate::pipeline::OnExisting;
 const EXAMPLES: &str = "\
 Examples:
   resemblance find essays/ --show 3
-  resemblance find reviews.parquet --text body --threshold 0.7";
+  resemblance find reviews.parquet --text body --threshold 0.7
+  resemblance find reviews.parquet --where \"lang = 'en'\" --limit 10000";
 
 /// Find similar documents, without a job file
 ///
@@ -32,8 +35,11 @@ pub(in crate::cli) struct Find {
     /// Print one JSON object per pair
     #[arg(long, conflicts_with = "show")]
     json: bool,
+    #[command(flatten)]
+    csv: CsvArguments,
     /// Print the texts of the N most similar pairs side by side, with common passages marked; without N, 1 pair
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = pairs_to_show)]
+    #[arg(conflicts_with_all = ["csv", "excel"])]
     show: Option<NonZeroUsize>,
 }
 
@@ -52,7 +58,7 @@ fn shown(job: &job::Job, most: usize) -> Result<String> {
             return Ok(String::new());
         }
         let texts = Texts::open(&finished, found.first.iter().flat_map(Pair::documents)).await?;
-        let sides = side_by_side::pairs(&found.first, &texts, &job.shingle)?;
+        let sides = side_by_side::pairs(&found.first, &texts, &job.shingle, Extent::Compared)?;
         Ok(format!("{sides}{}", side_by_side::left_out(found.all, found.first.len(), "pair", "--show")))
     })
 }
@@ -68,8 +74,15 @@ impl Find {
         if self.json {
             return print::result(&rows::json_lines(&pairs)?);
         }
+        if let Some(kind) = self.csv.kind() {
+            return print::result(&CsvArguments::for_output(rows::csv(&COLUMNS, &pairs, kind)?));
+        }
         let cells = rows::cells(&pairs)?;
         let Counts { pairs: found, documents, .. } = outcome.manifest.counts;
+        let left_out: String = left_out::numbers(&outcome.manifest.counts)
+            .into_iter()
+            .map(|(n, words)| format!("; {} {words}", print::count(n)))
+            .collect();
         let rejected: Vec<String> =
             outcome.manifest.rejects.iter().map(|(reason, n)| format!("{n} {reason}")).collect();
         let rejected = if rejected.is_empty() {
@@ -78,7 +91,7 @@ impl Find {
             format!("; not compared: {}", rejected.join(", "))
         };
         let summary = format!(
-            "{} of similarity {} or more among {}{rejected}\n",
+            "{} of similarity {} or more among {}{rejected}{left_out}\n",
             print::counted(found, "pair"),
             job.score.threshold,
             print::counted(documents, noun.word()),
@@ -94,6 +107,9 @@ impl Find {
         print::result(&format!("{table}{summary}{shown}"))
     }
 }
+
+/// The columns of CSV.
+const COLUMNS: [&str; 5] = ["id_a", "id_b", "jaccard", "containment_a", "containment_b"];
 
 fn header(noun: Noun) -> [&'static str; 5] {
     match noun {

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::cli::support::progress::Screen;
 use crate::cli::support::{arguments, print};
+use crate::engine::{Reached, Unit};
 use crate::error::{Context, Error, Result};
 use crate::lab::corpus::write::{self, Written};
 use crate::lab::corpus::{Corpus, Settings, settings};
@@ -101,7 +102,12 @@ impl Generate {
             Ok::<_, Error>(written)
         };
         let rows = AtomicU64::new(0);
-        let advanced = |more| progress.stage_advances(0, rows.fetch_add(more, Ordering::Relaxed) + more);
+        let all = corpus.settings().documents;
+        let advanced = |more| {
+            let done = rows.fetch_add(more, Ordering::Relaxed) + more;
+            progress.stage_advances(0, done);
+            progress.stage_reaches(Reached { done: done.min(all), all, unit: Unit::Rows });
+        };
         let (files, existing) = (self.files.get(), arguments::on_existing(self.overwrite));
         let written =
             timed("documents", 1, &|| write::documents(&corpus, &self.out, files, existing, &advanced))?;

@@ -14,6 +14,7 @@ use crate::job::{Job, Unit};
 use crate::lookup::neighbors::{self, By, Neighbor, Query};
 use crate::lookup::reread::{Need, Reread};
 use crate::lookup::show::Texts;
+use crate::lookup::side_by_side::Extent;
 use crate::lookup::{Finished, not_found, sketch};
 
 /// Examples of the command.
@@ -41,6 +42,9 @@ pub(in crate::cli) struct Neighbors {
     /// Print the texts of the first N neighbors beside that of the document, with common passages marked; without N, 1
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1", value_parser = arguments::one_to(arguments::MAX_TOP))]
     show: Option<NonZeroUsize>,
+    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    #[arg(long, value_name = "URL")]
+    source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
@@ -102,7 +106,7 @@ impl Neighbors {
 
     /// The neighbors, and the texts of the first ones as `--show` prints them.
     async fn find(&self, context: &SessionContext) -> Result<(neighbors::Neighbors, String)> {
-        let finished = Finished::open(context, &self.output).await?;
+        let finished = Finished::open(context, &self.output).await?.with_source_in(self.source.clone());
         let job = finished.job();
         let own = self.of.id.as_deref().and_then(|id| finished.id(id));
         let again = match (self.show, finished.keeps_shingles()) {
@@ -123,7 +127,7 @@ impl Neighbors {
                 }
             }
             (None, Some(path)) => {
-                let text = text(path)?;
+                let text = text(path, &self.output)?;
                 let sketch = sketch::of_text(&finished, &text).await?;
                 asked = Some(text);
                 sketch.ok_or_else(|| too_short(path, job))?
@@ -163,7 +167,13 @@ impl Neighbors {
                 .jaccard
                 .ok_or_else(|| Error::bug("a neighbor without its similarities was shown"))?;
             let texts = [text, texts.of(&neighbor.id.own())?];
-            shown += &side_by_side::two(jaccard, names.each_ref().map(String::as_str), texts, &job.shingle);
+            shown += &side_by_side::two(
+                jaccard,
+                names.each_ref().map(String::as_str),
+                texts,
+                &job.shingle,
+                Extent::Compared,
+            );
         }
         Ok(shown)
     }
@@ -208,12 +218,20 @@ impl Neighbors {
 }
 
 /// The text of a file or of standard input, without a byte order mark, as the format `text` reads it.
-fn text(path: &str) -> Result<String> {
+fn text(path: &str, output: &str) -> Result<String> {
     let mut bytes = Vec::new();
     let read = match path {
         "-" => std::io::stdin().lock().read_to_end(&mut bytes),
         path => std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
     };
+    if let Err(error) = &read
+        && error.kind() == std::io::ErrorKind::NotFound
+    {
+        return Err(Error::input(format!(
+            "there is no file {path:?}, and --text takes the path of one: to ask about a text, pipe it, as in `echo TEXT | resemblance \
+             neighbors {output} --text -`"
+        )));
+    }
     read.context(|| format!("cannot read {}", named(path)))?;
     let text = String::from_utf8(bytes)
         .map_err(|e| Error::input(format!("{} is not valid UTF-8", named(path))).because(e))?;

@@ -11,7 +11,7 @@ use crate::cli::support::metrics::Destination;
 use crate::cli::support::progress::Screen;
 use crate::cli::support::record::{self, Recorder};
 use crate::cli::support::run_job::{Pairs, Ran, finished_already, run_without_alarms};
-use crate::cli::support::{panics, print};
+use crate::cli::support::{left_out, panics, print};
 use crate::engine::Progress;
 use crate::error::Result;
 use crate::job::Job;
@@ -140,6 +140,9 @@ fn as_text(job: &Job, outcome: &Outcome, pairs: &Pairs) -> Result<String> {
         reasons => format!(" ({reasons})"),
     };
     line(counts.rejects, &format!("rejected{reasons}"));
+    for (n, words) in left_out::numbers(counts) {
+        line(n, &words);
+    }
     if let Some(n) = positive(counts.single_shingle_documents) {
         line(n, &format!("{} of one shingle, compared as a whole", print::plural(n, "document")));
     }

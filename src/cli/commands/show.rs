@@ -1,32 +1,38 @@
-//! `resemblance show`: shows pairs of a finished output with their texts.
+//! `resemblance show`: shows pairs of a finished output, or removed documents of a result of apply, with their texts.
 
 use std::num::NonZeroUsize;
 
 use serde::Serialize;
 
+use crate::apply::result::{Applied, Of};
+use crate::cli::support::csv_arguments::CsvArguments;
 use crate::cli::support::work::on_session;
 use crate::cli::support::{arguments, print, side_by_side};
 use crate::error::visible::visible;
 use crate::error::{Error, Result};
 use crate::job::Job;
-use crate::lookup::show::{self, Cluster, First, Pair, Texts};
-use crate::lookup::side_by_side::{Common, common};
+use crate::lookup::rows::{self, Csv, Field};
+use crate::lookup::show::{self, First, Pair, Texts};
+use crate::lookup::side_by_side::{Common, Extent, common};
 use crate::lookup::{Finished, Id, not_found};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
 Examples:
   resemblance show out/reviews/ --pairs least-similar --top 5
-  resemblance show out/reviews/ --cluster 42";
+  resemblance show out/reviews/ --cluster 42
+  resemblance show out/reviews/ --top 1000 --excel > pairs.csv
+  resemblance show clean/ --pairs least-similar";
 
 /// Show pairs of a finished output with their texts side by side
 ///
 /// Common passages of a shingle or more are marked: in colour on a terminal, and with [brackets] in a pipe. The texts
-/// come from the job's source, which must not have changed since the job ran.
+/// come from the job's source, which must not have changed since the job ran. Of a result of apply or dedup, the documents that were
+/// removed are shown, each beside the one that was kept instead.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Show {
-    /// The finished output: the folder or URL that a job names as output.url
+    /// The finished output: the folder or URL that a job names as output.url, or that apply or dedup wrote to
     output: String,
     /// Which pairs come first
     #[arg(long, value_enum, value_name = "WHICH", default_value_t = Which::MostSimilar, conflicts_with = "cluster")]
@@ -43,9 +49,17 @@ pub(in crate::cli) struct Show {
     /// Seed for random pairs; another seed shows other pairs [default: the job's]
     #[arg(long, value_name = "N", conflicts_with = "cluster")]
     seed: Option<u64>,
+    /// Show long texts whole
+    #[arg(long, conflicts_with_all = ["json", "csv", "excel"])]
+    full: bool,
+    #[command(flatten)]
+    csv: CsvArguments,
     /// Print one JSON object per pair, with both texts and the positions of their common passages
     #[arg(long)]
     json: bool,
+    /// Where the source is now, if it was moved; name as many as the source has URLs, in their order
+    #[arg(long, value_name = "URL")]
+    source: Vec<String>,
     /// Memory to use, such as 4GiB, or a share of the machine's
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
@@ -66,8 +80,12 @@ struct Shown {
     pairs: Vec<Pair>,
     texts: Option<Texts>,
     /// The cluster that the pairs belong to, with `--cluster`.
-    cluster: Option<Cluster>,
-    /// How many pairs there are in all.
+    cluster_id: Option<Id>,
+    /// A line before the pairs.
+    head: String,
+    /// The noun for what is counted.
+    noun: &'static str,
+    /// How many there are in all.
     all: u64,
     job: Job,
 }
@@ -92,16 +110,53 @@ struct Line<'a> {
 impl Show {
     pub(in crate::cli) fn run(&self) -> Result<()> {
         let shown = on_session(self.memory, async |session, _| {
-            let finished = Finished::open(session, &self.output).await?;
+            if let Some(applied) = Applied::find(session, &self.output).await? {
+                return self.removed(&applied).await;
+            }
+            let finished = Finished::open(session, &self.output).await?.with_source_in(self.source.clone());
             match &self.cluster {
                 Some(id) => self.cluster(&finished, id).await,
                 None => self.pairs(&finished).await,
             }
         })?;
-        match self.json {
-            true => print::result(&shown.json_lines()?),
-            false => print::result(&self.text(&shown)?),
+        match (self.json, self.csv.kind()) {
+            (true, _) => print::result(&shown.json_lines()?),
+            (false, Some(kind)) => print::result(&CsvArguments::for_output(shown.csv(kind)?)),
+            (false, None) => print::result(&self.text(&shown)?),
         }
+    }
+
+    fn first(&self, job_seed: u64) -> First {
+        match self.pairs {
+            Which::MostSimilar => First::MostSimilar,
+            Which::LeastSimilar => First::LeastSimilar,
+            Which::Random => First::Random { seed: self.seed.unwrap_or(job_seed) },
+        }
+    }
+
+    async fn removed(&self, applied: &Applied) -> Result<Shown> {
+        let of = match (&self.id, &self.cluster) {
+            (Some(id), _) => Of::Document(id),
+            (None, Some(id)) => Of::Cluster(id),
+            (None, None) => Of::All,
+        };
+        let removed = applied.removed(self.first(0), of, self.top.get()).await?;
+        let mut head = "kept on the left, removed on the right\n".to_owned();
+        if removed.by_reference > 0 {
+            let left_out = print::counted(removed.by_reference, "removed document");
+            head += &format!(
+                "{left_out} cannot be shown here, because the documents that were kept are of an earlier output or of a second source\n"
+            );
+        }
+        Ok(Shown {
+            texts: (!removed.pairs.is_empty()).then_some(removed.texts),
+            pairs: removed.pairs,
+            cluster_id: None,
+            head,
+            noun: "removed document",
+            all: removed.all - removed.by_reference,
+            job: removed.job,
+        })
     }
 
     async fn pairs(&self, finished: &Finished) -> Result<Shown> {
@@ -110,17 +165,21 @@ impl Show {
             Some(id) => Some(document(finished, id).await?),
             None => None,
         };
-        let first = match self.pairs {
-            Which::MostSimilar => First::MostSimilar,
-            Which::LeastSimilar => First::LeastSimilar,
-            Which::Random => First::Random { seed: self.seed.unwrap_or(job.minhash.seed) },
-        };
+        let first = self.first(job.minhash.seed);
         let found = show::pairs(finished, first, of.as_ref(), self.top.get()).await?;
         let texts = match found.first.is_empty() {
             true => None,
             false => Some(Texts::open(finished, found.first.iter().flat_map(Pair::documents)).await?),
         };
-        Ok(Shown { pairs: found.first, texts, cluster: None, all: found.all, job: job.clone() })
+        Ok(Shown {
+            pairs: found.first,
+            texts,
+            cluster_id: None,
+            head: String::new(),
+            noun: "pair",
+            all: found.all,
+            job: job.clone(),
+        })
     }
 
     async fn cluster(&self, finished: &Finished, id: &str) -> Result<Shown> {
@@ -139,11 +198,16 @@ impl Show {
             )
         };
         let pairs = cluster.others.iter().map(beside).collect::<Result<Vec<_>>>()?;
+        let size = print::counted(cluster.size, "document");
+        let (shown_id, represented_by) = (cluster.id.to_string(), representative.id.to_string());
+        let (shown_id, represented_by) = (visible(&shown_id), visible(&represented_by));
         Ok(Shown {
             pairs,
             texts: Some(texts),
+            head: format!("cluster {shown_id}: {size}, represented by {represented_by}\n"),
+            noun: "document",
             all: cluster.size - 1,
-            cluster: Some(cluster),
+            cluster_id: Some(cluster.id),
             job: finished.job().clone(),
         })
     }
@@ -152,27 +216,44 @@ impl Show {
         let Some(texts) = &shown.texts else {
             return Ok(match &self.id {
                 Some(id) => format!("{} is in no pair\n", visible(id)),
-                None => "there is no pair\n".to_owned(),
+                None => format!("{}there is no {}\n", shown.head, shown.noun),
             });
         };
-        let sides = side_by_side::pairs(&shown.pairs, texts, &shown.job.shingle)?;
-        let (head, noun) = match &shown.cluster {
-            Some(cluster) => {
-                let size = print::counted(cluster.size, "document");
-                let (id, representative) = (cluster.id.to_string(), cluster.representative.id.to_string());
-                let (id, representative) = (visible(&id), visible(&representative));
-                let head = format!("cluster {id}: {size}, represented by {representative}\n");
-                (head, "document")
-            }
-            None => (String::new(), "pair"),
-        };
-        let left_out = side_by_side::left_out(shown.all, shown.pairs.len(), noun, "--top");
+        let extent = if self.full { Extent::Whole } else { Extent::Compared };
+        let sides = side_by_side::pairs(&shown.pairs, texts, &shown.job.shingle, extent)?;
+        let head = &shown.head;
+        let left_out = side_by_side::left_out(shown.all, shown.pairs.len(), shown.noun, "--top");
         let all = format!("{head}{sides}{left_out}");
         Ok(all.strip_prefix('\n').map(str::to_owned).unwrap_or(all))
     }
 }
 
+/// The columns of a pair in CSV; those of a cluster have its id before them.
+const COLUMNS: [&str; 7] = ["id_a", "id_b", "jaccard", "containment_a", "containment_b", "text_a", "text_b"];
+
 impl Shown {
+    fn csv(&self, kind: Csv) -> Result<String> {
+        let mut names = COLUMNS.to_vec();
+        if self.cluster_id.is_some() {
+            names.insert(0, "cluster_id");
+        }
+        let mut lines = Vec::with_capacity(self.pairs.len());
+        for pair in self.texts.iter().flat_map(|_| &self.pairs) {
+            let [a, b] = pair.documents();
+            let mut line: Vec<Field> = self.cluster_id.iter().map(field).collect();
+            line.extend([field(&pair.id_a), field(&pair.id_b)]);
+            line.extend(
+                [pair.jaccard, pair.containment_a, pair.containment_b].map(|n| Field::Number(n.to_string())),
+            );
+            for document in [a, b] {
+                let text = self.texts.as_ref().map(|texts| texts.of(&document)).transpose()?;
+                line.push(Field::Text(text.unwrap_or_default().to_owned()));
+            }
+            lines.push(line);
+        }
+        rows::csv_of(&names, &lines, kind)
+    }
+
     fn json_lines(&self) -> Result<String> {
         let mut lines = String::new();
         let Some(texts) = &self.texts else { return Ok(lines) };
@@ -181,7 +262,7 @@ impl Shown {
             let [text_a, text_b] = [texts.of(&a)?, texts.of(&b)?];
             let (passages, passages_complete) = common([text_a, text_b], &self.job.shingle);
             let line = Line {
-                cluster_id: self.cluster.as_ref().map(|cluster| &cluster.id),
+                cluster_id: self.cluster_id.as_ref(),
                 pair,
                 reference_a: a.known,
                 reference_b: b.known,
@@ -195,6 +276,13 @@ impl Shown {
             lines.push('\n');
         }
         Ok(lines)
+    }
+}
+
+fn field(id: &Id) -> Field {
+    match id {
+        Id::Number(number) => Field::Number(number.to_string()),
+        Id::Text(text) => Field::Text(text.clone()),
     }
 }
 

@@ -2,30 +2,35 @@
 
 use std::io::{BufRead, IsTerminal};
 
+use datafusion::prelude::SessionContext;
 use rustyline::error::ReadlineError;
 
+use crate::apply::result::Applied;
+use crate::cli::support::csv_arguments::CsvArguments;
 use crate::cli::support::work::Work;
 use crate::cli::support::{arguments, errors, print};
 use crate::engine::session;
 use crate::error::{Context, Error, Kind, Result};
 use crate::job;
-use crate::lookup::{Finished, rows};
+use crate::lookup::{Finished, query, rows};
 
 /// Examples of the command.
 const EXAMPLES: &str = "\
 Examples:
   resemblance sql out/reviews/ \"SELECT * FROM pairs ORDER BY jaccard DESC LIMIT 10\"
+  resemblance sql out/reviews/ --excel \"SELECT * FROM pairs\" > pairs.csv
+  resemblance sql clean/ \"SELECT id, kept_id FROM removed\"
   resemblance sql out/reviews/";
 
 /// Query the tables of a finished output in SQL
 ///
-/// The tables are documents, rejects, pairs and clusters. Without --allow-writes, queries can only read them. Without a
+/// The tables are documents, rejects, pairs and clusters; those of a result of apply or dedup are kept, removed and rejected. Without --allow-writes, queries can only read them. Without a
 /// query, a prompt opens; it stays open when a query fails. If standard input is not a terminal, its queries are run
 /// one after the other, and the first one that fails ends the command with its exit code.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Sql {
-    /// The finished output: the folder or URL that a job names as output.url
+    /// The finished output: the folder or URL that a job names as output.url, or that apply or dedup wrote to
     output: String,
     /// A query; without it, queries are read from standard input, each up to a semicolon at the end of a line
     query: Option<String>,
@@ -35,13 +40,14 @@ pub(in crate::cli) struct Sql {
     /// Print one JSON object per row
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    csv: CsvArguments,
     /// Memory that a query may use before it spills to disk, such as 4GiB, or a share of the machine's
     #[arg(long, value_name = "SIZE", default_value = "50%", value_parser = arguments::memory)]
     memory: u64,
 }
 
 const HELP: &str = "\
-tables: documents, rejects, pairs, clusters; end a query with a semicolon
 \\d        the tables and their columns
 \\q        leave (or Ctrl-D)
 ";
@@ -56,19 +62,29 @@ impl Sql {
         let context = session::session(&engine)?;
         // Users write joins in any order.
         context.state_ref().write().config_mut().options_mut().optimizer.join_reordering = true;
-        let finished = work.run(Finished::open(&context, &self.output))?;
-        let answer = |query: &str| work.run(self.answer(&finished, query));
+        work.run(self.open(&context))?;
+        let answer = |query: &str| work.run(self.answer(&context, query));
         match &self.query {
             Some(query) => print::result(&answer(query)?),
-            None if std::io::stdin().is_terminal() => prompt(&self.output, answer),
+            None if std::io::stdin().is_terminal() => {
+                prompt(&self.output, &query::table_names(&context).join(", "), answer)
+            }
             None => batch(std::io::stdin().lock(), answer),
         }
     }
 
-    async fn answer(&self, finished: &Finished, query: &str) -> Result<String> {
+    /// Registers the tables of the output, or of a result of `apply`.
+    async fn open(&self, session: &SessionContext) -> Result<()> {
+        match Applied::find(session, &self.output).await? {
+            Some(applied) => applied.register().await,
+            None => Finished::open(session, &self.output).await.map(|_| ()),
+        }
+    }
+
+    async fn answer(&self, session: &SessionContext, query: &str) -> Result<String> {
         let frame = match self.allow_writes {
-            true => finished.sql_with_writes(query).await?,
-            false => finished.sql(query).await?,
+            true => query::with_writes(session, query).await?,
+            false => query::read_only(session, query).await?,
         };
         let names: Vec<String> = frame.schema().fields().iter().map(|f| f.name().clone()).collect();
         let batches = frame.collect().await?;
@@ -76,6 +92,9 @@ impl Sql {
             return rows::json_lines(&batches);
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if let Some(kind) = self.csv.kind() {
+            return rows::csv(&names, &batches, kind).map(CsvArguments::for_output);
+        }
         Ok(print::table(&names, &rows::cells(&batches)?))
     }
 }
@@ -135,10 +154,10 @@ fn batch(input: impl BufRead, answer: impl Fn(&str) -> Result<String>) -> Result
 }
 
 /// Runs the queries that are typed at the prompt.
-fn prompt(output: &str, answer: impl Fn(&str) -> Result<String>) -> Result<()> {
+fn prompt(output: &str, tables: &str, answer: impl Fn(&str) -> Result<String>) -> Result<()> {
     let fail = |e: ReadlineError| Error::input("the prompt cannot be read").because(e);
     let mut editor = rustyline::DefaultEditor::new().map_err(fail)?;
-    print::result(&format!("{output}\n{HELP}"))?;
+    print::result(&format!("{output}\ntables: {tables}; end a query with a semicolon\n{HELP}"))?;
     let mut lines = Lines::default();
     loop {
         let line = match editor.readline(if lines.0.is_empty() { "sql> " } else { "  -> " }) {

@@ -1,7 +1,12 @@
 //! `resemblance verify`: compares every byte of a finished output with its manifest.
 
+use std::time::Instant;
+
+use crate::apply::result::Applied;
 use crate::cli::support::print;
+use crate::cli::support::progress::Screen;
 use crate::cli::support::work::{MANIFEST_MEMORY, on_session};
+use crate::engine::{Reached, Unit};
 use crate::error::Result;
 use crate::output::Layout;
 use crate::output::check::{self, Depth};
@@ -9,16 +14,17 @@ use crate::output::check::{self, Depth};
 /// Examples of the command.
 const EXAMPLES: &str = "\
 Examples:
-  resemblance verify out/reviews/";
+  resemblance verify out/reviews/
+  resemblance verify clean/";
 
-/// Read every file of a finished output and compare its bytes with the manifest
+/// Read every file of a finished output, or of a result of apply, and compare its bytes with the manifest
 ///
 /// If a file is missing, or has another size or another CRC-32, the command names it and ends with exit code 3. It
 /// changes nothing.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(in crate::cli) struct Verify {
-    /// The finished output: the folder or URL that a job names as output.url
+    /// The finished output: the folder or URL that a job names as output.url, or that apply or dedup wrote to
     output: String,
     /// Print one JSON object
     #[arg(long)]
@@ -26,15 +32,30 @@ pub(in crate::cli) struct Verify {
 }
 
 impl Verify {
-    pub(in crate::cli) fn run(&self) -> Result<()> {
-        let (output, (manifest, damage)) = on_session(MANIFEST_MEMORY, async |session, _| {
+    pub(in crate::cli) fn run(&self, screen: &Screen) -> Result<()> {
+        let (progress, began) = (screen.progress(), Instant::now());
+        progress.stage_begins("verify", 1, 1);
+        let seen = |done, all| progress.stage_reaches(Reached { done, all, unit: Unit::Bytes });
+        let verified = on_session(MANIFEST_MEMORY, async |session, _| {
             let output = Layout::open(session, &self.output)?;
-            let verified =
-                check::result(&output, |_| Ok(Depth::Bytes)).await?.ok_or_else(|| output.unfinished())?;
-            Ok((output, verified))
-        })?;
-        let files = manifest.files().count() as u64;
-        let bytes: u64 = manifest.files().map(|file| file.bytes).sum();
+            if let Some(applied) = Applied::find(session, &self.output).await? {
+                return Ok((output, applied.files(), applied.damage(&seen).await?));
+            }
+            match check::result(&output, |_| Ok(Depth::Bytes), &seen).await? {
+                Some((manifest, damage)) => Ok((output, manifest.files().cloned().collect(), damage)),
+                None => Err(output.unfinished().await?),
+            }
+        });
+        screen.clear();
+        let (output, compared, damage) = verified?;
+        progress.stage_ends(
+            "verify",
+            compared.iter().map(|file| file.rows).sum(),
+            began.elapsed().as_secs_f64(),
+            false,
+        );
+        let files = compared.len() as u64;
+        let bytes: u64 = compared.iter().map(|file| file.bytes).sum();
         let damaged: Vec<String> = damage.iter().map(ToString::to_string).collect();
         print::result(&if self.json {
             format!("{}\n", serde_json::json!({ "files": files, "bytes": bytes, "damaged": damaged }))

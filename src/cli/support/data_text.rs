@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::cli::support::print;
+use crate::cli::support::print::{self, bytes};
 use crate::inspect::{Contents, Rows};
 use crate::job::{Job, Method};
 
@@ -42,6 +42,12 @@ impl Disk {
             between: STAGE_BYTES + between,
         }
     }
+}
+
+/// Bytes on disk that the job needs in all, as far as the number of its documents is known.
+pub(in crate::cli) fn expected_bytes(job: &Job, contents: &Contents) -> Option<u64> {
+    let Disk { result, between } = Disk::of(job, contents);
+    documents(contents).map(|documents| (result + between).saturating_mul(documents))
 }
 
 /// What the job reads, for people.
@@ -122,40 +128,5 @@ fn documents(contents: &Contents) -> Option<u64> {
     match contents.rows {
         Rows::Exact(rows) | Rows::About(rows) => Some(rows),
         Rows::Unknown => None,
-    }
-}
-
-/// A number of bytes, in the largest unit that it fills.
-fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    let (mut size, mut unit) = (bytes as f64, None);
-    for name in UNITS {
-        if size < 1024.0 {
-            break;
-        }
-        size /= 1024.0;
-        unit = Some(name);
-    }
-    match unit {
-        None => print::counted(bytes, "byte"),
-        Some(unit) => format!("{size:.1} {unit}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bytes_have_units() {
-        for (number, shown) in [
-            (1, "1 byte"),
-            (1023, "1,023 bytes"),
-            (1536, "1.5 KiB"),
-            (3 << 30, "3.0 GiB"),
-            (5 << 60, "5120.0 PiB"),
-        ] {
-            assert_eq!(bytes(number), shown);
-        }
     }
 }

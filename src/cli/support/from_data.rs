@@ -8,7 +8,7 @@ use crate::cli::support::work::on_session;
 use crate::engine::spills::SpillFolder;
 use crate::error::{Error, Result};
 use crate::inspect::{self, Dataset, Found};
-use crate::job::file::{File, Shingle};
+use crate::job::file::{File, Limit, Shingle};
 use crate::job::{self, Encoding, MAX_SHINGLE_SIZE, Method};
 
 /// Bytes for the session that looks at data.
@@ -27,6 +27,12 @@ pub(in crate::cli) struct FromData {
     /// The column of data that identifies a document [default: `id` if each row has another one, or else row numbers]
     #[arg(long, value_name = "COL")]
     id: Option<String>,
+    /// Compare only the rows that meet this SQL condition over the columns, as in "lang = 'en' AND stars > 2"
+    #[arg(long = "where", value_name = "SQL")]
+    condition: Option<String>,
+    /// Compare a random sample: a number of documents, or a share of them such as 1%
+    #[arg(long, value_name = "N")]
+    limit: Option<String>,
     /// The lowest similarity of a pair, over 0 and at most 1
     #[arg(short, long, default_value = "0.8", value_parser = arguments::similarity)]
     threshold: f64,
@@ -107,6 +113,8 @@ impl FromData {
             size: Some(self.size.get()),
             ..Shingle::default()
         });
+        file.source.condition = self.condition.clone();
+        file.source.limit = self.limit.clone().map(Limit::Text);
         file.candidates.method = if self.all { Method::All } else { Method::Lsh };
         file.score.threshold = self.threshold;
         let mut job = job::resolve(file)?;

@@ -1,4 +1,4 @@
-//! Sends the OpenLineage events of a run, while the run goes on.
+//! Sends the OpenLineage events of a run, in a thread of their own.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -29,7 +29,7 @@ struct Open {
 }
 
 impl Lineage {
-    /// Sends the event of the start of the run `run_id` of the job `name`, which is `None` if it cannot be read.
+    /// Sends the event of the start of the run `run_id` of the job `name`. There is no `job` if it cannot be read.
     pub(in crate::cli) fn begin(run_id: &str, name: &str, job: Option<&Job>) -> Self {
         let opened = Settings::read(Environment::of_process()).and_then(|settings| match settings {
             Some(settings) => Ok(Some(Open::new(Events::new(settings, run_id, name, job))?)),

@@ -74,6 +74,23 @@ pub(in crate::cli) fn plural(n: u64, noun: &str) -> String {
     format!("{noun}{}", if n == 1 { "" } else { "s" })
 }
 
+/// A number of bytes, in the largest unit that it fills.
+pub(in crate::cli) fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let (mut size, mut unit) = (bytes as f64, None);
+    for name in UNITS {
+        if size < 1024.0 {
+            break;
+        }
+        size /= 1024.0;
+        unit = Some(name);
+    }
+    match unit {
+        None => counted(bytes, "byte"),
+        Some(unit) => format!("{size:.1} {unit}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
@@ -82,5 +99,18 @@ mod tests {
         assert_eq!(super::count(999), "999");
         assert_eq!(super::count(1000), "1,000");
         assert_eq!(super::count(1234567), "1,234,567");
+    }
+
+    #[test]
+    fn bytes_have_units() {
+        for (number, shown) in [
+            (1, "1 byte"),
+            (1023, "1,023 bytes"),
+            (1536, "1.5 KiB"),
+            (3 << 30, "3.0 GiB"),
+            (5 << 60, "5120.0 PiB"),
+        ] {
+            assert_eq!(super::bytes(number), shown);
+        }
     }
 }

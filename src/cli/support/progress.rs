@@ -1,16 +1,16 @@
-//! Progress: a bar where standard error is a terminal, log lines otherwise.
+//! Progress: a bar where standard error is a terminal, and otherwise a log line for each stage.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::address::secrets::masked;
 use crate::cli::support::{log, print};
-use crate::engine::Progress;
+use crate::engine::{Progress, Reached, Unit};
 use crate::environment::Environment;
 use crate::error::visible::visible;
 
@@ -30,9 +30,6 @@ impl Screen {
             true => ProgressBar::no_length(),
             false => ProgressBar::hidden(),
         };
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} {msg} ({elapsed})") {
-            bar.set_style(style);
-        }
         Self { bar, format: log::Format::Text, is_quiet: false }
     }
 
@@ -76,7 +73,7 @@ impl Screen {
     }
 
     pub(in crate::cli) fn progress(&self) -> Arc<dyn Progress> {
-        Arc::new(Bar { bar: self.bar.clone(), tasks: Mutex::default() })
+        Arc::new(Bar { bar: self.bar.clone(), format: self.format, stage: Mutex::default() })
     }
 
     pub(in crate::cli) fn clear(&self) {
@@ -119,27 +116,67 @@ impl Write for Screen {
     }
 }
 
+/// A bar without the size of its input, and bars with it.
+const UNKNOWN: &str = "{spinner} {prefix} {msg} ({elapsed})";
+const ROWS: &str =
+    "{spinner} {prefix} {percent}% of {human_len} rows, {per_sec}, {eta} left, {msg} ({elapsed})";
+const BYTES: &str = "{spinner} {prefix} {percent}% of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left, {msg} ({elapsed})";
+
+/// The target of the log lines that say how far a stage is; no filter has them by default.
+const TARGET: &str = "resemblance::progress";
+
+/// How often such a line is logged.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
 struct Bar {
     bar: ProgressBar,
-    /// The tasks of the running stage on a cluster, or what it lost; empty on one machine.
-    tasks: Mutex<String>,
+    /// The format of log lines.
+    format: log::Format,
+    stage: Mutex<Stage>,
+}
+
+/// The running stage.
+#[derive(Default)]
+struct Stage {
+    name: String,
+    number: usize,
+    stages: usize,
+    /// Stages that have ended, this one not counted.
+    ended: usize,
+    /// The tasks on a cluster, or what it lost; empty on one machine.
+    tasks: String,
+    /// What is counted, once it is known.
+    unit: Option<Unit>,
+    /// When a line was logged last.
+    logged: Option<Instant>,
 }
 
 impl Bar {
-    fn set_tasks(&self, tasks: String) {
-        *self.tasks.lock().unwrap_or_else(PoisonError::into_inner) = tasks;
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_style(&self, template: &str) {
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            self.bar.set_style(style);
+        }
     }
 }
 
 impl Progress for Bar {
     fn stage_begins(&self, name: &str, number: usize, stages: usize) {
+        {
+            let mut stage = self.stage();
+            let ended = stage.ended;
+            *stage = Stage { name: name.to_owned(), number, stages, ended, ..Stage::default() };
+        }
+        self.set_style(UNKNOWN);
         self.bar.enable_steady_tick(Duration::from_millis(120));
-        self.bar.set_prefix(format!("[{number}/{stages}] {name}"));
+        self.bar.set_prefix(format!("[stage {number} of {stages}] {name}"));
         self.bar.set_message("");
-        self.set_tasks(String::new());
         self.bar.tick();
-        // A visible bar shows the stage.
-        if self.bar.is_hidden() {
+        // A visible bar shows the stage, and of text lines each stage has one, at its end.
+        if self.bar.is_hidden() && self.format == log::Format::Json {
             tracing::info!(stage = name, number, stages, "begins");
         }
     }
@@ -147,19 +184,44 @@ impl Progress for Bar {
     fn stage_advances(&self, rows_in: u64, rows_out: u64) {
         // Rows read count before rows written: most stages write only after they have read everything.
         let (read, written) = (print::count(rows_in), print::count(rows_out));
-        let rows = match (rows_in > rows_out, rows_out > 0) {
-            (true, true) => format!("{read} rows read, {written} written"),
-            (true, false) => format!("{read} rows read"),
-            (false, _) => format!("{written} rows"),
+        let stage = self.stage();
+        let rows = match (rows_in > rows_out, rows_out > 0, stage.unit) {
+            (_, true, Some(_)) => format!("{written} written"),
+            (_, false, Some(_)) => "nothing written yet".to_owned(),
+            (true, true, None) => format!("{read} rows read, {written} written"),
+            (true, false, None) => format!("{read} rows read"),
+            (false, _, None) => format!("{written} rows"),
         };
-        let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        self.bar.set_message(format!("{tasks}{rows}"));
+        self.bar.set_message(format!("{}{rows}", stage.tasks));
+    }
+
+    fn stage_reaches(&self, Reached { done, all, unit }: Reached) {
+        let mut stage = self.stage();
+        if stage.unit != Some(unit) {
+            stage.unit = Some(unit);
+            self.bar.set_length(all);
+            self.set_style(match unit {
+                Unit::Rows => ROWS,
+                Unit::Bytes => BYTES,
+            });
+            self.bar.reset_eta();
+        }
+        self.bar.set_length(all);
+        self.bar.set_position(done);
+        if self.bar.is_hidden() && stage.logged.is_none_or(|logged| logged.elapsed() >= LINE_INTERVAL) {
+            stage.logged = Some(Instant::now());
+            let Stage { name, number, stages, .. } = &*stage;
+            let unit = match unit {
+                Unit::Rows => "rows",
+                Unit::Bytes => "bytes",
+            };
+            tracing::debug!(target: TARGET, stage = name, number, stages, done, all, unit, "reached");
+        }
     }
 
     fn tasks(&self, done: usize, begun: usize, query_stages_done: usize, query_stages: usize) {
-        self.set_tasks(format!(
-            "{query_stages_done} of {query_stages} query stages, {done} of {begun} tasks begun, "
-        ));
+        self.stage().tasks =
+            format!("{query_stages_done} of {query_stages} query stages, {done} of {begun} tasks begun, ");
     }
 
     fn recovering(&self, why: &str) {
@@ -168,9 +230,14 @@ impl Progress for Bar {
 
     fn stage_ends(&self, name: &str, rows: u64, seconds: f64, reused: bool) {
         let seconds = (seconds * 1e3).round() / 1e3;
+        let (number, stages) = {
+            let mut stage = self.stage();
+            stage.ended += 1;
+            (stage.ended, stage.stages)
+        };
         match reused {
-            true => tracing::info!(stage = name, rows, "taken over from an earlier run"),
-            false => tracing::info!(stage = name, rows, seconds, "done"),
+            true => tracing::info!(stage = name, number, stages, rows, "taken over from an earlier run"),
+            false => tracing::info!(stage = name, number, stages, rows, seconds, "done"),
         }
     }
 }

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::apply::alarms::{self, Verdict};
+use crate::cli::support::data_text;
+use crate::cli::support::full_disk::{self, Place};
 use crate::cli::support::work::Work;
 use crate::engine::{self, Progress, RunControl};
 use crate::error::{Error, Result};
+use crate::inspect;
 use crate::job::Job;
-use crate::lookup::Finished;
+use crate::lookup::{self, Finished};
 use crate::pipeline::{self, OnExisting, Outcome};
 
 /// The most similar pairs of a run.
@@ -51,13 +56,11 @@ pub(in crate::cli) fn run_without_alarms(
     let work = Work::begin(&job.engine)?;
     let stop = &work.stop;
     let run = async {
-        let control = RunControl { stop: stop.clone(), progress };
-        let engine = engine::open(&job.engine, &control).await?;
-        let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
-        let finished = Finished::open(engine.session(), &job.output.url).await?;
-        let verdicts = alarms::verdicts(engine.session(), finished.output(), job, job.alarms).await?;
-        let pairs = finished.top_pairs(top).await?.collect().await?;
-        Ok(Ran { outcome, pairs, verdicts })
+        let ran = run_on(job, progress, existing, top, stop).await;
+        match ran {
+            Err(error) => Err(explained(error, job).await),
+            ran => ran,
+        }
     };
     work.block_on(async {
         tokio::select! {
@@ -67,6 +70,37 @@ pub(in crate::cli) fn run_without_alarms(
             () = stopped_for_long(stop) => Err(Error::interrupted()),
         }
     })
+}
+
+async fn run_on(
+    job: &Job,
+    progress: Arc<dyn Progress>,
+    existing: OnExisting,
+    top: Option<usize>,
+    stop: &CancellationToken,
+) -> Result<Ran> {
+    let control = RunControl { stop: stop.clone(), progress };
+    let engine = engine::open(&job.engine, &control).await?;
+    let outcome = pipeline::run(job, engine.as_ref(), &control, existing).await?;
+    let finished = Finished::open(engine.session(), &job.output.url).await?;
+    let verdicts = alarms::verdicts(engine.session(), finished.output(), job, job.alarms).await?;
+    let pairs = finished.top_pairs(top).await?.collect().await?;
+    Ok(Ran { outcome, pairs, verdicts })
+}
+
+/// The error of a run. If a disk is full, it says which one and how much the job needs.
+async fn explained(error: Error, job: &Job) -> Error {
+    let mut places: Vec<Place> = Place::of_url("output.url", &job.output.url).into_iter().collect();
+    places.extend(job.engine.cluster.is_none().then(|| Place::of_spills(&job.engine)));
+    if !full_disk::is_full(&error) {
+        return error;
+    }
+    let contents = async {
+        let session = lookup::session(&job.engine)?;
+        inspect::contents(&session, &job.source).await
+    };
+    let needed = contents.await.ok().and_then(|contents| data_text::expected_bytes(job, &contents));
+    full_disk::explain(error, &places, needed)
 }
 
 /// The line for an output that was finished before, so that nothing was run.
@@ -79,7 +113,7 @@ pub(in crate::cli) fn finished_already(job: &Job, outcome: &Outcome) -> String {
     }
 }
 
-async fn stopped_for_long(stop: &tokio_util::sync::CancellationToken) {
+async fn stopped_for_long(stop: &CancellationToken) {
     stop.cancelled().await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
 }

@@ -12,7 +12,7 @@ use ballista_core::error::Result;
 use ballista_core::extension::BallistaConfigGrpcEndpoint;
 use ballista_core::utils::GrpcClientConfig;
 
-/// Connections that are unused for so long are closed.
+/// Connections that were unused for this long are closed.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Open, unused connections.

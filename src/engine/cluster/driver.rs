@@ -1,6 +1,7 @@
 //! The engine itself: it submits the plan of a stage, watches it, and submits it again if a part of the cluster was lost.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use futures::TryStreamExt;
+use tokio::net::TcpStream;
 
 use super::failure::{self, Failure};
 use super::rest::{Advance, Executors, Rest};
@@ -33,10 +35,10 @@ use crate::source::file_scan;
 /// How often a running job, or a scheduler that does not answer yet, is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The factor for the time limit of a stall while tasks run, since they give no sign until they end.
+/// The factor for the time limit of a stall while tasks run, since they report nothing until they end.
 const RUNNING_STALL_FACTOR: u32 = 20;
 
-/// The pause before a stage is submitted again doubles so often.
+/// The pause before a stage is submitted again doubles at most this many times.
 const MAX_DOUBLINGS: u32 = 4;
 
 /// Reasons in the error of a stage that was lost repeatedly.
@@ -59,9 +61,16 @@ impl Cluster {
     /// this process, with the memory of `engine`.
     ///
     /// # Errors
-    /// [`crate::error::Kind::Engine`] when no scheduler with an executor answers in time.
+    /// [`crate::error::Kind::Engine`] when nothing listens on the scheduler's address, or no scheduler with an executor answers in
+    /// time.
     pub async fn connect(engine: &job::Engine, cluster: &job::Cluster, control: &RunControl) -> Result<Self> {
         let rest = Rest::new(&cluster.scheduler);
+        if refuses(&cluster.scheduler).await {
+            return Err(Error::engine(format!(
+                "no scheduler listens on {}: start one, or correct engine.scheduler",
+                cluster.scheduler
+            )));
+        }
         if rest.refuses_token().await {
             return Err(unauthorized(&cluster.scheduler));
         }
@@ -114,7 +123,7 @@ impl Cluster {
             () = control.stop.cancelled() => Failure::Final(Error::interrupted()),
             batches = submit => match batches {
                 Ok(batches) => {
-                    // Work that was lost and done again since the last poll counts too.
+                    // Work that was lost and repeated since the last poll counts too.
                     self.look(&name, &mut seen, control).await;
                     return Ok(batches);
                 }
@@ -348,6 +357,17 @@ fn portable(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Transformed::yes(scan))
     };
     Ok(plan.transform_up(scan)?.data)
+}
+
+/// Whether nothing listens on an address, also after a short time. One that does not answer is waited for.
+async fn refuses(address: &str) -> bool {
+    for pause in [POLL_INTERVAL, Duration::ZERO] {
+        match TcpStream::connect(address).await {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => tokio::time::sleep(pause).await,
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// The executors of a scheduler, once it has one. `after` is the reason of the last lost attempt.

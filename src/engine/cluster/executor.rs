@@ -61,8 +61,7 @@ pub(crate) struct ExecutorSettings {
 const LEFTOVERS_SECONDS: u64 = 24 * 3600;
 const CLEAN_UP_SECONDS: u64 = 600;
 
-/// Runs an executor until Ctrl-C or SIGTERM, after which it ends its tasks and begins no others. `leaving` becomes true when
-/// one of them has come.
+/// Runs an executor until Ctrl-C or SIGTERM: then it ends its tasks and begins no others, and `leaving` becomes true.
 ///
 /// # Errors
 /// When an address cannot be listened on, the work folder cannot be written, or no scheduler answers.
@@ -220,10 +219,10 @@ fn cores(vcores: usize) -> usize {
     vcores.min(cores.saturating_mul(2))
 }
 
-/// How often the running tasks are counted when the disk is full.
+/// How often running tasks are counted while the disk is full.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(500);
 
-/// After so many counts the executor ends, and other executors run the rest of its tasks.
+/// After this many counts the executor ends, and other executors run the rest of its tasks.
 const DRAIN_LOOKS: usize = 120;
 
 /// Waits until a task has found the executor's disk full, and then for the tasks that still run. It waits once at least, so that

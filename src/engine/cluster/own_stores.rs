@@ -10,7 +10,7 @@ use url::Url;
 
 use super::failure;
 
-/// `builder` with stores whose errors about the environment name the process `who`, since plans open stores wherever they are
+/// Adds stores whose errors about the environment name the process `who`, since plans open stores wherever they are
 /// decoded.
 pub(super) fn of(who: String, builder: RuntimeEnvBuilder) -> RuntimeEnvBuilder {
     let stores = Arc::clone(&builder.object_store_registry);

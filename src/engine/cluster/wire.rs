@@ -165,7 +165,7 @@ fn plan(
                 None => Arc::clone(input),
             };
             // It has no Parquet reader either, which checks that the files are those that were listed.
-            let input = pinned_scan(input, &context.runtime_env(), &chunks)?;
+            let input = pinned_scan(input, &context.runtime_env(), &chunks, None)?;
             OperatorExec::plan(NumberRows { chunks, batch_rows }, vec![input])
         }
     }

@@ -1,6 +1,6 @@
 //! Checks of the `AWS_` variables.
 //!
-//! The client library takes them unseen and panics at the first request if one cannot be part of a URL or a header.
+//! The client library takes them unchecked and panics at the first request if one cannot be part of a URL or a header.
 //! Errors name the variable and never its value, which may be a secret.
 
 use http::Uri;

@@ -74,7 +74,7 @@ impl Algorithm {
         })
     }
 
-    /// The value as S3 writes it: the bytes, highest first, in base64.
+    /// The value as S3 encodes it: the bytes, highest first, in base64.
     fn text(&self, value: u64) -> String {
         BASE64.encode(&(value ^ self.mask()).to_be_bytes()[8 - self.width..])
     }
@@ -107,7 +107,8 @@ impl Checksum {
     }
 }
 
-/// Moves the checksum of a whole object into the metadata that the client library passes on, and removes any other value.
+/// Replaces the checksum of a whole object in the headers by metadata that the client library passes on, and removes
+/// any other value.
 pub(super) fn hand_on(headers: &mut HeaderMap) {
     headers.remove(METADATA_HEADER);
     let found = ALGORITHMS.iter().find_map(|Algorithm { header, .. }| {

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// The client for a bucket of Google Cloud Storage, from the variables that start with `GOOGLE_`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
+/// [`Kind::Job`](crate::error::Kind::Job) when the variables contradict each other.
 #[cfg(feature = "gcs")]
 pub(super) fn google(
     bucket_url: &BucketUrl,
@@ -41,7 +41,7 @@ pub(super) fn google(
 /// The client for a container of Azure Blob Storage, from the variables that start with `AZURE_`.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
+/// [`Kind::Job`](crate::error::Kind::Job) when the variables contradict each other.
 #[cfg(feature = "azure")]
 pub(super) fn azure(
     url: &Url,

@@ -45,14 +45,14 @@ pub(crate) fn registry() -> Arc<dyn ObjectStoreRegistry> {
     Arc::new(Registry { environment: Environment::of_process().clone(), stores: Mutex::default() })
 }
 
-/// As `registry`, with these variables for the environment.
+/// As `registry`, with `variables` as the environment.
 pub fn registry_of(variables: BTreeMap<String, String>) -> Arc<dyn ObjectStoreRegistry> {
     Arc::new(Registry { environment: Environment::of(variables), stores: Mutex::default() })
 }
 
 struct Registry {
     environment: Environment,
-    /// By scheme and authority.
+    /// Keyed by scheme and authority.
     stores: Mutex<BTreeMap<String, Arc<dyn ObjectStore>>>,
 }
 

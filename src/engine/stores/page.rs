@@ -1,6 +1,6 @@
 //! One page of an S3 listing, as the storage sent it.
 //!
-//! The client library takes a page that says "more follows" without a token for the last one, and fails the whole listing
+//! The client library treats a page that announces more without a token as the last one, and fails the whole listing
 //! for one key that it cannot read. So each page is read here first.
 
 use std::borrow::Cow;
@@ -134,13 +134,13 @@ struct Entry {
     empty: bool,
 }
 
-/// What happens to an entry.
+/// The treatment of an entry.
 enum Fate {
     Keep,
     /// A folder marker.
     Drop,
     /// No path can name it.
-    PassOver,
+    Skip,
 }
 
 fn object_fate(entry: &Entry) -> Fate {
@@ -148,14 +148,14 @@ fn object_fate(entry: &Entry) -> Fate {
         _ if entry.empty && entry.key.ends_with('/') => Fate::Drop,
         // A path with another spelling would name another object.
         Ok(path) if path.as_ref() == entry.key => Fate::Keep,
-        _ => Fate::PassOver,
+        _ => Fate::Skip,
     }
 }
 
 fn prefix_fate(prefix: &str) -> Fate {
     match Path::parse(prefix) {
         Ok(path) if Some(path.as_ref()) == prefix.strip_suffix('/') => Fate::Keep,
-        _ => Fate::PassOver,
+        _ => Fate::Skip,
     }
 }
 
@@ -174,7 +174,7 @@ impl<'a> Scan<'a> {
         match fate {
             Fate::Keep => return,
             Fate::Drop => {}
-            Fate::PassOver => self.unreadable.push(entry.key.clone()),
+            Fate::Skip => self.unreadable.push(entry.key.clone()),
         }
         self.kept.extend_from_slice(self.body.get(self.copied..entry.start).unwrap_or_default());
         self.copied = end;

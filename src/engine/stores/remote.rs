@@ -20,7 +20,7 @@ use super::explain::{BucketUrl, STORE, broke_off, is_transient, lost};
 use super::uploads;
 use crate::output::digest::Digest;
 
-/// Times that a read or a listing is resumed without progress. Each has the full time limit of a request, since a long
+/// Resumptions of a read or a listing without progress. Each has the full time limit of a request, since a long
 /// download may break off for that reason alone.
 const TIMES: usize = 3;
 
@@ -80,7 +80,7 @@ impl Remote {
 
 impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What is inside knows credentials.
+        // The inner store has credentials.
         write!(f, "Remote({})", self.bucket_url)
     }
 }
@@ -97,7 +97,8 @@ impl ObjectStore for Remote {
         let mut failures = 0;
         loop {
             match self.inner.put_opts(location, payload.clone(), options.clone()).await {
-                // The client library does not retry what may have been done. A second put would fail, as it should.
+                // The client library does not retry a request that the store may have carried out. A second put would
+                // fail, as it should.
                 Err(error) if options.mode != PutMode::Overwrite && failures < TIMES && lost(&error) => {
                     failures += 1
                 }

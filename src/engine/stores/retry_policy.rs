@@ -1,4 +1,4 @@
-//! How long the program waits for a store.
+//! Time limits for the answers of a store.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A client for a bucket of S3, or of what speaks like it, from the `AWS_` variables.
+//! The client for a bucket of S3 or a compatible store, from the `AWS_` variables.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const ROLE_SECONDS: u64 = 10;
 /// (AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN), a container's role, the machine's role.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) when the variables do not fit together.
+/// [`Kind::Job`](crate::error::Kind::Job) when the variables contradict each other.
 pub(super) fn open(
     bucket_url: &Arc<BucketUrl>,
     environment: &Environment,
@@ -37,7 +37,7 @@ pub(super) fn open(
     if environment.get("AWS_ACCESS_KEY_ID").is_some() || environment.get("AWS_SKIP_SIGNATURE").is_some() {
         return Ok([builder.build().map_err(wrong)?, reads.build().map_err(wrong)?]);
     }
-    // A machine without a role does not answer, so requests for it are not repeated as long as those to a store.
+    // A machine without a role does not answer, so its role is requested for a shorter time than a store's answers.
     let asks = builder.clone().with_retry(policy.at_most(ROLE_SECONDS).retries()).build().map_err(wrong)?;
     let with_role = |builder: AmazonS3Builder| builder.with_credentials(asks.credentials().clone()).build();
     Ok([with_role(builder).map_err(wrong)?, with_role(reads).map_err(wrong)?])

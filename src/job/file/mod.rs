@@ -3,12 +3,15 @@
 //! [`resolve()`](super::resolve()) checks what the values mean together. Sections that need no resolving are those of the
 //! [`Job`](super::Job).
 
+mod limit;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
+pub use self::limit::Limit;
 use super::document::Document;
 use super::{
     Alarms, BucketHash, Candidates, ClusterMethod, DuplicateIds, NewPairs, OnError, Output, References,
@@ -79,6 +82,9 @@ impl File {
                 text: None,
                 columns: None,
                 group: None,
+                condition: None,
+                limit: None,
+                seed: None,
                 duplicate_ids: Source::duplicate_ids(),
                 on_error: OnError::default(),
                 references: None,
@@ -133,6 +139,15 @@ pub struct Source {
     /// Column of a document's group, such as the crawl or the shop that it is from. The table `documents` carries it too. Documents
     /// without a value are together a group. Default: none.
     pub group: Option<String>,
+    /// SQL condition over the columns; rows that do not meet it are no documents, and are counted. Only functions of DataFusion that
+    /// give the same value in every run. Default: all rows are documents.
+    #[serde(rename = "where")]
+    pub condition: Option<String>,
+    /// Number of documents, or a share of them as in `"1%"`: a random sample of the documents that `where` leaves, the same in every
+    /// run. Default: all documents.
+    pub limit: Option<Limit>,
+    /// The number that chooses the sample of `limit`: another number chooses another sample. Default: 0.
+    pub seed: Option<u64>,
     /// What happens when an id comes twice: `error` ends the run, `reject` keeps the first that can be compared.
     #[serde(default = "Source::duplicate_ids")]
     pub duplicate_ids: DuplicateIds,
@@ -400,7 +415,7 @@ pub struct Against {
     /// Folder or URL prefix of the finished output that holds the reference documents, or a list of them in the order in which they
     /// were made. They were made with the same `[shingle]` and `[minhash]`. Either this or `source` is required.
     pub output: Option<Names>,
-    /// `[against.source]`, with the keys of `[source]` but for `columns`: a second dataset, whose documents are the reference documents.
+    /// `[against.source]`, with the keys of `[source]` except `columns`: a second dataset, whose documents are the reference documents.
     /// An id may be in both.
     pub source: Option<Source>,
     /// Which documents are paired: `new-old+new-new`, or `new-old` alone. Two reference documents never are.

@@ -1,6 +1,6 @@
 //! Bands and rows for a threshold.
 //!
-//! All rules are deterministic; each says which of equally good choices it takes.
+//! All rules are deterministic; each defines which of several equally good choices it takes.
 
 use super::super::{Choice, Method, curve};
 use crate::error::{Error, Result};
@@ -25,11 +25,11 @@ impl Bands {
     }
 }
 
-/// What `choice` chooses for `threshold`; `None` if bands and rows are given. A `method` that needs no buckets misses nothing, so a
-/// recall that cannot be reached is then no error.
+/// The bands and rows of `choice` for `threshold`; `None` if they are given. A `method` that needs no buckets misses
+/// nothing, so a recall that cannot be reached is then not an error.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where the choice is a recall that no b and r reach.
+/// [`Kind::Job`](crate::error::Kind::Job) if no b and r reach the recall.
 pub(crate) fn by(
     choice: Choice,
     permutations: usize,
@@ -56,7 +56,7 @@ pub(crate) fn nearest(permutations: usize, threshold: f64) -> Bands {
 }
 
 /// Of all b * r = `permutations`, the (1/b)^(1/r) that is nearest to `threshold` and not over it, so that pairs at the
-/// threshold are more likely found than not. Where all are over it, the nearest of all.
+/// threshold are more likely found than not. If all are over it, the nearest of all.
 pub(crate) fn recall(permutations: usize, threshold: f64) -> Bands {
     closest(divisors(permutations).filter(|c| c.threshold() <= threshold), threshold)
         .unwrap_or_else(|| nearest(permutations, threshold))
@@ -92,7 +92,7 @@ pub(crate) fn balanced(permutations: usize, threshold: f64) -> Bands {
 /// of at least `target`, in (0, 1). The largest r makes the steepest curve and so the fewest false candidates.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) where no b and r reach the target, with the recall that can be reached.
+/// [`Kind::Job`](crate::error::Kind::Job) if no b and r reach the target, with the recall that can be reached.
 pub(crate) fn target_recall(permutations: usize, threshold: f64, target: f64) -> Result<Bands> {
     for rows in (1..=permutations).rev() {
         let most = Bands { bands: permutations / rows, rows };
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn a_target_out_of_reach_says_what_can_be_reached() {
-        let said = target_recall(128, 0.02, 0.99).unwrap_err().to_string();
-        assert!(said.contains("0.9247") && said.contains("minhash.permutations"), "{said}");
+        let error = target_recall(128, 0.02, 0.99).unwrap_err().to_string();
+        assert!(error.contains("0.9247") && error.contains("minhash.permutations"), "{error}");
     }
 
     proptest! {

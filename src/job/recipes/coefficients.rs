@@ -1,4 +1,4 @@
-//! Coefficients of one's own for the linear family: the `a` and `b` of each permutation, from a file.
+//! Given coefficients for the linear family: the `a` and `b` of each permutation, from a file.
 
 use super::super::setting_file;
 use crate::error::{Error, Result};
@@ -6,18 +6,18 @@ use crate::error::{Error, Result};
 /// The a and the b of a permutation, each under 2^32.
 pub type Coefficients = (u64, u64);
 
-/// Bytes of a file, at most: the most permutations that a job may have, two numbers of ten digits each, and some room.
+/// The most bytes of a file: for the most permutations of a job, two numbers of ten digits each, and some spare room.
 const MAX_BYTES: u64 = 2 << 20;
 
-/// The coefficients in a CSV file of this machine: a line `a,b` for each permutation, in their order, as numbers from 0 to
-/// 2^32 - 1. The first line may be the header `a,b`; empty lines do not count.
+/// The coefficients in a CSV file of this machine: a line `a,b` for each permutation, in their order, as numbers from 0
+/// to 2^32 - 1. The first line may be the header `a,b`; empty lines are ignored.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job): what follows the key's name.
+/// [`Kind::Job`](crate::error::Kind::Job): the text after the key's name.
 pub(in crate::job) fn read(path: &str) -> Result<Vec<Coefficients>> {
     let expected = "expected a line `a,b` for each permutation";
     let text = setting_file::read(path, "which", MAX_BYTES, expected)?;
-    let wrong = |said: &str| Error::job(format!("names {path:?}, which {said}"));
+    let wrong = |fault: &str| Error::job(format!("names {path:?}, which {fault}"));
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
@@ -37,10 +37,10 @@ pub(in crate::job) fn read(path: &str) -> Result<Vec<Coefficients>> {
     Ok(found)
 }
 
-/// What is wrong with coefficients for so many permutations: what follows the key's name.
+/// The fault of coefficients for a number of permutations: the text after the key's name.
 ///
-/// An `a` that is the modulus gives every shingle the same value, and is taken all the same: other programs draw from 1 up to
-/// and with it, and their signatures are wanted.
+/// An `a` equal to the modulus gives every shingle the same value, but is accepted, since other programs draw from 1 up
+/// to and including it.
 pub(in crate::job) fn fault(of: &[Coefficients], permutations: usize) -> Option<String> {
     if of.len() != permutations {
         return Some(format!(
@@ -66,7 +66,7 @@ mod tests {
     fn a_line_is_a_permutation() {
         assert_eq!(read_text("a,b\n1,2\r\n\n 3 , 4294967295\n").unwrap(), [(1, 2), (3, u64::from(u32::MAX))]);
         assert_eq!(read_text("1,2").unwrap(), [(1, 2)]);
-        for (text, said) in [
+        for (text, fault) in [
             ("1,2\n3\n", "\"3\" in line 2"),
             ("1,2,3\n", "line 1"),
             ("1,4294967296\n", "from 0 to 4294967295"),
@@ -74,7 +74,7 @@ mod tests {
             ("1,2\na,b\n", "line 2"),
         ] {
             let error = read_text(text).unwrap_err();
-            assert!(error.contains(said), "{text:?}: {error}");
+            assert!(error.contains(fault), "{text:?}: {error}");
         }
         assert!(read("no/such/file.csv").unwrap_err().to_string().contains("no/such/file.csv"));
     }

@@ -1,4 +1,4 @@
-//! What the recipes of other programs need of a job, so that their signatures, bands and candidates come out the same.
+//! The parts of a job that the recipes of other programs need to get the same signatures, bands and candidates.
 //!
 //! | part of a recipe | file |
 //! |---|---|

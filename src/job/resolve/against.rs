@@ -43,7 +43,7 @@ pub(super) fn against_of(against: file::Against, reuses: bool, shingle: &Shingle
     Ok(Against { reference, pairs })
 }
 
-/// Refuses row numbers as ids by default: the rows of two days often have the same ones.
+/// Refuses row numbers as default ids, since the rows of two days often have the same numbers.
 pub(super) fn check_id(by_default: bool, source: &Source, against: Option<&file::Against>) -> Checked<()> {
     if by_default
         && source.format.rules().columns == DocumentColumns::OfFile
@@ -62,7 +62,7 @@ pub(super) fn check_id(by_default: bool, source: &Source, against: Option<&file:
 fn outputs_of(output: file::Names) -> Checked<Vec<String>> {
     let outputs = filled(OUTPUT, output, "folder or URL prefix of an output")?;
     for (at, url) in outputs.iter().enumerate() {
-        address::check(url).or_else(|said| wrong(OUTPUT, said))?;
+        address::check(url).or_else(|fault| wrong(OUTPUT, fault))?;
         if outputs.get(..at).is_some_and(|earlier| earlier.contains(url)) {
             return wrong(OUTPUT, format!("names {url:?} twice: expected each output once"));
         }
@@ -81,5 +81,5 @@ fn second_source(source: file::Source) -> Checked<Source> {
             "has the key `columns`, and the table documents has none of its documents: remove it",
         );
     }
-    source_of(source).map_err(|Wrong { key, said }| Wrong { key: format!("against.{key}").into(), said })
+    source_of(source).map_err(|Wrong { key, fault }| Wrong { key: format!("against.{key}").into(), fault })
 }

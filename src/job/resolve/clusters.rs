@@ -11,7 +11,7 @@ pub(super) fn clusters_of(clusters: file::Clusters, source: &Source, score: &Sco
     for text in wanted {
         let preference: Preference = match text.parse() {
             Ok(preference) => preference,
-            Err(said) => return wrong(KEY, format!("{said}, and got {text:?}")),
+            Err(fault) => return wrong(KEY, format!("{fault}, and got {text:?}")),
         };
         let Preference::Column { column, .. } = &preference else {
             keep.push(preference);
@@ -41,7 +41,7 @@ fn thresholds_of(mut thresholds: Vec<f64>, score: &Score) -> Checked<Vec<f64>> {
         return wrong(
             KEY,
             format!(
-                "has {wrong_one}: expected numbers from {} to 1, because less similar documents are no pairs (score.threshold)",
+                "has {wrong_one}: expected numbers from {} to 1, because less similar documents are not pairs (score.threshold)",
                 score.threshold
             ),
         );

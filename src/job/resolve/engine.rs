@@ -46,7 +46,7 @@ fn cluster_of(engine: &file::Engine) -> Checked<Option<Cluster>> {
             None if scheduler.contains('@') => {
                 return wrong(
                     "engine.scheduler",
-                    "holds `@` (not shown here, since what stands before it may be a secret): expected df://host:port",
+                    "holds `@` (not shown here, since the text before it may be a secret): expected df://host:port",
                 );
             }
             None => return wrong("engine.scheduler", format!("is {scheduler:?}: expected df://host:port")),
@@ -83,7 +83,7 @@ impl Engine {
     /// The cluster of the scheduler at `url`, with a driver of `memory` bytes and the default timeouts.
     ///
     /// # Errors
-    /// What a URL of a scheduler is.
+    /// The expected form of a scheduler's URL.
     pub fn on_cluster(url: &str, memory: u64) -> std::result::Result<Self, String> {
         let Some(scheduler) = scheduler_of(url) else { return Err("expected df://host:port".to_owned()) };
         let file::Engine { stall_seconds, deadline_seconds, attempts, wait_seconds, .. } =

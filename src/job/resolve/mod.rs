@@ -1,9 +1,10 @@
-//! Makes a job that cannot be invalid of a job file: a module for the sections that belong together.
+//! Resolves a job file to a job that cannot be invalid: a module for the sections that belong together.
 
 mod against;
 mod clusters;
 mod engine;
 mod output;
+mod rows;
 mod search;
 mod sketches;
 mod source;
@@ -29,13 +30,13 @@ pub(super) use wrong::Wrong;
 use wrong::{Checked, wrong};
 
 impl Job {
-    /// Checks a job that was read from the manifest of an output by the rules for job files, since anyone may have changed it. Its
+    /// Checks a job from the manifest of an output by the rules for job files, since anyone may have changed it. Its
     /// source and its output are not checked.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
     pub fn check(&self) -> Result<()> {
-        checked(self).map_err(|Wrong { key, said }| Error::job(format!("`{key}` {said}")))
+        checked(self).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
     }
 }
 
@@ -52,10 +53,10 @@ fn checked(job: &Job) -> Checked<()> {
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job), with the key and what is allowed there.
 pub fn resolve(file: File) -> Result<Job> {
-    job(file, None).map_err(|Wrong { key, said }| Error::job(format!("`{key}` {said}")))
+    job(file, None).map_err(|Wrong { key, fault }| Error::job(format!("`{key}` {fault}")))
 }
 
-/// The job that `file` describes. Where its source is a finished output, `made` is the job that made that one.
+/// The job of `file`. If its source is a finished output, `made` is the job that made that one.
 pub(super) fn job(file: File, made: Option<&Job>) -> Checked<Job> {
     let File {
         name,

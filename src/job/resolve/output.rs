@@ -9,8 +9,8 @@ pub(super) fn check_output(output: &Output, source: &Source) -> Checked<()> {
     if url.trim().is_empty() {
         return wrong("output.url", "is empty: expected a folder or a URL prefix, as in \"out/books/\"");
     }
-    address::check(url).or_else(|said| wrong("output.url", said))?;
-    // These formats walk whole folders, so the next run would read what this one wrote.
+    address::check(url).or_else(|fault| wrong("output.url", fault))?;
+    // These formats read whole folders, so the next run would read the output of this one.
     let walks = source.format.rules().takes_in_outputs;
     let inside = |folder: &str| {
         url.strip_prefix(folder.trim_end_matches('/'))

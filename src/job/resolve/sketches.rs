@@ -39,7 +39,7 @@ pub(super) fn check_shingle(&Shingle { size, .. }: &Shingle) -> Checked<()> {
     }
 }
 
-/// Whether documents without shingles can be compared as the rest of the job says.
+/// Refuses documents without shingles if the rest of the job cannot compare them.
 pub(super) fn check_short(shingle: &Shingle, score: &Score) -> Checked<()> {
     const KEY: &str = "shingle.short";
     if shingle.short != Short::Empty {
@@ -123,7 +123,7 @@ pub(super) fn check_minhash(minhash: &Minhash, hash: ShingleHash) -> Checked<()>
     check_coefficients(coefficients.as_deref(), permutations, family)
 }
 
-/// Whether these coefficients fit the permutations and the family.
+/// Checks that the coefficients fit the permutations and the family.
 fn check_coefficients(of: Option<&[Coefficients]>, permutations: usize, family: Family) -> Checked<()> {
     const KEY: &str = "minhash.coefficients";
     let Some(of) = of else { return Ok(()) };

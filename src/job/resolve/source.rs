@@ -3,15 +3,16 @@
 use super::super::file::{self, File, Names};
 use super::super::source::{DocumentColumns, FormatRules};
 use super::super::{Csv, Encoding, Format, Id, Job, Source};
+use super::rows;
 use super::wrong::{Checked, wrong};
 use crate::address;
 
-/// The finished output that `file` has as its source; `None` where it has files.
+/// The finished output that is the source of `file`; `None` if the source is files.
 pub(in crate::job) fn reuse(file: &File) -> Checked<Option<String>> {
     reuse_of(&file.source, file.shingle.is_some(), file.minhash.is_some())
 }
 
-/// The same of a source, with whether the sections `shingle` and `minhash` are given: the output decides them.
+/// The same for a source, and whether the sections `shingle` and `minhash` are given: the output decides them.
 pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> Checked<Option<String>> {
     if source.format != Some(file::Format::Output) {
         return Ok(None);
@@ -24,6 +25,8 @@ pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> C
         ("source.columns", source.columns.is_some()),
         ("source.encoding", source.encoding.is_some()),
         ("source.references", source.references.is_some()),
+        ("source.where", source.condition.is_some()),
+        ("source.limit", source.limit.is_some()),
     ];
     if let Some((key, _)) = own.into_iter().find(|(_, given)| *given) {
         return wrong(key, "is set, and the source is an output, which decides it: remove the key");
@@ -31,7 +34,7 @@ pub(super) fn reuse_of(source: &file::Source, shingle: bool, minhash: bool) -> C
     let urls = filled("source.url", source.url.clone(), "folder or URL prefix of an output")?;
     match <[String; 1]>::try_from(urls) {
         Ok([url]) => {
-            address::check(&url).or_else(|said| wrong("source.url", said))?;
+            address::check(&url).or_else(|fault| wrong("source.url", fault))?;
             Ok(Some(url))
         }
         Err(urls) => wrong("source.url", format!("names {} outputs: expected one", urls.len())),
@@ -57,7 +60,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
     let urls = filled("source.url", source.url, "file, folder, glob or URL")?;
     let format = format_of(source.format, &urls)?;
     for url in &urls {
-        address::check(url).or_else(|said| wrong("source.url", said))?;
+        address::check(url).or_else(|fault| wrong("source.url", fault))?;
     }
     let rules = format.rules();
     let whole_file = rules.columns == DocumentColumns::WholeFile;
@@ -103,6 +106,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
     };
     let columns = columns_of(rules, source.columns)?;
     let (columns, group) = with_group(rules, columns, source.group)?;
+    let (condition, limit) = rows::rows_of(source.condition, source.limit, source.seed)?;
     let csv = Csv {
         delimiter: ascii("source.delimiter", &source.delimiter)?,
         header: source.header,
@@ -129,6 +133,8 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
         text,
         columns,
         group,
+        condition,
+        limit,
         duplicate_ids: source.duplicate_ids,
         on_error: source.on_error,
         csv,
@@ -136,7 +142,7 @@ pub(super) fn source_of(source: file::Source) -> Checked<Source> {
     })
 }
 
-/// The format that is given, or else the one that the endings of `urls` say.
+/// The given format, or the one of the endings of `urls`.
 fn format_of(given: Option<file::Format>, urls: &[String]) -> Checked<Format> {
     const KEY: &str = "source.format";
     if let Some(given) = given {
@@ -186,8 +192,8 @@ fn encoding_of(rules: FormatRules, encoding: Option<&str>) -> Checked<Encoding> 
     }
 }
 
-/// The columns that `documents` carries. No name is that of another column in upper or lower case, which many engines do not
-/// distinguish.
+/// The carried columns of `documents`. No name may differ from that of another column only by case, which many engines
+/// ignore.
 fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>> {
     const KEY: &str = "source.columns";
     let Some(columns) = columns else { return Ok(Vec::new()) };
@@ -215,7 +221,7 @@ fn columns_of(rules: FormatRules, columns: Option<Names>) -> Checked<Vec<String>
     Ok(columns)
 }
 
-/// The columns that are carried, including that of the group.
+/// The carried columns, including that of the group.
 fn with_group(
     rules: FormatRules,
     mut columns: Vec<String>,

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-/// A rule that the value of a key breaks: a message is the key's name and `said`.
+/// A rule that the value of a key breaks: the message is the key's name and `fault`.
 pub(crate) struct Wrong {
     pub(crate) key: Cow<'static, str>,
-    pub(crate) said: String,
+    pub(crate) fault: String,
 }
 
 pub(crate) type Checked<T> = std::result::Result<T, Wrong>;
 
-pub(super) fn wrong<T>(key: &'static str, said: impl Into<String>) -> Checked<T> {
-    Err(Wrong { key: key.into(), said: said.into() })
+pub(super) fn wrong<T>(key: &'static str, fault: impl Into<String>) -> Checked<T> {
+    Err(Wrong { key: key.into(), fault: fault.into() })
 }

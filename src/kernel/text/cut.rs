@@ -1,4 +1,4 @@
-//! A text, normalised and cut into shingles, piece by piece: what becomes of a shingle is the sink's business.
+//! Cutting: a text is normalised and cut into shingles, piece by piece, and a sink receives them.
 //!
 //! A shingle is a run of `size` consecutive units, words or characters (Broder, *On the resemblance and containment of
 //! documents*, SEQUENCES 1997, section 2, which calls it a shingle too; Leskovec, Rajaraman and Ullman, *Mining of
@@ -11,26 +11,27 @@ use crate::job::{Normalize, Shingle, ShingleHash, Short, Unit, Words};
 use crate::kernel::text::normalize::Normalizer;
 use crate::kernel::text::words::{each_word, next_cut};
 
-/// Bytes of text that are normalised at a time: few enough that every step finds them in the first-level cache.
+/// Bytes of text that are normalised at a time, so few that they stay in the first-level cache from step to step.
 pub(crate) const PIECE: usize = 16 << 10;
-/// Words, or characters, between two looks at how many shingles there are.
+/// Words, or characters, between two checks of the number of shingles.
 pub(crate) const BLOCK: usize = 1 << 10;
 
-/// What takes shingles in, some at a time.
+/// Receives shingles, some at a time.
 pub(crate) trait Sink {
-    /// Takes shingles: each is the characters' UTF-8 bytes, or the words' bytes with the separator between words, or,
-    /// under [`ShingleHash::Xxh3`], the words' own XXH3-64 hashes, 8 bytes each, little endian.
+    /// Receives shingles: each is the characters' UTF-8 bytes, or the words' bytes with the separator between words,
+    /// or, under [`ShingleHash::Xxh3`], the words' own XXH3-64 hashes, 8 bytes each, little endian.
     fn take<'a>(&mut self, shingles: impl Iterator<Item = &'a [u8]>);
 }
 
-/// Cuts `text` as `by` says, and gives every shingle to `sink`, in order and with repeats; whether the text has the
-/// words that `by` asks for.
+/// Cuts `text` by the rules of `by`, and gives every shingle to `sink`, in order and with repeats. Returns whether the
+/// text has the number of words that `by` requires.
 ///
-/// The room needed is that of a piece of text; texts in which no space precedes an ASCII letter, those whose stop words
-/// leave by Unicode's rules, and those whose newlines are removed, are normalised whole, into two buffers.
+/// The memory needed is that of a piece of text. Texts in which no space precedes an ASCII letter, texts whose stop
+/// words are removed by Unicode's rules, and texts whose newlines are removed are normalised whole, into two buffers.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; nothing was taken then.
+/// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words; `sink` has received
+/// nothing then.
 pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> Result<bool> {
     let mut cutting = Cutting::begin(by, scratch)?;
     let piece_bytes = if in_pieces(by) { scratch.piece } else { text.len() };
@@ -43,19 +44,19 @@ pub(crate) fn cut(text: &str, by: &Shingle, scratch: &mut CutScratch, sink: &mut
     Ok(cutting.end(by, scratch, sink))
 }
 
-/// A text that is being cut, as far as its pieces have come.
+/// The state of a text between its pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Cutting {
-    /// Words so far; counted only where they decide.
+    /// Words so far; counted only if `by` has a minimum.
     words: usize,
-    /// Characters so far; counted only where they decide.
+    /// Characters so far; counted only if `by` has a minimum.
     characters: usize,
     /// Whether normalisation has left more than white space.
-    pub(crate) says_something: bool,
+    pub(crate) has_text: bool,
 }
 
 impl Cutting {
-    /// The beginning of a text, in whose room no other text may be cut before its end.
+    /// The beginning of a text. `scratch` must not be used for another text before the end of this one.
     ///
     /// # Errors
     /// As [`cut`].
@@ -69,8 +70,8 @@ impl Cutting {
         Ok(Self::default())
     }
 
-    /// Gives away the shingles that the next piece of the text completes. Pieces must be cut as [`next_cut`] says, and only
-    /// where [`in_pieces`] allows it.
+    /// Gives the shingles that the next piece of the text completes to `sink`. Pieces must be cut as [`next_cut`] does,
+    /// and only if [`in_pieces`] allows it.
     pub(crate) fn piece(
         &mut self,
         piece: &str,
@@ -81,7 +82,7 @@ impl Cutting {
         let CutScratch { normalizer: Some(normalizer), words, chars, .. } = scratch else { return };
         let (size, separator) = size_and_separator(by);
         let text = normalizer.piece(piece);
-        self.says_something = self.says_something || !is_blank(text);
+        self.has_text = self.has_text || !is_blank(text);
         match by.unit {
             Unit::Word => {
                 each_word(text, by.words, |word| {
@@ -105,7 +106,8 @@ impl Cutting {
         }
     }
 
-    /// Gives away what the end of the text ends; whether the text has the words that `by` asks for.
+    /// Gives the shingles that the end of the text completes to `sink`. Returns whether the text has the number of
+    /// words that `by` requires.
     pub(crate) fn end(self, by: &Shingle, scratch: &mut CutScratch, sink: &mut impl Sink) -> bool {
         let (size, separator) = size_and_separator(by);
         if by.short == Short::Whole {
@@ -119,42 +121,43 @@ impl Cutting {
     }
 }
 
-/// Units in a shingle, and what stands between its words when its bytes are hashed.
+/// Units in a shingle, and the separator between its words when its bytes are hashed.
 fn size_and_separator(by: &Shingle) -> (usize, Option<&[u8]>) {
     (by.size.max(1), (by.hash != ShingleHash::Xxh3).then_some(by.separator.as_bytes()))
 }
 
-/// Whether a text is nothing but spaces, tabs and line ends: such a text is empty to us.
+/// Whether a text has nothing but spaces, tabs and line ends: such a text counts as empty.
 pub(crate) fn is_blank(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
 }
 
-/// Whether the text may be normalised piece by piece: only where a cut between its words is one between those of the
+/// Whether the text may be normalised piece by piece: only if each cut between its words is one between words of the
 /// result.
 pub(crate) fn in_pieces(by: &Shingle) -> bool {
     let by_words = by.unit == Unit::Word || by.min_words > 0;
-    // A piece starts with a letter. Where its word is taken out, white space may come first and a mark behind it, and
-    // by Unicode's rules all white space before a mark is one segment with it.
+    // A piece starts with a letter. If its word is removed, the piece may start with white space and a mark, and by
+    // Unicode's rules all white space before a mark is one segment with it.
     let takes_letters = by.normalize.iter().any(Normalize::takes_stop_words);
     if by_words && takes_letters && matches!(by.words, Words::Unicode | Words::Dictionary) {
         return false;
     }
-    // What stood behind a line's end is part of the word before it then.
+    // The text behind the end of a line is then part of the word before it.
     if by.normalize.contains(&Normalize::RemoveNewlines) {
         return false;
     }
-    // Once white space has become underscores, words have no border at which to cut.
+    // Once white space is replaced by underscores, there is no border of words at which to cut.
     let mut steps = by.normalize.iter().skip_while(|step| !step.joins_words()).peekable();
     if steps.peek().is_none() {
         return true;
     }
-    // Nor do letters stand apart when the underscores are gone: the lower case of a sigma hangs on the letter behind it.
+    // Letters are not apart when the underscores are removed either: the lower case of a sigma depends on the letter
+    // behind it.
     let mut joined = steps.clone().skip_while(|step| **step != Normalize::RemoveNonLetters);
     let lowered = joined.any(|step| *step == Normalize::Lowercase);
     !(by_words || lowered || steps.any(Normalize::takes_words))
 }
 
-/// Room that is reused from text to text.
+/// Buffers that are reused from text to text.
 #[derive(Debug)]
 pub(crate) struct CutScratch {
     normalizer: Option<Normalizer>,
@@ -172,7 +175,7 @@ impl Default for CutScratch {
 }
 
 impl CutScratch {
-    /// Makes the normaliser that `by` asks for, unless the last text used it too.
+    /// Makes the normaliser for `by`, unless the last text used it too.
     fn resolve(&mut self, by: &Shingle) -> Result<()> {
         let same = |n: &Normalizer| n.is_for(&by.normalize, by.words) && self.unit == by.unit;
         if !self.normalizer.as_ref().is_some_and(same) {
@@ -186,7 +189,7 @@ impl CutScratch {
     }
 }
 
-/// The last words of a text: themselves where there is a separator, else their hashes.
+/// The last words of a text: their bytes if there is a separator, else their hashes.
 #[derive(Debug, Default)]
 struct Held {
     /// 8 bytes a hash, or the words with one separator behind each.
@@ -212,12 +215,12 @@ impl Held {
         }
     }
 
-    /// Words held. Only one of the two vectors says so, depending on the separator.
+    /// Words held, by the one of the two vectors that the separator selects.
     fn count(&self) -> usize {
         if self.ends.is_empty() { self.bytes.len() / 8 } else { self.ends.len() }
     }
 
-    /// Gives away all words held as one shingle, if there are some.
+    /// Gives all words held to `sink` as one shingle, if there are any.
     fn whole(&self, separator: Option<&[u8]>, sink: &mut impl Sink) {
         let end = match separator {
             None => self.bytes.len(),
@@ -228,7 +231,7 @@ impl Held {
         }
     }
 
-    /// Gives away every shingle of the words held, and keeps the last `size - 1` words.
+    /// Gives every shingle of the words held to `sink`, and keeps the last `size - 1` words.
     fn shingle(&mut self, size: usize, separator: Option<&[u8]>, sink: &mut impl Sink) {
         if self.count() < size {
             return;
@@ -261,7 +264,7 @@ impl Chars {
         self.0.clear();
     }
 
-    /// Gives away all characters held as one shingle, if there is more than white space.
+    /// Gives all characters held to `sink` as one shingle, if they are more than white space.
     fn whole(&self, sink: &mut impl Sink) {
         if !self.0.trim().is_empty() {
             sink.take(std::iter::once(self.0.as_bytes()));
@@ -280,7 +283,7 @@ impl Chars {
     }
 }
 
-/// Gives away every shingle of `text`; where its last `size - 1` characters start.
+/// Gives every shingle of `text` to `sink`. Returns where its last `size - 1` characters start.
 fn shingle_chars(text: &str, size: usize, sink: &mut impl Sink) -> usize {
     let bytes = text.as_bytes();
     if text.is_ascii() {

@@ -11,8 +11,8 @@ use unicode_segmentation::UnicodeSegmentation;
 static SEGMENTER: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(Default::default()));
 
-/// Calls `found` with the byte range of each word of `text`, in order: as Unicode's rules have them (UAX #29, section 4), but
-/// in each run of [`is_inside`] as ICU's dictionaries do.
+/// Calls `found` with the byte range of each word of `text`, in order: by Unicode's rules (UAX #29, section 4), and in
+/// each run of [`is_inside`] by ICU's dictionaries.
 pub(crate) fn dictionary_words(text: &str, mut found: impl FnMut(Range<usize>)) {
     let mut rest = 0;
     while rest < text.len() {
@@ -33,9 +33,9 @@ pub(crate) fn dictionary_words(text: &str, mut found: impl FnMut(Range<usize>)) 
     }
 }
 
-/// Whether a character is of a script that is divided by a dictionary.
+/// Whether a character belongs to a script that is divided by a dictionary.
 fn begins(c: char) -> bool {
-    // Nothing before Thai is.
+    // Thai is the first of them.
     c >= '\u{e00}'
         && matches!(
             CodePointMapData::<Script>::new().get(c),
@@ -49,8 +49,8 @@ fn begins(c: char) -> bool {
         )
 }
 
-/// Whether a run of such a script goes on with this character: with one of them, with a mark, or with what lengthens and
-/// voices the Japanese syllable before it.
+/// Whether a run of such a script continues with this character: with a letter of it, with a mark, or with a sign that
+/// lengthens or voices the Japanese syllable before it.
 fn is_inside(c: char) -> bool {
     begins(c)
         || matches!(c, 'ー' | 'ｰ' | 'ﾞ' | 'ﾟ')
@@ -69,9 +69,9 @@ mod tests {
         words
     }
 
-    /// From the first article of the Universal Declaration of Human Rights, in the words that ICU 72 finds (the library in
-    /// C++, which has code of its own; by its Python bindings). Of Chinese, Japanese and Khmer there are only parts: ICU
-    /// weighs words by how common they are, and ICU4X takes the longest, so that it cuts 有理性 into 有理 and 性.
+    /// From the first article of the Universal Declaration of Human Rights, in the words that ICU 72 finds (the C++
+    /// library, whose code is independent, through its Python bindings). Chinese, Japanese and Khmer are only parts of
+    /// it: ICU weighs words by how common they are, and ICU4X takes the longest, so it cuts 有理性 into 有理 and 性.
     #[test]
     fn known_words_of_six_scripts() {
         for (text, expected) in [
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// What the page of the job file says of `unicode`.
+    /// The example for `unicode` in docs/job-file.md.
     #[test]
     fn without_dictionaries_each_letter_is_a_word() {
         let unicode = |text: &'static str| text.unicode_words().collect::<Vec<_>>();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, the words are apart, in order, and hold something.
+        /// Words of any text are apart, in order, and not empty.
         #[test]
         fn words_are_apart(text in "([ab1 .']|[é人自由のカーคนและ\u{301}「、]|\\PC){0,30}") {
             let mut end = 0;

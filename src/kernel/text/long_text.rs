@@ -1,4 +1,4 @@
-//! A text that is cut into shingles while it comes, so that it need never be held whole.
+//! A text that is cut into shingles while it arrives, so that it is never held whole.
 
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash};
@@ -7,19 +7,19 @@ use crate::kernel::text::cut::{self, Cutting, in_pieces, is_blank};
 use crate::kernel::text::shingles::{Distinct, Hashed, MAX_SHINGLES, UNSORTED, hash_of};
 use crate::kernel::text::words::next_cut;
 
-/// A text on its way into its set of shingles.
+/// The shingles of a text that arrives in parts.
 ///
-/// The room needed is that of the set, of a piece of text, and of what was given at once. Texts in which no space precedes
-/// an ASCII letter have one piece.
+/// The memory needed is that of the set, of a piece of text, and of the latest part. Texts in which no space precedes
+/// an ASCII letter are one piece.
 #[derive(Debug)]
 pub(crate) struct LongText {
     by: Shingle,
     hash: fn(&[u8]) -> u64,
     scratch: cut::CutScratch,
     cutting: Cutting,
-    /// What came last, up to the end of a piece.
+    /// The latest text, up to the end of a piece.
     waiting: String,
-    /// Bytes of it in which there is no end of a piece.
+    /// Bytes of it that were searched and have no end of a piece.
     looked_at: usize,
     set: Vec<u64>,
     /// The length of `set` at which it is made distinct.
@@ -30,23 +30,23 @@ pub(crate) struct LongText {
     sampled: bool,
 }
 
-/// What is left of a long text.
+/// The result for a long text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CutText {
-    /// What [`shingles`](super::shingles::shingles) makes of it.
+    /// Its shingles, as [`shingles`](super::shingles::shingles) finds them.
     pub shingles: Vec<u64>,
-    /// A piece or two of it. They are nothing but white space, as they are or normalised, only where all of it is.
+    /// A piece or two of the text. It is nothing but white space, as it is or normalised, only if the whole text is.
     pub sample: String,
 }
 
 impl LongText {
-    /// Whether texts that are cut as `by` says can be cut while they come: not where shingles have the numbers of a
-    /// dictionary, nor where a text has to be normalised whole.
+    /// Whether texts can be cut by the rules of `by` while they arrive: not if a dictionary numbers shingles, nor if a
+    /// text has to be normalised whole.
     pub(crate) fn can(by: &Shingle) -> bool {
         by.hash != ShingleHash::Dictionary && in_pieces(by)
     }
 
-    /// The beginning of a text, which [`can`](Self::can) be cut while it comes.
+    /// The beginning of a text. [`can`](Self::can) must be true.
     ///
     /// # Errors
     /// As [`shingles`](super::shingles::shingles).
@@ -68,7 +68,7 @@ impl LongText {
         })
     }
 
-    /// Takes what comes next of the text.
+    /// Takes the next part of the text.
     pub(crate) fn take(&mut self, text: &str) {
         let mut waiting = std::mem::take(&mut self.waiting);
         waiting.push_str(text);
@@ -83,12 +83,12 @@ impl LongText {
             self.piece(&rest[..end]);
             (taken, self.looked_at) = (taken + end, 0);
         }
-        // Where there was no cut nothing moves: a text without one is copied as often as it doubles.
+        // Without a cut nothing moves: a text without cuts is copied as often as its length doubles.
         waiting.drain(..taken);
         self.waiting = waiting;
     }
 
-    /// What is left of the text, once all of it has come.
+    /// The result, after all parts of the text.
     pub(crate) fn end(mut self) -> CutText {
         let last = std::mem::take(&mut self.waiting);
         self.piece(&last);
@@ -110,13 +110,13 @@ impl LongText {
         }
         let is_sample = !is_blank(piece);
         let first = is_sample && !self.sampled;
-        let said_nothing = !self.cutting.says_something;
+        let said_nothing = !self.cutting.has_text;
         let Self { by, hash, scratch, cutting, set, limit, sort, .. } = self;
         let distinct = Distinct { start: 0, limit: *limit, most: MAX_SHINGLES, out: set, sort };
         let mut sink = Hashed(distinct, *hash);
         cutting.piece(piece, by, scratch, &mut sink);
         *limit = sink.0.limit;
-        if first || (said_nothing && self.cutting.says_something) {
+        if first || (said_nothing && self.cutting.has_text) {
             self.sample.push_str(piece);
             self.sampled |= is_sample;
         }
@@ -205,7 +205,8 @@ mod tests {
         }
     }
 
-    /// White space that normalisation makes something of is not yet what tells that the text is more than white space.
+    /// White space that normalisation turns into other characters does not yet show that the text is more than white
+    /// space.
     #[test]
     fn a_text_that_begins_with_white_space_is_not_blank() {
         let normalize = vec![crate::job::Normalize::SpacesToUnderscores];
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(cut.sample, "\u{b}the");
     }
 
-    /// A text that has no cut is not copied with each part that comes, which would take the square of its length.
+    /// A text without a cut is not copied with each part, which would take the square of its length.
     #[test]
     fn a_text_without_a_cut_waits_where_it_is() {
         let by = three_words();

@@ -1,16 +1,16 @@
 //! The longest passage that two texts have in common.
 //!
-//! Texts are compared by words (Unicode, UAX #29), whatever their case and whatever stands between them.
-//! The runs of one text are held in a suffix automaton (Blumer et al., "The smallest automaton recognizing the subwords of a
-//! text", Theoretical Computer Science 40, 1985), through which the other text is led: time follows the length of both.
+//! Texts are compared by words (Unicode, UAX #29), ignoring case and the characters between words. The runs of one text
+//! are held in a suffix automaton (Blumer et al., "The smallest automaton recognizing the subwords of a text",
+//! Theoretical Computer Science 40, 1985), which reads the other text. The time is linear in the length of both.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Where the longest common passage of two texts stands in each, in bytes; `None` if they have no word in common. Of several it is
-/// the one that ends first in `b`, and where that is in `a` several times, the one that ends first there.
+/// The places of the longest common passage in both texts, in bytes; `None` if they have no word in common. Of several
+/// it is the one that ends first in `b`, and if `a` has that one several times, the one that ends first there.
 pub(crate) fn longest_passage(a: &str, b: &str) -> Option<(Range<usize>, Range<usize>)> {
     let mut numbers = HashMap::new();
     let (of_a, of_b) = (tokens(a, &mut numbers), tokens(b, &mut numbers));
@@ -23,7 +23,7 @@ pub(crate) fn longest_passage(a: &str, b: &str) -> Option<(Range<usize>, Range<u
     Some((place(&of_a, end_a)?, place(&of_b, end_b)?))
 }
 
-/// A word: its number, which is that of all that are spelled so, and its place in bytes.
+/// A word: its number, the same for all words of this spelling, and its place in bytes.
 struct Token {
     number: u32,
     at: Range<usize>,
@@ -41,7 +41,7 @@ fn tokens(text: &str, numbers: &mut HashMap<String, u32>) -> Vec<Token> {
 /// All runs of a sequence.
 struct Runs {
     states: Vec<State>,
-    /// (state, token) -> the state of the runs that go on with the token.
+    /// (state, token) -> the state of the runs that the token extends.
     next: HashMap<(u32, u32), u32>,
 }
 
@@ -50,7 +50,7 @@ struct Runs {
 struct State {
     /// Tokens of the longest of them.
     length: u32,
-    /// The state of the longest run at the end of these that ends at more places.
+    /// The state of the longest suffix of these runs that ends at more places.
     shorter: Option<u32>,
     /// Tokens from the beginning of the sequence to the first place where they end.
     end: u32,
@@ -61,7 +61,7 @@ impl Runs {
         let mut runs =
             Self { states: vec![State { length: 0, shorter: None, end: 0 }], next: HashMap::new() };
         let mut whole = 0;
-        // What a state goes on with, to give its copy the same.
+        // The tokens of a state's transitions, which its copy gets too.
         let mut tokens: Vec<Vec<u32>> = vec![Vec::new()];
         for token in sequence {
             let length = runs.states[whole as usize].length + 1;
@@ -110,7 +110,8 @@ impl Runs {
         self.states.len() as u32 - 1
     }
 
-    /// The longest run of `other` that is here: (its end here, its end there, its length), in tokens; `None` if no token is shared.
+    /// The longest run of `other` that is here: (its end here, its end there, its length), in tokens; `None` if no
+    /// token is shared.
     fn longest(&self, other: impl Iterator<Item = u32>) -> Option<(usize, usize, usize)> {
         let (mut state, mut length) = (0, 0);
         let mut longest = None;

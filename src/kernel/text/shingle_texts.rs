@@ -1,4 +1,4 @@
-//! `shingle_texts(text, ...)`: a text as the set of its shingles, each as it reads. What a dictionary is made of.
+//! `shingle_texts(text, ...)`: a text as the set of its shingles, each as text. A dictionary is made of them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use crate::job::Shingle;
 use crate::kernel::text::cut::{CutScratch, Sink, cut};
 
 /// The distinct shingles of `text`, in order of their bytes: the characters, or the words with `by.separator` between
-/// them. None if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`.
+/// them. Empty if the normalised text has fewer units than `by.size`, or fewer words than `by.min_words`.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words.

@@ -1,6 +1,6 @@
 //! `shingles(text, ...)`: a text as the set of its shingles, each turned into a number of up to 64 bits.
 //!
-//! What a shingle's number is, fixed for good, since stored sets are compared with later ones:
+//! The number of a shingle, which never changes, since stored sets are compared with later ones:
 //!
 //! | hash | unit | number |
 //! |---|---|---|
@@ -21,25 +21,25 @@ use crate::job::{Shingle, ShingleHash};
 use crate::kernel::distinct::{self, sort_distinct};
 use crate::kernel::text::cut::{self, Sink, cut};
 
-/// Distinct shingles of a text, at most: Parquet stores a list whole in a page of less than 2 GiB.
+/// The most distinct shingles of a text: Parquet stores a list whole in a page of less than 2 GiB.
 pub(crate) const MAX_SHINGLES: usize = (1 << 27) - 1;
 
-/// Words that a text can be asked to have, at most: none has more, because strings end at 2^31 bytes.
+/// The largest minimum of words: no text has more, because strings end at 2^31 bytes.
 pub(crate) const MAX_MIN_WORDS: usize = 1 << 31;
 
-/// Shingles up to which nothing is sorted before the end.
+/// Shingles up to which sorting waits for the end.
 pub(crate) const UNSORTED: usize = 1 << 16;
 
 /// Appends the sorted distinct numbers of the shingles of `text` to `out`.
 ///
-/// A text of more than `MAX_SHINGLES` gives one number more than those and no others, which marks it as too long in
-/// bounded room.
+/// A text of more than `MAX_SHINGLES` gives `MAX_SHINGLES + 1` numbers, which marks it as too long in bounded memory.
 ///
 /// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
-/// [`Short::Whole`](crate::job::Short::Whole) makes one shingle of it. The size of `out` follows the number of *distinct* shingles
-/// and not the text's length. Besides it, memory for a piece of text is needed. Texts in which no space precedes an ASCII letter,
-/// those whose stop words leave by Unicode's rules, and those whose newlines are removed, are normalised whole, into two buffers.
-///
+/// Appends nothing if the normalised text has fewer words than `by.min_words`, or fewer units than `by.size`, unless
+/// [`Short::Whole`](crate::job::Short::Whole) makes one shingle of it. The size of `out` follows the number of
+/// *distinct* shingles and not the text's length. The other memory is that of a piece of text. Texts in which no space
+/// precedes an ASCII letter, texts whose stop words are removed by Unicode's rules, and texts whose newlines are
+/// removed are normalised whole, into two buffers.
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) if `by.normalize` names a language without stop words, or if `by.hash` is
 /// [`ShingleHash::Dictionary`], which numbers the shingles of a collection; `out` is then as it was.
@@ -62,7 +62,7 @@ pub fn shingles(text: &str, by: &Shingle, scratch: &mut Scratch, out: &mut Vec<u
     Ok(())
 }
 
-/// What turns a shingle's bytes into its number.
+/// The hash function that turns a shingle's bytes into its number.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) for [`ShingleHash::Dictionary`].
@@ -91,7 +91,7 @@ fn sha256_mod_31(bytes: &[u8]) -> u64 {
     words.iter().fold(0, |rest, &word| ((rest << 32) + u64::from(u32::from_be_bytes(word))) % MODULUS)
 }
 
-/// Room that [`shingles`] reuses from text to text.
+/// Buffers that [`shingles`] reuses from text to text.
 #[derive(Debug)]
 pub struct Scratch {
     cut: cut::CutScratch,
@@ -119,7 +119,7 @@ pub(crate) struct Distinct<'a> {
     pub(crate) sort: &'a mut distinct::Scratch,
 }
 
-/// Shingles on their way into a set, by what turns each into a number.
+/// Shingles that become numbers of a set, with the hash function.
 pub(crate) struct Hashed<'a, H>(pub(crate) Distinct<'a>, pub(crate) H);
 
 impl<H: Fn(&[u8]) -> u64> Sink for Hashed<'_, H> {
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// The lower case of a sigma hangs on the letter behind it, which may stand in the next piece of the text.
+    /// The lower case of a sigma depends on the letter behind it, which may be in the next piece of the text.
     #[test]
     fn a_sigma_before_a_cut_that_vanishes_is_not_the_last() {
         let by = Shingle {

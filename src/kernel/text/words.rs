@@ -35,9 +35,9 @@ fn runs(text: &str, inside: impl Fn(char) -> bool, mut found: impl FnMut(Range<u
     }
 }
 
-/// Words are those of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word
-/// boundaries that hold a letter or a number. Stretches of ASCII take a path of their own, also in texts that are not
-/// ASCII throughout. By `DICTIONARIES`, the others are those of [`dictionary_words`].
+/// Words are those of [`UnicodeSegmentation::unicode_words`] (UAX #29, section 4): the segments between word boundaries
+/// that hold a letter or a number. Stretches of ASCII have a path of their own, also in texts that are not ASCII
+/// throughout. With `DICTIONARIES`, the others are those of [`dictionary_words`].
 fn unicode_words<const DICTIONARIES: bool>(text: &str, mut found: impl FnMut(Range<usize>)) {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -97,7 +97,7 @@ fn first_non_ascii(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// What a byte is to the word rules.
+/// The role of a byte in the word rules.
 const CORE: u8 = 1;
 const LETTER: u8 = 2;
 const DIGIT: u8 = 4;

@@ -23,12 +23,12 @@ pub enum Method {
     Exact,
     /// The share of equal values in every two signatures.
     Signatures,
-    /// The documents that share a bucket, scored as the job says.
+    /// The documents that share a bucket, scored by the job's rules.
     Lsh,
 }
 
 impl Method {
-    /// All of them.
+    /// All methods.
     pub(crate) const ALL: [Method; 3] = [Method::Exact, Method::Signatures, Method::Lsh];
 
     /// Its name in tables and charts.
@@ -58,12 +58,12 @@ pub struct Comparison {
     pub search: Verdict,
 }
 
-/// Which method is fast when.
+/// Which method is the fastest on which samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The fastest method on the smallest sample, and each that takes its place on a larger one.
+    /// The fastest method on the smallest sample, and each that replaces it as the fastest on a larger one.
     pub fastest: Vec<Fastest>,
-    /// Where a method overtakes another one.
+    /// Sample sizes at which a method becomes faster than another one.
     pub crossings: Vec<Crossing>,
 }
 
@@ -77,22 +77,20 @@ impl Verdict {
 /// The measurements on a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measured {
-    /// Documents in the sample, and at most as many known ones.
+    /// Documents in the sample; there are at most as many reference documents.
     pub documents: usize,
     /// Seconds from texts to shingle sets, which every method needs.
     pub shingles_seconds: f64,
     /// Seconds from shingle sets to signatures.
     pub signatures_seconds: f64,
     /// In the order of `Method::ALL`.
-    #[serde(rename = "ways")]
     pub methods: Vec<Measurement>,
 }
 
 /// The measurement of a method.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Measurement {
-    /// Which one.
-    #[serde(rename = "way")]
+    /// The method.
     pub method: Method,
     /// Seconds of the search alone: for LSH from signatures over buckets and candidates to scores.
     pub seconds: f64,
@@ -108,35 +106,33 @@ pub struct Measurement {
     pub precision: Option<f64>,
 }
 
-/// From a sample size on, a method is the fastest.
+/// The sample size from which a method is the fastest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fastest {
     /// Documents in the sample.
     pub documents: usize,
     /// The method.
-    #[serde(rename = "way")]
     pub method: Method,
     /// Its seconds there.
     pub seconds: f64,
 }
 
-/// Between two samples, a method has become faster than another one.
+/// A change between two samples: a method became faster than another one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Crossing {
     /// Documents in the larger sample.
     pub documents: usize,
     /// The method that is faster there, and was not on the next smaller sample.
-    #[serde(rename = "way")]
     pub method: Method,
-    /// The method that was.
+    /// The method that was faster before.
     pub overtaken: Method,
 }
 
 /// Runs the three methods on the first documents of the job's source, for each size of `documents`, `repeat` times.
 ///
-/// A sample has the first documents, in order of (source, position), that can be compared, and as many known documents if the
-/// job names any. Samples and their sketches are held in memory. Groups and known documents decide which pairs are compared, as
-/// in the job; copies are compared like every document.
+/// A sample has the first documents, in order of (source, position), that can be compared, and as many reference
+/// documents if the job names any. Samples and their sketches are held in memory. Groups and reference documents decide
+/// which pairs are compared, as in the job; copies are compared like every document.
 ///
 /// # Errors
 /// When `documents` is empty, the source cannot be read or has nothing to compare, or `control` stopped it.
@@ -152,8 +148,8 @@ pub async fn compare(
     };
     let sample = Sample::take(session, job, &job.shingle, most.get()).await?;
     let (sizes, note) = sample.sizes(documents);
-    // Work that a process does only once must not count for the first method. A corpus this small may be
-    // refused by a job that suits a larger one; whatever else fails will fail again.
+    // Work that a process does only once must not be part of the first method's time. A job that suits a larger corpus
+    // may refuse one this small; any other error would come again.
     let mut warming = Bench::new(session, control, PHASES);
     let _ = measure(&mut warming, job, &sample, WARMING, "warming up").await;
 
@@ -178,12 +174,12 @@ pub async fn compare(
 /// Plans that [`measure`] runs.
 const PHASES: usize = 5;
 
-/// Documents of a first measurement that is not counted.
+/// Documents of the first measurement, which is discarded.
 const WARMING: usize = 20;
 
 type Pairs = Vec<(u64, u64)>;
 
-/// Runs every method once on the first `documents` of the sample; `called` names them in messages.
+/// Runs every method once on the first `documents` of the sample; `called` is their name in messages.
 async fn measure(
     bench: &mut Bench<'_>,
     job: &Job,
@@ -243,7 +239,7 @@ async fn measure(
 }
 
 impl Measured {
-    /// The shorter of both times, part by part. Everything else is the same in both.
+    /// The shorter of both times, part by part. Everything else is equal in both.
     fn or_faster(mut self, other: &Self) -> Self {
         self.shingles_seconds = self.shingles_seconds.min(other.shingles_seconds);
         self.signatures_seconds = self.signatures_seconds.min(other.signatures_seconds);
@@ -267,12 +263,12 @@ fn pairs(scores: &[RecordBatch]) -> Result<Pairs> {
     Ok(pairs)
 }
 
-/// How many are in both, each in order and without repeats.
+/// The number of pairs in both, each in order and without repeats.
 fn in_both(a: &Pairs, b: &Pairs) -> usize {
     a.iter().filter(|pair| b.binary_search(pair).is_ok()).count()
 }
 
-/// The fastest method on the smallest sample, and each one that takes its place on a larger one.
+/// The fastest method on the smallest sample, and each that replaces it as the fastest.
 fn fastest(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Fastest> {
     let mut fastest: Vec<Fastest> = Vec::new();
     for sample in samples {
@@ -286,7 +282,7 @@ fn fastest(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Fastes
     fastest
 }
 
-/// Every two methods whose order is another one than on the sample before.
+/// The changes of order between neighbouring samples, for every two methods.
 fn crossings(samples: &[Measured], seconds: fn(&Measurement) -> f64) -> Vec<Crossing> {
     let mut crossings = Vec::new();
     for (before, now) in samples.iter().zip(samples.iter().skip(1)) {

@@ -5,8 +5,8 @@ use crate::lab::page::settings::{self, seconds};
 use crate::lab::page::text::{count, decimal};
 use crate::lab::page::{Axis, Chart, Page, Scale, Section, Series, Table};
 
-/// The charts, each with the name of its file: the whole way from texts to pairs, and the search alone. The `added` lines are shown
-/// with those of the whole way.
+/// The charts, each with the name of its file: the total from texts to pairs, and the search alone. The first one also
+/// has the `added` lines.
 pub(crate) fn charts(comparison: &Comparison, added: &[Series]) -> [(&'static str, Chart); 2] {
     let others = match added.is_empty() {
         true => "",
@@ -60,8 +60,8 @@ fn chart(
     }
 }
 
-/// Sentences on the total and on the search alone: which method is the fastest from which size on, and where else one
-/// overtakes another.
+/// Sentences on the total and on the search alone: which method is the fastest from which size on, and the other
+/// changes of order.
 pub(crate) fn verdicts(comparison: &Comparison) -> [(&'static str, Vec<String>); 2] {
     [
         ("From texts to pairs", whole_verdict(comparison, &comparison.whole)),
@@ -74,7 +74,7 @@ fn whole_verdict(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
     [fastest(comparison, verdict), overtaken(verdict)].concat()
 }
 
-/// Where one method overtakes another that was not the fastest.
+/// The sizes at which one method overtakes another that was not the fastest.
 fn overtaken(verdict: &Verdict) -> Vec<String> {
     let sentence = |crossing: &Crossing| {
         let (documents, method) = (count(crossing.documents as u64), crossing.method.name());
@@ -83,7 +83,7 @@ fn overtaken(verdict: &Verdict) -> Vec<String> {
     verdict.crossings.iter().map(sentence).collect()
 }
 
-/// Which method is the fastest from where on.
+/// The sizes from which each method is the fastest.
 fn fastest(comparison: &Comparison, verdict: &Verdict) -> Vec<String> {
     let (Some(smallest), Some(largest)) = (comparison.samples.first(), comparison.samples.last()) else {
         return Vec::new();
@@ -155,7 +155,7 @@ pub(crate) const LEGEND: &str = "Shingles: texts to shingle sets, which every me
     to signatures, which exact Jaccard does not need. Search: what the method itself does; for LSH, these are buckets, \
     candidates and their scores. Recall and precision are relative to the exact pairs.";
 
-/// The whole page; the `added` lines as in [`charts`].
+/// The whole page; the `added` lines are those of [`charts`].
 pub(crate) fn page(comparison: &Comparison, added: &[Series]) -> Page {
     let mut intro = vec![
         format!(
@@ -173,7 +173,7 @@ pub(crate) fn page(comparison: &Comparison, added: &[Series]) -> Page {
         rows: rows(comparison),
     };
     let [(_, whole), (_, search)] = charts(comparison, added);
-    // Which method is the fastest stands under the chart.
+    // The verdict is below the chart.
     let section = |heading: &str, verdict: &Verdict, chart: Chart| Section {
         heading: heading.into(),
         text: overtaken(verdict),

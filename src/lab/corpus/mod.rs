@@ -1,10 +1,10 @@
 //! Generated corpora: documents of made-up words. Some are planted as copies, near-duplicates of a known Jaccard similarity, or
 //! passages of others, and some share boilerplate.
 //!
-//! A document follows from the settings and its number alone, so that a corpus of any size is written in little memory,
-//! in any order and by any number of threads, and always comes out the same. The documents that are planted, and those
-//! that they are made of, lie all over the corpus; no two are made of the same one. So all similar pairs are known: the
-//! planted ones, those of the identical documents, and, where there is boilerplate, those that it makes.
+//! A document depends on the settings and its number alone, so a corpus of any size is written in little memory, in any
+//! order and by any number of threads, and is always the same. Planted documents, and their originals, are spread over
+//! the corpus; no two have the same original. So all similar pairs are known: the planted ones, those of the identical
+//! documents, and, if there is boilerplate, those that it makes.
 
 mod plant;
 pub(crate) mod settings;
@@ -20,7 +20,7 @@ pub use settings::Settings;
 use shuffle::Shuffle;
 use vocabulary::{Vocabulary, below};
 
-/// How a planted document was made.
+/// The kind of a planted document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// A copy of another document.
@@ -58,16 +58,16 @@ pub(crate) struct Planted {
     pub document: u64,
     /// The number of its original.
     pub of: u64,
-    /// How.
+    /// Its kind.
     pub kind: Kind,
     /// The Jaccard similarity of the two, exact, for shingles of [`Settings::shingle`] words.
     pub jaccard: f64,
 }
 
-/// A corpus: what its documents are made with.
+/// A corpus: the data from which its documents are made.
 ///
 /// Documents have *slots*, in this order: copies, near-duplicates, contained ones, identical ones, originals. The first
-/// three are made of the first originals, in the same order. A shuffle says which document has which slot.
+/// three are made from the first originals, in the same order. A shuffle assigns the slots to documents.
 #[derive(Debug)]
 pub struct Corpus {
     settings: Settings,
@@ -100,8 +100,8 @@ impl Corpus {
     /// The corpus that `settings` describe.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) if a number is out of its range, or if more documents are to be planted
-    /// than there are others to make them of; the message names the setting.
+    /// [`Kind::Job`](crate::error::Kind::Job) if a number is out of its range, or if there are more documents to plant
+    /// than originals; the message names the setting.
     pub fn new(settings: Settings) -> Result<Self> {
         let ends = settings.ends()?;
         let Settings { documents, seed, .. } = settings;
@@ -118,14 +118,14 @@ impl Corpus {
         &self.settings
     }
 
-    /// The id of a document: `d` and its number in nine digits, or more from a billion on; up to there ids sort as the
-    /// numbers do.
+    /// The id of a document: `d` and its number in nine digits, or more from a billion on. Below a billion, ids sort
+    /// like the numbers.
     pub(crate) fn id(&self, document: u64) -> String {
         format!("d{document:09}")
     }
 
-    /// Appends the text of a document, under [`Settings::documents`]: words with one space between them. `words` is
-    /// room that is reused.
+    /// Appends the text of a document, whose number is less than [`Settings::documents`]: words with one space between
+    /// them. `words` is a buffer that is reused.
     pub fn text(&self, document: u64, words: &mut Vec<u32>, out: &mut String) {
         self.words(self.order.to(document), words);
         words.iter().for_each(|&word| self.vocabulary.push(word, out));
@@ -199,7 +199,7 @@ impl Corpus {
         before(original) != before(original + 1)
     }
 
-    /// Draws words until there are as many as the document is to have, and at least a shingle.
+    /// Draws words for the rest of the document's length, and at least for a shingle.
     fn draw(&self, mut random: SplitMix64, words: &mut Vec<u32>) {
         let Settings { words: mean, shingle, .. } = self.settings;
         let spread = (mean / 2).min(mean - shingle);
@@ -209,11 +209,11 @@ impl Corpus {
     }
 }
 
-/// How the document in a slot is made.
+/// The origin of the document in a slot.
 enum Made {
     Original,
     Identical,
-    /// Of the one in this slot.
+    /// Made from the document in this slot.
     From(Kind, u64),
 }
 
@@ -244,7 +244,7 @@ mod tests {
         a.intersection(&b).count() as f64 / a.union(&b).count() as f64
     }
 
-    /// Corpora are measured with and compared over time, so that they may not change by accident.
+    /// Measurements over generated corpora are compared over time, so a corpus must not change by accident.
     #[test]
     fn reference_documents() {
         let corpus = Corpus::new(Settings { documents: 1000, words: 8, ..Settings::default() }).unwrap();

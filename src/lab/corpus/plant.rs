@@ -4,12 +4,13 @@ use super::vocabulary::{Vocabulary, below};
 use crate::kernel::jaccard::jaccard_of;
 use crate::kernel::random::SplitMix64;
 
-/// Replaces words so that of the text's runs of `size` words as many are lost as bring the Jaccard similarity with the
-/// text as it was nearest to `target`.
+/// Replaces words of a text so that its Jaccard similarity with the unchanged text comes as close to `target` as
+/// possible.
 ///
-/// A text of n runs that has d of them replaced by others has the similarity (n - d) / (n + d). One word in the middle takes `size`
-/// runs with it, r words at the end take r: so single words all over the text, `size` or more apart, and fewer than `size` at its
-/// end lose any number of runs exactly. In texts that repeat their own runs the similarity comes out somewhat differently.
+/// A text of n runs of `size` words that has d of them replaced by others has the similarity (n - d) / (n + d). A
+/// replaced word in the middle replaces `size` runs, r words at the end replace r. So single words all over the text,
+/// `size` or more apart, and fewer than `size` at its end replace any number of runs exactly. In texts that repeat
+/// their own runs the similarity is slightly different.
 pub(super) fn edit(
     words: &mut [u32],
     target: f64,
@@ -91,7 +92,7 @@ mod tests {
             words in 1usize..300, size in 1usize..8, target in 0.05..=1.0f64, seed in any::<u64>(),
         ) {
             prop_assume!(words >= size);
-            // No word of the vocabulary, so that no replacement can restore anything.
+            // Words outside the vocabulary, so that no replacement can restore a word.
             let before: Vec<u32> = (0..words as u32).map(|word| 10_000 + word).collect();
             let mut after = before.clone();
             edit(&mut after, target, size, &VOCABULARY, &mut SplitMix64(seed));
@@ -99,7 +100,7 @@ mod tests {
             let lost = (runs * (1.0 - target) / (1.0 + target)).round();
             let found = jaccard(&before, &after, size);
             let expected = (runs - lost) / (runs + lost);
-            // New words may repeat among themselves where the shingles are single words.
+            // New words may repeat each other if the shingles are single words.
             let slack = if size == 1 { 0.2 } else { 1e-12 };
             prop_assert!((found - expected).abs() <= slack, "{found}, {expected}");
         }

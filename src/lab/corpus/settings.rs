@@ -2,13 +2,13 @@
 
 use crate::error::{Error, Result};
 
-/// Words of a document, on average, at most.
+/// The largest average number of words of a document.
 pub(crate) const MAX_WORDS: usize = 10_000_000;
-/// Different words, at most.
+/// The largest number of different words.
 pub(crate) const MAX_VOCABULARY: usize = 1_000_000;
-/// Words in a shingle, at most.
+/// The most words in a shingle.
 pub(crate) const MAX_SHINGLE: usize = 1_000;
-/// Documents of a corpus, at most: ten billion.
+/// The most documents of a corpus: ten billion.
 pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
 
 /// The settings of a corpus. Shares are of all documents, in [0, 1].
@@ -16,28 +16,29 @@ pub(crate) const MAX_DOCUMENTS: u64 = 10_000_000_000;
 pub struct Settings {
     /// Documents.
     pub documents: u64,
-    /// Words in a document, on average: the lengths lie evenly between half of this and one and a half times this.
+    /// The average number of words of a document: lengths are spread evenly between half of it and one and a half times
+    /// it.
     pub words: usize,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// Words in a shingle, for which Jaccard similarities are stated and reached.
+    /// Words in a shingle, for which the Jaccard similarities are stated.
     pub shingle: usize,
     /// Different words, at least 2.
     pub vocabulary: usize,
-    /// Share of documents that are word for word another one.
+    /// Share of documents that are copies of another one, word for word.
     pub copies: f64,
     /// Share of documents that are another one with some words replaced.
     pub near: f64,
-    /// Jaccard similarities that the near-duplicates are given, in turn. Each over 0 and at most 1.
+    /// Jaccard similarities of the near-duplicates, in turn. Each over 0 and at most 1.
     pub jaccards: Vec<f64>,
     /// Share of documents that are a passage, half, of another one.
     pub contained: f64,
-    /// Share of those documents that are no plants which begin with the boilerplate. Documents that are made of them may
-    /// have it too.
+    /// Share of the documents that are not planted which begin with the boilerplate. Documents that are made from them
+    /// may have it too.
     pub boilerplate: f64,
-    /// Words of the boilerplate. Documents that have it are no longer for it, but have at least a shingle of their own.
+    /// Words of the boilerplate. It replaces words of a document, but leaves at least a shingle of its own.
     pub boilerplate_words: usize,
-    /// Documents that are all the same, and like no other.
+    /// Documents that are equal to each other, and similar to no other.
     pub identical: u64,
 }
 
@@ -64,7 +65,7 @@ impl Settings {
     /// Slots up to the end of the copies, the near-duplicates, the contained and the identical ones.
     ///
     /// # Errors
-    /// As [`Corpus::new`](super::Corpus::new) says.
+    /// As [`Corpus::new`](super::Corpus::new).
     pub(super) fn ends(&self) -> Result<[u64; 4]> {
         let range =
             |name: &str, value: usize, least: usize, most: usize| match (least..=most).contains(&value) {

@@ -4,7 +4,7 @@ use crate::kernel::random::SplitMix64;
 
 const ROUNDS: usize = 4;
 
-/// A permutation of 0..n: a Feistel network over the next even number of bits, walked on from where it leads out of the
+/// A permutation of 0..n: a Feistel network over the next even number of bits, repeated until the result is in the
 /// range (Black and Rogaway, *Ciphers with arbitrary finite domains*, CT-RSA 2002).
 #[derive(Debug)]
 pub(super) struct Shuffle {
@@ -27,7 +27,7 @@ impl Shuffle {
 
     /// The number at `place`, which is below n.
     pub(super) fn from(&self, place: u64) -> u64 {
-        // A round is undone by itself with the halves exchanged before and after.
+        // A round is its own inverse if the halves are exchanged before and after.
         let undone = |x| self.keys.iter().rev().fold(self.exchange(x), |x, key| self.round(x, *key));
         self.walk(place, |x| self.exchange(undone(x)))
     }

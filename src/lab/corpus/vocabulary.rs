@@ -1,4 +1,4 @@
-//! Made-up words, and how often each is used.
+//! Made-up words, and their frequencies.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use crate::kernel::random::SplitMix64;
 const CONSONANTS: &[u8] = b"bcdfghjklmnprstvwz";
 const VOWELS: &[u8] = b"aeiou";
 
-/// Letters of a word by its rank: up to which rank, how few and how many. Together with the frequencies this makes words
-/// of about five letters in a running text, as English has them.
+/// Letters of a word by its rank: the last rank, and the fewest and the most letters. With the frequencies this makes
+/// words of about five letters in a running text, as in English.
 const LENGTHS: [(usize, usize, usize); 3] = [(100, 2, 5), (1_000, 4, 6), (usize::MAX, 5, 10)];
 
 /// Words by rank, the most frequent first, and the table that draws them.
 ///
 /// The word of rank r, counted from 1, is drawn with a probability in proportion to 1 / (r + 1): Zipf's law with
-/// Mandelbrot's shift (*An informational theory of the statistical structure of languages*, 1953), by which of 20,000
-/// words the first is one in 19.
+/// Mandelbrot's shift (*An informational theory of the statistical structure of languages*, 1953). With 20,000 words,
+/// one word in 19 is the first.
 #[derive(Debug)]
 pub(super) struct Vocabulary {
     /// The words one after another, each with a space behind it.
@@ -72,23 +72,24 @@ fn word(rank: usize, random: &mut SplitMix64) -> String {
         .collect()
 }
 
-/// A number under `end` of a random number of 64 bits (Lemire, *Fast random integer generation in an interval*, 2019,
-/// without the step that takes out a bias of `end` in 2^64).
+/// A number under `end` from a random number of 64 bits (Lemire, *Fast random integer generation in an interval*, 2019,
+/// without the step that removes a bias of `end` in 2^64).
 #[inline]
 pub(super) fn below(random: u64, end: u64) -> u64 {
     ((u128::from(random) * u128::from(end)) >> 64) as u64
 }
 
-/// Draws from a distribution in constant time: Walker's alias method, with the table made as Vose has it (*A linear
-/// algorithm for generating random numbers with a given distribution*, IEEE Transactions on Software Engineering 17, 1991).
+/// Draws from a distribution in constant time: Walker's alias method, with Vose's way to make the table (*A linear
+/// algorithm for generating random numbers with a given distribution*, IEEE Transactions on Software Engineering 17,
+/// 1991).
 #[derive(Debug)]
 struct Alias {
-    /// For each column the share of it that is its own, in 2^-32, and whose the rest is.
+    /// For each column its own share of it, in 2^-32, and the value that has the rest.
     columns: Vec<(u32, u32)>,
 }
 
 impl Alias {
-    /// The table of `weights`, which need not add up to anything.
+    /// The table of `weights`, whose sum can be any number.
     fn new(mut weights: Vec<f64>) -> Self {
         let scale = weights.len() as f64 / weights.iter().sum::<f64>();
         weights.iter_mut().for_each(|weight| *weight *= scale);
@@ -104,7 +105,7 @@ impl Alias {
                 small.push(high);
             }
         }
-        // What is left in either list is a whole column but for rounding.
+        // The columns that remain in either list are whole, except for rounding.
         Self { columns }
     }
 

@@ -1,4 +1,4 @@
-//! Corpora and what was planted in them, as Parquet files.
+//! Writes corpora and the list of planted documents as Parquet files.
 
 use std::fs::File;
 use std::ops::Range;
@@ -16,15 +16,15 @@ use crate::error::{Context, Error, Result};
 use crate::output::ours;
 use crate::pipeline::OnExisting;
 
-/// Rows of a row group, at most.
+/// The most rows of a row group.
 const ROW_GROUP: usize = 50_000;
-/// Encoded bytes at which a row group ends before that: each file that is being written holds so many.
+/// Encoded bytes at which a row group ends earlier: each file that is being written holds as many in memory.
 const ROW_GROUP_BYTES: usize = 64 << 20;
-/// Rows and bytes of text that are generated at a time, at most about.
+/// The approximate limits of rows and bytes of text that are generated at a time.
 const BATCH: usize = 4_096;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Files of a corpus, at most: their names sort as their numbers do.
+/// The most files of a corpus: up to this number their names sort like their numbers.
 const MAX_FILES: usize = 100_000;
 
 /// The files that were written.
@@ -40,13 +40,13 @@ pub struct Written {
 
 /// Writes the documents as Parquet with the columns `id` and `text`: into one file if `out` ends in `.parquet`, else
 /// into a folder, as `part-00000.parquet` and so on, `files` of them with equally many documents in a row each.
-///
-/// A file gets its name when it is complete. Several threads call `advanced` with the number of documents that they have
+/// A file gets its name when it is complete. Several threads call `advanced` with the number of documents that they
+/// have generated since their last call. [`OnExisting::Overwrite`] replaces the files of an earlier corpus; other files
+/// in the folder stay.
 /// generated since. [`OnExisting::Overwrite`] replaces the files of an earlier corpus; others in the folder stay.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job) if `out` is there already or is no place for this, or is one file and
-/// `files` is not 1;
+/// [`Kind::Job`](crate::error::Kind::Job) if `out` exists or cannot be written, or is one file and `files` is not 1;
 /// [`Kind::Input`](crate::error::Kind::Input) if writing fails.
 pub fn documents(
     corpus: &Corpus,
@@ -71,7 +71,7 @@ pub fn documents(
     Ok(Written { files: paths, rows: documents, bytes })
 }
 
-/// Writes what was planted as Parquet, one row for each planted document and the one that it is made of: `id_a` < `id_b`,
+/// Writes one row for each planted document and its original as Parquet: `id_a` < `id_b`,
 /// `kind` (`copy`, `near`, `contained`, `identical`), `jaccard` (exact) and `size` (words in a shingle).
 ///
 /// # Errors
@@ -125,11 +125,10 @@ fn paths(out: &Path, files: usize) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Refuses a path where a file may not be written: there is a folder, or a file that is not to be overwritten or that another
-/// program wrote.
+/// Refuses a path that cannot be written: a folder, a file that must not be overwritten, or a file of another program.
 ///
 /// # Errors
-/// [`Kind::Job`](crate::error::Kind::Job), with the path and what is there.
+/// [`Kind::Job`](crate::error::Kind::Job), with the path and its present content.
 pub(crate) fn check_free(path: &Path, existing: OnExisting) -> Result<()> {
     let shown = path.display();
     if path.is_dir() {
@@ -148,7 +147,7 @@ pub(crate) fn check_free(path: &Path, existing: OnExisting) -> Result<()> {
     }
 }
 
-/// Makes the folder, or takes away what an earlier corpus left in it, if all of its files are that.
+/// Makes the folder, or removes the files of an earlier corpus from it if it holds no others.
 fn make_way(folder: &Path, existing: OnExisting) -> Result<()> {
     if !folder.exists() {
         return std::fs::create_dir_all(folder)
@@ -183,7 +182,7 @@ fn make_way(folder: &Path, existing: OnExisting) -> Result<()> {
     Ok(())
 }
 
-/// Lets `write` fill a file that gets its name when it is whole; its bytes.
+/// Calls `write` with a file that gets its name when it is complete, and returns its bytes.
 fn whole(path: &Path, existing: OnExisting, write: impl FnOnce(File) -> Result<()>) -> Result<u64> {
     let mut name = path.as_os_str().to_owned();
     name.push(".partial");
@@ -271,7 +270,7 @@ fn write_range(
     Ok(())
 }
 
-/// No dictionaries: ids and texts differ. The footer says that this program wrote the file, and under which name.
+/// No dictionaries: ids and texts differ. The footer has the name of this program and of the file.
 fn properties(file: &Path) -> WriterProperties {
     WriterProperties::builder()
         .set_created_by(ours::generated_as(file))

@@ -1,8 +1,8 @@
-//! An axis: what it is called, how values are laid along it, and where its ticks are.
+//! An axis: its label, its scale and its ticks.
 
 use super::text::decimal;
 
-/// How values are laid along an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     /// Evenly, from the least value to the greatest.
@@ -18,22 +18,22 @@ pub(crate) enum Scale {
 pub(crate) struct Axis {
     /// The quantity with its unit.
     pub label: String,
-    /// How values are laid along it.
+    /// Its scale.
     pub scale: Scale,
 }
 
 impl Axis {
-    /// An axis called `label`.
+    /// An axis with the label `label`.
     pub(crate) fn new(label: impl Into<String>, scale: Scale) -> Self {
         Self { label: label.into(), scale }
     }
 }
 
-/// Ticks of an axis, at most.
+/// The most ticks of an axis.
 const MAX_TICKS: usize = 9;
 
 impl Scale {
-    /// Where `value` is along the axis, before it is stretched to the drawing; `None` if it has no place there.
+    /// The place of `value` on the axis, before it is scaled to the drawing; `None` if it has none.
     pub(super) fn place(self, value: f64) -> Option<f64> {
         // Larger numbers cannot be distinguished in a drawing, and their differences overflow.
         let drawable = value.is_finite() && value.abs() < 1e100;
@@ -43,7 +43,7 @@ impl Scale {
         }
     }
 
-    /// The least and the greatest place that the drawing shows for values at `places`, with some air around them.
+    /// The least and the greatest place that the drawing shows for values at `places`, with a margin around them.
     pub(super) fn range(self, places: impl Iterator<Item = f64>) -> (f64, f64) {
         let (mut low, mut high) =
             places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), p| (low.min(p), high.max(p)));
@@ -54,7 +54,7 @@ impl Scale {
             (low, high) = (low.min(0.0), high.max(0.0));
         }
         if high - low <= 1e-9 * high.abs().max(low.abs()) {
-            // One value alone stands in the middle.
+            // A single value is in the middle.
             let around = if self == Scale::Log { 0.5 } else { (high.abs() * 0.5).max(0.5) };
             return match self {
                 Scale::FromZero => (0.0, 1.0),
@@ -95,7 +95,7 @@ fn even(low: f64, high: f64) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// Ticks at 1, 2 and 5 times the powers of ten, or at these powers alone where the others would be too many.
+/// Ticks at 1, 2 and 5 times the powers of ten, or only at the powers if the others would be too many.
 fn by_powers(low: f64, high: f64) -> Vec<(f64, String)> {
     let (first, last) = (low.floor() as i32, high.ceil() as i32);
     let label = |factor: f64, power: i32| {

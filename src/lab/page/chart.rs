@@ -35,12 +35,12 @@ pub(crate) struct Chart {
 pub(crate) struct Series {
     /// The label at its end.
     pub name: String,
-    /// (x, y), in the order in which the line goes through them.
+    /// (x, y), in the order in which the line connects them.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
-    /// The line called `name` through `points`.
+    /// A line with this label through `points`.
     pub(crate) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
         Self { name: name.into(), points }
     }
@@ -65,7 +65,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// A point that is not a number, or not over 0 on a logarithmic axis, is left out, and the caption says how many were.
 ///
 /// # Errors
-/// Only a bug causes one.
+/// Only if there is a bug.
 pub(crate) fn svg(chart: &Chart) -> Result<String> {
     // Charts on a page share its style sheet; a file brings its own.
     element(chart, &format!("<style>\n{}</style>\n", palette::style()))
@@ -86,7 +86,7 @@ pub(super) fn element(chart: &Chart, head: &str) -> Result<String> {
     ))
 }
 
-/// The caption, with what the drawing leaves out.
+/// The caption, with the number of points that are left out.
 pub(super) fn caption(chart: &Chart) -> String {
     let points = || chart.series.iter().flat_map(|series| &series.points);
     let out = points().count() - points().filter(|point| place(chart, **point).is_some()).count();
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_have_no_place_are_told() {
+    fn points_that_have_no_place_are_counted() {
         let zero = Series::new("a", vec![(1.0, 0.0), (10.0, 0.0), (100.0, 5.0)]);
         let said = svg(&chart(Scale::Log, vec![zero.clone()])).unwrap();
         assert!(said.contains("<desc>How long it takes. 2 points do not fit"), "{said}");

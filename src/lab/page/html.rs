@@ -1,4 +1,4 @@
-//! A page of charts and tables: one HTML file without scripts, fonts or anything from elsewhere.
+//! A page of charts and tables: one HTML file without scripts, fonts or other files.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub(crate) struct Page {
     pub title: String,
     /// Paragraphs under the title.
     pub intro: Vec<String>,
-    /// What follows.
+    /// Its parts.
     pub sections: Vec<Section>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Section {
     pub tables: Vec<Table>,
 }
 
-/// A table. Columns of numbers stand to the right.
+/// A table. Columns of numbers are aligned to the right.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Table {
     /// The caption.
@@ -127,7 +127,7 @@ fn write_table(out: &mut String, table: &Table) {
     out.push_str("</tbody>\n</table>\n</div>\n");
 }
 
-/// Whether a cell is a number as [`count`](super::count) and [`decimal`](super::decimal) write it, or none.
+/// Whether a cell is empty, or a number as [`count`](super::count) and [`decimal`](super::decimal) write it.
 fn is_number(cell: &str) -> bool {
     cell == "-" || cell.replace(',', "").parse::<f64>().is_ok()
 }

@@ -1,13 +1,13 @@
 //! The colours of charts and pages, light and dark, and the dashes and markers that distinguish series without colour.
 //!
 //! The hues are those of Okabe and Ito (*Color Universal Design*, 2008), which people with any of the common kinds of
-//! colour blindness can tell apart, made darker or lighter until they stand out from the ground.
+//! colour blindness can distinguish, made darker or lighter until they have enough contrast with the background.
 
 use std::fmt::Write;
 
 use plotters::style::RGBColor;
 
-/// A colour as it is in light and in dark.
+/// A colour in the light and in the dark palette.
 pub(super) struct Colour {
     light: u32,
     dark: u32,
@@ -18,7 +18,7 @@ impl Colour {
         Self { light, dark }
     }
 
-    /// The colour that the chart is drawn in, which is the light one.
+    /// The colour in the drawing, which is the light one.
     pub(super) fn rgb(&self) -> RGBColor {
         let [_, r, g, b] = self.light.to_be_bytes();
         RGBColor(r, g, b)
@@ -31,7 +31,7 @@ pub(super) const FAINT_INK: Colour = Colour::new(0x57606A, 0xA5ADB6);
 pub(super) const GRID: Colour = Colour::new(0xE3E6EA, 0x2E343B);
 pub(super) const AXIS: Colour = Colour::new(0x8C959F, 0x6E7781);
 
-/// The shape that stands at each point.
+/// The shape of a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Marker {
     Circle,
@@ -54,7 +54,7 @@ impl Marker {
     }
 }
 
-/// How a series looks.
+/// The look of a series.
 pub(super) struct Look {
     pub(super) colour: Colour,
     pub(super) marker: Marker,
@@ -71,12 +71,13 @@ static LOOKS: [Look; 6] = [
     Look { colour: Colour::new(0x4B535C, 0xC2C8CF), marker: Marker::Circle, dashes: "14 4" },
 ];
 
-/// How the series at this place looks; after six they come again.
+/// The look of the series at this place; the seventh has that of the first.
 pub(super) fn look(series: usize) -> &'static Look {
     &LOOKS[series % LOOKS.len()]
 }
 
-/// The style sheet of the charts: the class `chart`, its type, dashes, and the dark colours where the reader asks for them.
+/// The style sheet of the charts: the class `chart`, its type, dashes, and the dark colours for readers who prefer
+/// them.
 pub(super) fn style() -> String {
     let mut css = String::from(
         ".chart{max-width:100%;height:auto}\n\
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn colours_stand_out_in_light_and_in_dark() {
         for colour in LOOKS.iter().map(|look| &look.colour).chain([&INK, &FAINT_INK]) {
-            // 4.5 is what WCAG 2 asks of text.
+            // WCAG 2 requires a contrast of 4.5 for text.
             assert!(contrast(colour.light, GROUND.light) >= 4.5, "{:06X}", colour.light);
             assert!(contrast(colour.dark, GROUND.dark) >= 4.5, "{:06X}", colour.dark);
         }

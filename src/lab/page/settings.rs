@@ -53,7 +53,7 @@ fn plain(setting: &impl serde::Serialize) -> String {
     match serde_json::to_value(setting) {
         Ok(serde_json::Value::String(word)) => word,
         Ok(value) => value.to_string(),
-        // Settings are plain data, which always has a form.
+        // Settings are plain data, which can always be serialised.
         Err(_) => String::new(),
     }
 }

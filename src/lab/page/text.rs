@@ -22,7 +22,7 @@ pub(in crate::lab) fn escape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Characters that XML has no way to write.
+/// Characters that cannot be written in XML.
 pub(in crate::lab) fn is_forbidden(c: char) -> bool {
     matches!(c, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
@@ -32,7 +32,7 @@ pub(crate) fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
-/// A number with `places` after the point and a comma between thousands; powers of ten where it is very large.
+/// A number with `places` after the point and a comma between thousands; powers of ten if it is very large.
 pub(crate) fn decimal(value: f64, places: usize) -> String {
     if !value.is_finite() || value.abs() >= 1e15 {
         return format!("{value:e}");

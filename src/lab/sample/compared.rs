@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::job::{Compare, Job, NewPairs};
 use crate::pipeline::frames;
 
-/// The known documents and groups of a sample.
+/// The reference documents and groups of a sample.
 #[derive(Clone)]
 pub(in crate::lab) struct Compared {
-    /// The known documents (doc), if there are any.
+    /// The reference documents (doc), if there are any.
     known: Option<DataFrame>,
     /// Which documents are paired with them.
     pairs: Option<NewPairs>,
@@ -23,7 +23,7 @@ pub(in crate::lab) struct Compared {
 }
 
 impl Compared {
-    /// The documents (doc, group, ..) of the source, and the known ones.
+    /// The documents (doc, group, ..) of the source, and the reference documents.
     pub(in crate::lab) fn new(
         session: &SessionContext,
         job: &Job,
@@ -42,12 +42,12 @@ impl Compared {
         Ok(Self { known, pairs: job.new_pairs(), groups, compare: job.candidates.compare })
     }
 
-    /// The known documents (doc), which are not compared with each other.
+    /// The reference documents (doc), which are not compared with each other.
     pub(in crate::lab) fn known(&self) -> Option<DataFrame> {
         self.known.clone()
     }
 
-    /// Documents (doc, ..) with a mark on the known ones.
+    /// Documents (doc, ..) with a mark on the reference documents.
     pub(in crate::lab) fn marked(&self, documents: DataFrame) -> Result<DataFrame> {
         match &self.known {
             Some(known) => frames::mark::mark(documents, known.clone()),
@@ -55,7 +55,7 @@ impl Compared {
         }
     }
 
-    /// The pairs of (a, b, ..) that are compared. In none of them are both documents known.
+    /// The pairs of (a, b, ..) that are compared. None of them has two reference documents.
     pub(in crate::lab) fn only(&self, mut pairs: DataFrame) -> Result<DataFrame> {
         if let (Some(known), Some(NewPairs::WithReference)) = (&self.known, self.pairs) {
             pairs = frames::reference::with_reference(pairs, known.clone())?;

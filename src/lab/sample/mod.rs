@@ -28,11 +28,12 @@ const POSITION: usize = 1;
 const ID: usize = 2;
 const DOC: usize = 4;
 
-/// The first documents of a source that can be compared, in order of (source, position), and the first known documents.
+/// The first documents of a source that can be compared, in order of (source, position), and the first reference
+/// documents.
 pub(super) struct Sample {
     /// The columns of [`with_group`], a row for each document.
     own: RecordBatch,
-    /// The known documents, if the job names any, with the same columns.
+    /// The reference documents, if the job names any, with the same columns.
     known: Option<RecordBatch>,
 }
 
@@ -43,8 +44,8 @@ pub(super) struct Sampled {
 }
 
 impl Sample {
-    /// Reads the first `most` documents of the job's source that have shingles as `shingle` cuts them, and as many known ones.
-    /// Reads whole sources, because their files come in any order, and holds the sample in memory.
+    /// Reads the first `most` documents of the job's source that have shingles by the rules of `shingle`, and as many
+    /// reference documents. Reads whole sources, because their files come in any order, and holds the sample in memory.
     ///
     /// # Errors
     /// When a source cannot be read, has no document that can be compared, or the sample has an id twice and the job
@@ -96,7 +97,7 @@ impl Sample {
         Ok(sample)
     }
 
-    /// Refuses a document whose id is known, if a run of the job does.
+    /// Refuses a document with the id of a reference document, if a run of the job does.
     fn refuse_known_ids(&self, job: &Job) -> Result<()> {
         let (Some(known), Some(SameId::Error)) = (&self.known, job.same_id()) else { return Ok(()) };
         let known: BTreeSet<u64> = as_uint64_array(known.column(DOC))?.values().iter().copied().collect();
@@ -110,12 +111,12 @@ impl Sample {
         }
     }
 
-    /// The number of documents of the source or of known ones, whichever is larger.
+    /// The number of documents of the source or of reference documents, whichever is larger.
     pub(super) fn len(&self) -> usize {
         self.own.num_rows().max(self.known.as_ref().map_or(0, RecordBatch::num_rows))
     }
 
-    /// The first `count` documents, and the first `count` known ones.
+    /// The first `count` documents, and the first `count` reference documents.
     pub(super) fn first(&self, session: &SessionContext, job: &Job, count: usize) -> Result<Sampled> {
         let of = |rows: &RecordBatch| rows.slice(0, count.min(rows.num_rows()));
         let (own, known) = (of(&self.own), self.known.as_ref().map(of));

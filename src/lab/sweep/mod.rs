@@ -99,15 +99,15 @@ pub struct Found {
     pub pairs: u64,
 }
 
-/// Runs the job's stages for every shingle size on every sample, and counts at each threshold what a run at that threshold
-/// finds.
+/// Runs the job's stages for every shingle size on every sample, and counts for each threshold what a run with it would
+/// find.
 ///
 /// If the job has a rule for its bands, they are chosen for each threshold; given bands and rows stay. Signatures are made
 /// once for all thresholds, and thresholds with the same bands share one search.
 ///
-/// A sample has the first documents, in order of (source, position), that can be compared at the largest shingle size, so
-/// that all sizes have the same documents; and as many known documents if the job names any. Samples and their sketches are
-/// held in memory, and no run uses results of another. Copies are compared like every document.
+/// A sample has the first documents, in order of (source, position), that can be compared at the largest shingle size,
+/// so that all sizes have the same documents; and as many reference documents if the job names any. Samples and their
+/// sketches are held in memory, and no run uses results of another. Copies are compared like every document.
 ///
 /// # Errors
 /// When the grid has no setting or one that is not allowed, the source cannot be read or has nothing to compare, or
@@ -129,8 +129,8 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
     let (documents, note) = sample.sizes(&grid.documents);
     let note = note.map(|note| format!("at a shingle size of {largest} {note}"));
     let repeat = grid.repeat.get();
-    // Work that a process does only once must not count for the first run. A corpus this small may be
-    // refused by a job that suits a larger one; whatever else fails will fail again.
+    // Work that a process does only once must not be part of the first run's time. A job that suits a larger corpus may
+    // refuse one this small; any other error would come again.
     let mut warming = Bench::new(session, control, 1 + searches.len());
     let first = sample.first(session, &base, WARMING)?;
     let _ = measure(&mut warming, &of_size(&base, largest), first, &searches, "warming up").await;
@@ -176,7 +176,7 @@ pub async fn sweep(session: &SessionContext, job: &Job, grid: &Grid, control: &R
     Ok(Sweep { job: base, thresholds, repeat, note, runs })
 }
 
-/// Documents of a first run that is not counted.
+/// Documents of the first run, which is discarded.
 const WARMING: usize = 20;
 
 /// In order, each once.
@@ -199,15 +199,15 @@ fn of_size(job: &Job, size: NonZeroUsize) -> Job {
     job
 }
 
-/// Thresholds that one search serves.
+/// Thresholds that share one search.
 struct Search {
     lsh: Lsh,
     /// From low to high.
     thresholds: Vec<f64>,
 }
 
-/// The searches that serve `thresholds`, which come from low to high: one for each choice of bands and rows, and one for
-/// all where the method needs no bands.
+/// The searches for `thresholds`, which are sorted: one for each choice of bands and rows, and a single one if the
+/// method needs no bands.
 fn searches(job: &Job, thresholds: &[f64]) -> Result<Vec<Search>> {
     let mut searches: Vec<Search> = Vec::new();
     for &threshold in thresholds {
@@ -234,7 +234,7 @@ struct Once {
     searched: Vec<(Searched, f64)>,
 }
 
-/// Makes the signatures of `documents`, and runs all searches; `called` names the sample in messages.
+/// Makes the signatures of `documents`, and runs all searches; `called` is the name of the sample in messages.
 async fn measure(
     bench: &mut Bench<'_>,
     job: &Job,
@@ -266,7 +266,7 @@ async fn measure(
     Ok(Once { sketches_seconds, searched })
 }
 
-/// The documents in scored pairs that reach a threshold as `score` has it, and those pairs.
+/// The number of documents in scored pairs that reach a threshold by the rules of `score`, and of those pairs.
 fn reached(scores: &[RecordBatch], threshold: f64, score: &Score) -> Result<(u64, u64)> {
     let mut matched = BTreeSet::new();
     let mut pairs = 0;

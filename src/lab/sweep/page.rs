@@ -85,7 +85,7 @@ fn seconds_chart(sweep: &Sweep, added: &[Series]) -> Chart {
     }
 }
 
-/// From this factor between the greatest number and the least on, small ones are lost on an even axis.
+/// From this factor between the greatest number and the least on, small numbers would not be visible on an even axis.
 const WIDE: f64 = 50.0;
 
 /// A count by threshold on the largest sample, a line for each shingle size.
@@ -99,7 +99,7 @@ fn found_chart(sweep: &Sweep, what: &str, label: &str, number: impl Fn(&Found) -
     let series: Vec<Series> = sizes(sweep).into_iter().map(line).collect();
     let numbers = || series.iter().flat_map(|s| &s.points).map(|(_, n)| *n);
     let (least, most) = (numbers().fold(f64::INFINITY, f64::min), numbers().fold(0.0, f64::max));
-    // A line down to 0 could not be drawn by powers of ten.
+    // A line down to 0 cannot be drawn by powers of ten.
     let scale = if least > 0.0 && most / least > WIDE { Scale::Log } else { Scale::FromZero };
     let how = if scale == Scale::Log { " (logarithmic)" } else { "" };
     let largest = count(largest as u64);

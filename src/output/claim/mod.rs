@@ -1,21 +1,21 @@
-//! Who may write to an output: one attempt at a time, by a claim that needs no more of a store than listings that show
-//! what was put before.
+//! Claims: one attempt at a time may write to an output. The store needs no more than listings that show every earlier
+//! put.
 //!
 //! ```text
 //! _work/claims/ATTEMPT.json    {"owner": true, "beat": 12, "seconds": 60, "process": ...}
 //! ```
 //!
-//! A process that wants the output puts a claim under its own name and then lists the claims. As each process puts before it lists,
-//! at least one of two sees the other (the flag principle: Herlihy and Shavit, *The Art of Multiprocessor Programming*, section
-//! 2.3). A process that sees an owner leaves. Among those that only ask, the one with the smallest name stays and looks again until
-//! the others are gone, then says that it is the owner. Conditional puts are not needed, so a server that ignores their condition
-//! cannot give an output to two.
+//! A process that wants the output puts a claim under its own name and then lists the claims. As each process puts
+//! before it lists, at least one of two sees the claim of the other (the flag principle: Herlihy and Shavit, *The Art
+//! of Multiprocessor Programming*, section 2.3). A process that sees an owner leaves. Of several that ask, the one with
+//! the smallest name lists again until the others are gone, and then marks itself as the owner. Conditional puts are
+//! not needed, so a server that ignores their condition cannot give an output to two processes.
 //!
-//! An owner renews its claim every few seconds. A claim is dead when its process is known to be gone (on the same
-//! machine since the same start), or when its content has not changed for its `seconds` by the observer's own clock; the
-//! clocks of two machines are never compared. Renewing never brings a claim back that was removed, however long the owner
-//! stood still between two looks. Where a server knows no condition by which to refuse that, an owner that was silent for too
-//! long looks for another one after its put, and gives way.
+//! An owner renews its claim every few seconds. A claim is dead when its process has ended (which is known on the same
+//! machine since the same boot), or when its content has not changed for its `seconds` by the observer's own clock; the
+//! clocks of two machines are never compared. A renewal never restores a claim that was removed, however long the owner
+//! was paused before it. If the server does not support the condition for that, an owner that was silent for too long
+//! looks for another owner after its put, and withdraws.
 
 mod stored;
 
@@ -37,19 +37,19 @@ use crate::error::{Error, Kind, Result};
 use stored::{Content, FIRST_BEAT, Found, claims, path, put, read, remove, renew};
 pub(super) use stored::{attempt_of, is_claim};
 
-/// Times that a claim is renewed while its seconds pass.
+/// Renewals of a claim within its seconds.
 const BEATS: u32 = 6;
 
 /// The interval at which the claims of a remote output are listed again; on this machine it is a quarter of this.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time in which a process that asked first becomes the owner or leaves.
+/// The time that a process which asked first needs to become the owner or leave.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// The time for which an attempt that ended with an error looks for the process that took its output.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Another process that has an output.
+/// Another process that holds an output.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Holder {
     what: String,
@@ -75,23 +75,23 @@ impl fmt::Display for Holder {
 /// The answer to a request for an output.
 #[derive(Debug)]
 enum Asked {
-    /// The output is the asker's.
+    /// The caller holds the output.
     Granted(Claim),
-    /// Another process has it, or asked first.
+    /// Another process holds it, or asked first.
     Held(Holder),
 }
 
-/// Waiting for an output that others have, by which their death is noticed wherever they ran.
+/// Waits for an output that others hold. Keeps their claims, to notice when one is dead, whichever machine it is from.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     others: Others,
     /// The holder that was reported last.
-    told: Option<Holder>,
+    reported: Option<Holder>,
 }
 
 impl Waiting {
-    /// Asks for `output` in the name of `attempt`, in order to do `what`, a command. `None` if another process had it: it has ended
-    /// by now, and the caller asks again, after a look at what may have changed.
+    /// Asks for `output` in the name of `attempt`, for the command `what`. `None` if another process held it: that one
+    /// has ended by now, and the caller checks what has changed and asks again.
     ///
     /// # Errors
     /// When the store does not answer, the variable [`LEASE`] is wrong, or `stop` is cancelled.
@@ -106,9 +106,9 @@ impl Waiting {
             Asked::Granted(claim) => return Ok(Some(claim)),
             Asked::Held(holder) => holder,
         };
-        if self.told.as_ref() != Some(&holder) {
+        if self.reported.as_ref() != Some(&holder) {
             tracing::warn!("{holder} is writing to {}: this {what} waits until it has ended", output.shown());
-            self.told = Some(holder);
+            self.reported = Some(holder);
         }
         wait(output, &mut self.others, stop).await?;
         match stop.is_cancelled() {
@@ -118,7 +118,7 @@ impl Waiting {
     }
 }
 
-/// Takes `output` in order to do `what`, a command, as soon as no other process has it.
+/// Takes `output` for the command `what`, as soon as no other process holds it.
 ///
 /// # Errors
 /// As [`Waiting::ask`].
@@ -131,7 +131,7 @@ pub(crate) async fn take(output: &Layout, what: &str, stop: &CancellationToken) 
     }
 }
 
-/// What an asker has seen of other claims: when each of them changed last, by its own clock.
+/// The claims of others: when each of them last changed, by this process's clock.
 #[derive(Debug, Default)]
 struct Others(BTreeMap<Path, (Bytes, Instant)>);
 
@@ -145,7 +145,7 @@ impl Others {
         }
         match claim.content.as_ref().and_then(|content| content.process.is_alive()) {
             Some(alive) => !alive,
-            // One that a power cut left empty says no seconds.
+            // A claim that a power cut left empty has no seconds.
             None => {
                 let seconds = claim.content.as_ref().map_or(LEASE.default, |content| content.seconds);
                 now.duration_since(seen.1) >= Duration::from_secs(seconds)
@@ -163,12 +163,12 @@ pub(crate) struct Claim {
     lost: CancellationToken,
     /// Ends the task that renews the claim.
     stop: CancellationToken,
-    /// That task; `None` if the claim was given up.
+    /// That task; `None` if the claim was released.
     beating: Option<JoinHandle<()>>,
 }
 
-/// Asks for `output` in the name of `attempt`, in order to do `what`. Does not wait for the process that has it: ask again later
-/// with the same `others`, by which a dead one is known.
+/// Asks for `output` in the name of `attempt`, for the command `what`. Does not wait for the process that holds it: ask
+/// again later with the same `others`, which recognises dead claims.
 ///
 /// # Errors
 /// When the store does not answer, or the variable [`LEASE`] is wrong.
@@ -188,7 +188,7 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
             return Ok(Asked::Held(holder));
         }
         Err(error) => {
-            // The error is what matters; a claim that stays is dead with this process.
+            // The first error is the one to report. A claim that stays is dead when this process ends.
             let _ = remove(output, &path(output, attempt)).await;
             return Err(error);
         }
@@ -196,8 +196,9 @@ async fn ask(output: &Layout, attempt: &Attempt, what: &str, others: &mut Others
     content.owner = true;
     content.beat += 1;
     let version = put(output, attempt, &content).await?;
-    // A process that was silent between these two puts, for so long that its claim was taken for dead, finds the new owner here.
-    if let Some(holder) = owner_beside(output, attempt).await? {
+    // If this process was silent between its two puts for so long that its claim counted as dead, it finds the new
+    // owner here.
+    if let Some(holder) = other_owner(output, attempt).await? {
         remove(output, &path(output, attempt)).await?;
         return Ok(Asked::Held(holder));
     }
@@ -234,7 +235,7 @@ async fn wait(output: &Layout, others: &mut Others, stop: &CancellationToken) ->
     }
 }
 
-/// Waits until no process is before `attempt`; the holder if `attempt` must leave.
+/// Waits until no process comes before `attempt`; returns the holder if `attempt` must leave.
 async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Result<Option<Holder>> {
     let own = path(output, attempt);
     loop {
@@ -257,7 +258,7 @@ async fn compete(output: &Layout, attempt: &Attempt, others: &mut Others) -> Res
 }
 
 /// An owner other than `attempt`.
-async fn owner_beside(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
+async fn other_owner(output: &Layout, attempt: &Attempt) -> Result<Option<Holder>> {
     let contents = claims(output, Some(attempt)).await?.into_iter().filter_map(|claim| claim.content);
     let mut owners = contents.filter(|content| content.owner && content.process.is_alive() != Some(false));
     Ok(owners.next().map(|content| Holder::of(Some(content))))
@@ -286,20 +287,21 @@ impl Own {
                 Ok(true) => put_at = began,
                 Ok(false) if stop.is_cancelled() => return,
                 Ok(false) => return lost.cancel(),
-                // A store that does not answer is asked again; as long as no other process takes the claim, it holds.
+                // If a store does not answer, the claim is renewed again. It holds as long as no other process takes
+                // it.
                 Err(error) => tracing::debug!(%error, "the claim could not be renewed"),
             }
         }
     }
 
-    /// Puts the claim again: whether the output is still this attempt's. One that was `silent` for so long that others took it for
-    /// dead looks for them.
+    /// Puts the claim again, and returns whether the output is still this attempt's. If it was `silent` for so long
+    /// that others may have considered it dead, it looks for them.
     async fn renew(&mut self, silent: bool) -> Result<bool> {
         self.content.beat += 1;
         if !renew(&self.output, &self.attempt, &self.content, &mut self.version).await? {
             return Ok(false);
         }
-        if silent && owner_beside(&self.output, &self.attempt).await?.is_some() {
+        if silent && other_owner(&self.output, &self.attempt).await?.is_some() {
             remove(&self.output, &path(&self.output, &self.attempt)).await?;
             return Ok(false);
         }
@@ -313,15 +315,15 @@ impl Claim {
         &self.attempt
     }
 
-    /// Cancelled when another process took the output, which happens to a process that was silent for too long.
+    /// Cancelled when another process took the output, which happens if this process was silent for too long.
     pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
     }
 
-    /// Makes sure that the output is still this attempt's, as the store says now.
+    /// Checks with the store that the output is still this attempt's.
     ///
     /// # Errors
-    /// [`Kind::Input`] where it is not, or the store does not answer.
+    /// [`Kind::Input`] if it is not, or the store does not answer.
     pub(crate) async fn verify(&self) -> Result<()> {
         match self.is_lost().await? {
             true => Err(self.lost_error()),
@@ -333,17 +335,17 @@ impl Claim {
         let there = read(&self.output, &path(&self.output, &self.attempt)).await?;
         Ok(self.lost.is_cancelled()
             || there.is_none()
-            || owner_beside(&self.output, &self.attempt).await?.is_some())
+            || other_owner(&self.output, &self.attempt).await?.is_some())
     }
 
-    /// The error with which work under this claim ended; where the output was lost, that comes first: the new owner may have
-    /// removed files that this attempt was about to read.
+    /// The error with which work under this claim ended. If the output was lost, that is the error: the new owner may
+    /// have removed files that this attempt was about to read.
     pub(crate) async fn explain(&self, error: Error) -> Error {
         let stopped = error.kind() == Kind::Interrupted;
         if stopped && !self.lost.is_cancelled() {
             return error;
         }
-        // A store that does not answer was reported already.
+        // That a store does not answer is reported already.
         match tokio::time::timeout(LOOK, self.is_lost()).await {
             Ok(Ok(true)) if stopped => self.lost_error(),
             Ok(Ok(true)) => self.lost_error().because(error),
@@ -351,7 +353,7 @@ impl Claim {
         }
     }
 
-    /// What to say when the output was lost.
+    /// The error if the output was lost.
     pub(crate) fn lost_error(&self) -> Error {
         Error::input(format!(
             "another process took over {}, because this one gave no sign of life for a while: this run published \
@@ -362,7 +364,7 @@ impl Claim {
         ))
     }
 
-    /// Gives the output up.
+    /// Releases the output.
     ///
     /// # Errors
     /// When the store does not answer; the claim is then dead as soon as this process has ended.
@@ -373,13 +375,13 @@ impl Claim {
         }
     }
 
-    /// Ends the beating, and then takes the claim back: a put that was under way would bring it back after its removal.
+    /// Stops renewing, and then removes the claim: a put that was under way would restore it after its removal.
     fn give_up(&mut self) -> Option<impl Future<Output = Result<()>> + Send + use<>> {
         let beating = self.beating.take()?;
         self.stop.cancel();
         let (output, path) = (self.output.clone(), path(&self.output, &self.attempt));
         Some(async move {
-            // However it ended, it puts nothing any more.
+            // Whatever its result, it makes no further put.
             let _ = beating.await;
             remove(&output, &path).await?;
             output.remove_empty_work();
@@ -401,7 +403,7 @@ impl Drop for Claim {
     }
 }
 
-/// The attempts that claim `output` now and are not known to be dead.
+/// The attempts that claim `output` now and are not dead, as far as this process knows.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -437,7 +439,7 @@ mod tests {
         )
     }
 
-    /// Many ask at once, again and again, with nothing but puts and listings between them.
+    /// Many processes ask at once, again and again, with nothing but puts and listings between them.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn an_output_is_never_granted_to_two() {
         let (outputs, _folder) = outputs();
@@ -466,7 +468,7 @@ mod tests {
                 task.await.unwrap();
             }
             assert!(grants.load(Ordering::SeqCst) > 0);
-            // Nothing of it stays.
+            // No claim stays.
             assert!(claims(&output, None).await.unwrap().is_empty());
         }
     }
@@ -478,7 +480,7 @@ mod tests {
             let attempt = Attempt::random();
             let Asked::Granted(claim) = ask(&output, &attempt, "test", &mut Others::default()).await.unwrap()
             else {
-                panic!("nobody else asked")
+                panic!("no other process asked")
             };
             assert_eq!(claimants(&output).await.unwrap(), std::slice::from_ref(&attempt));
             assert!(matches!(
@@ -491,7 +493,7 @@ mod tests {
         }
     }
 
-    /// The claim was taken over between two beats: it stays away, so that the new owner finds itself alone.
+    /// The claim was taken over between two renewals: it is not restored, so the new owner is alone.
     #[tokio::test]
     async fn a_claim_that_was_taken_over_is_never_put_again() {
         let (outputs, _folder) = outputs();
@@ -523,17 +525,18 @@ mod tests {
             assert!(!own.renew(false).await.unwrap());
             assert!(claims(&output, None).await.unwrap().is_empty());
 
-            // As a server brings it back that knows no conditions: the silent process gives way to the new owner.
+            // A server that does not support conditions restores the claim: the silent process withdraws.
             own.version = put(&output, &attempt, &own.content).await.unwrap();
             let other = Attempt::random();
             put(&output, &other, &own.content).await.unwrap();
-            assert!(own.renew(false).await.unwrap(), "nobody is asked before a lease has passed");
+            assert!(own.renew(false).await.unwrap(), "no process is asked before a lease has passed");
             assert!(!own.renew(true).await.unwrap());
             assert_eq!(claimants(&output).await.unwrap(), [other]);
         }
     }
 
-    /// A file among the claims that is not a claim delays no process, and stays. What a power cut left of a claim goes in time.
+    /// A file among the claims that is not a claim delays no process, and stays. An incomplete claim, as after a power
+    /// cut, is removed in time.
     #[tokio::test]
     async fn what_is_no_claim_is_left_alone() {
         let (outputs, _folder) = outputs();
@@ -546,7 +549,7 @@ mod tests {
             let mut others = Others([(path(&output, &dead), (Bytes::new(), long_ago))].into());
             let Asked::Granted(claim) = ask(&output, &Attempt::random(), "test", &mut others).await.unwrap()
             else {
-                panic!("nobody else asked")
+                panic!("no other process asked")
             };
             claim.release().await.unwrap();
             let left = output.list(CLAIMS).await.unwrap();

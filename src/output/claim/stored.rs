@@ -1,4 +1,4 @@
-//! Claims as they are stored: what they say, and how they are listed, read, put and removed.
+//! Claims in the store: their content, and how they are listed, read, put and removed.
 
 use std::io::{ErrorKind, Write};
 
@@ -15,7 +15,7 @@ use crate::output::process::Process;
 /// The folder of claims, inside the output.
 pub(super) const CLAIMS: &str = "_work/claims";
 
-/// The first beat of a claim: the numbers after it have as many digits, so that a claim keeps its size.
+/// The first beat of a claim. Later ones have as many digits, so a claim keeps its size.
 pub(super) const FIRST_BEAT: u64 = 1_000_000_000;
 
 /// The content of a claim.
@@ -23,9 +23,9 @@ pub(super) const FIRST_BEAT: u64 = 1_000_000_000;
 pub(super) struct Content {
     /// Whether it holds the output, or only asks for it.
     pub(super) owner: bool,
-    /// Rises with every put, so that a living claim changes.
+    /// Increases with every put, so that a living claim changes.
     pub(super) beat: u64,
-    /// After so many seconds without a change it is dead.
+    /// Seconds without a change after which it is dead.
     pub(super) seconds: u64,
     /// The command that wants it, such as `run`.
     pub(super) what: String,
@@ -33,21 +33,21 @@ pub(super) struct Content {
     pub(super) process: Process,
 }
 
-/// A claim that is there.
+/// A claim in the store.
 pub(super) struct Found {
     pub(super) attempt: Attempt,
     pub(super) path: Path,
     pub(super) bytes: Bytes,
-    /// What it says; `None` if a power cut left nothing of it.
+    /// Its content; `None` if a power cut left it empty.
     pub(super) content: Option<Content>,
 }
 
-/// Whether bytes are those of a claim. A power cut may leave none of them.
+/// Whether these are the bytes of a claim. After a power cut there may be none.
 pub(in crate::output) fn is_claim(bytes: &[u8]) -> bool {
     bytes.is_empty() || serde_json::from_slice::<Content>(bytes).is_ok()
 }
 
-/// The claims on `output` but that of `own`, sorted by their names. What else lies in their folder is not a claim.
+/// The claims on `output` except that of `own`, sorted by their names. Other files in their folder are ignored.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -59,7 +59,7 @@ pub(super) async fn claims(output: &Layout, own: Option<&Attempt>) -> Result<Vec
         if Some(&attempt) == own {
             continue;
         }
-        // A claim that is gone by now does not count.
+        // A claim that has been removed meanwhile does not count.
         if let Some((bytes, content)) = read(output, &path).await?.filter(|(bytes, _)| is_claim(bytes)) {
             claims.push(Found { attempt, path, bytes, content });
         }
@@ -72,7 +72,7 @@ pub(in crate::output) fn attempt_of(inside: &str) -> Option<Attempt> {
     Attempt::parse(inside.strip_prefix(CLAIMS)?.strip_prefix('/')?.strip_suffix(".json")?)
 }
 
-/// Where the claim of `attempt` is.
+/// The path of the claim of `attempt`.
 pub(super) fn path(output: &Layout, attempt: &Attempt) -> Path {
     output.path(&inside(attempt))
 }
@@ -81,7 +81,7 @@ fn inside(attempt: &Attempt) -> String {
     format!("{CLAIMS}/{attempt}.json")
 }
 
-/// A claim's bytes, and what they say; `None` if it is gone.
+/// The bytes of a claim and its content; `None` if it is gone.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -100,7 +100,7 @@ pub(super) async fn read(output: &Layout, path: &Path) -> Result<Option<(Bytes, 
     }
 }
 
-/// Puts the claim of `attempt`, replacing its content: the store's name of this version.
+/// Puts the claim of `attempt`, replacing its content, and returns the store's version of it.
 ///
 /// # Errors
 /// When the store refuses.
@@ -109,8 +109,9 @@ pub(super) async fn put(output: &Layout, attempt: &Attempt, content: &Content) -
     Ok(put.context(|| format!("cannot write to {}", output.shown()))?.into())
 }
 
-/// Puts the claim of `attempt` again, which was put as `version`: whether it was still there. One that was removed meanwhile stays
-/// away, also where this process stood still for any time in between; only a server that knows no conditions may bring it back.
+/// Puts the claim of `attempt` again, whose version in the store is `version`, and returns whether it still existed. A
+/// claim that was removed meanwhile is not restored, even if this process was paused in between, except by a server
+/// that does not support conditions.
 ///
 /// # Errors
 /// When the store refuses or does not answer.
@@ -123,7 +124,7 @@ pub(super) async fn renew(
     let (path, bytes) = (path(output, attempt), json(content)?);
     let failed = || format!("cannot write to {}", output.shown());
     if let Some(folder) = output.folder() {
-        // Written in its place, and never made: its size is always the same, and so its bytes are one write.
+        // The file is overwritten and never created. Its size never changes, and one write has all of its bytes.
         let file = std::fs::OpenOptions::new().write(true).open(folder.join(inside(attempt)));
         return match file.and_then(|mut file| file.write_all(&bytes)) {
             Ok(()) => Ok(true),
@@ -139,7 +140,7 @@ pub(super) async fn renew(
                 return Ok(true);
             }
             Err(object_store::Error::NotFound { .. }) => return Ok(false),
-            // No other process puts it, so it is gone, or this is a put of its own whose answer was lost.
+            // No other process puts it, so it is gone, or its own earlier put was done although the answer was lost.
             Err(object_store::Error::Precondition { .. }) => {
                 return match output.store().head(&path).await {
                     Ok(meta) => {
@@ -167,7 +168,7 @@ fn json(content: &Content) -> Result<Vec<u8>> {
     serde_json::to_vec(content).map_err(|e| Error::bug("a claim cannot be written").because(e))
 }
 
-/// Removes a claim. One that is gone already is not an error.
+/// Removes a claim. It is no error if it is gone already.
 ///
 /// # Errors
 /// When the store refuses.

@@ -1,4 +1,4 @@
-//! The commit by which a log follows a manifest.
+//! The commit that updates a log to a manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use crate::error::{Error, Result};
 use crate::output::manifest::{File, Run};
 use crate::schema::{Table, contract};
 
-/// A published result, which logs follow.
+/// A published result.
 pub(super) struct Published {
     pub manifest: Run,
     /// The hash of its manifest.
     pub hash: String,
-    /// When it was published, in milliseconds since 1970. Commits use no other clock: two processes that bring the same
-    /// log up to the same result write the same bytes.
+    /// When it was published, in milliseconds since 1970. Commits use no other clock, so two processes that update a
+    /// log to the same result write the same bytes.
     pub at: i64,
 }
 
@@ -37,12 +37,12 @@ impl Published {
         Ok(contract(table).over(&self.manifest.source, self.manifest.job()?.columns()).arrow_schema())
     }
 
-    /// The bytes of the commit after `log`, or of the first one where there is no log. `modified` is when each file was
+    /// The bytes of the commit after `log`, or of the first one if there is no log. `modified` is when each file was
     /// written. A table that the result no longer has becomes empty.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where Delta cannot hold the table, or another program changed the log so that
-    /// this one cannot continue it. Both messages say what to do.
+    /// [`Kind::Input`](crate::error::Kind::Input) if Delta cannot hold the table, or another program changed the log so
+    /// that this one cannot continue it.
     pub(super) fn commit(
         &self,
         table: Table,
@@ -100,7 +100,7 @@ impl Published {
     }
 }
 
-/// The id of a table, made of a text that no other table has.
+/// The id of a table, from a `key` that no other table has.
 pub(super) fn table_id(key: &str) -> String {
     Builder::from_random_bytes(xxh3_128(key.as_bytes()).to_be_bytes()).into_uuid().to_string()
 }

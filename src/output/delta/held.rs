@@ -1,5 +1,5 @@
-//! Files that are not removed because logs name them which do not follow our results: logs of other programs, and logs that this
-//! program cannot continue.
+//! Files that stay because a log names them that does not follow our results: the log of another program, or one that
+//! this program cannot continue.
 
 use std::collections::BTreeSet;
 

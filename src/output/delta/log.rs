@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::output::Layout;
 use crate::schema::Table;
 
-/// The files in the place of a table's log.
+/// The log of a table, if there is one.
 pub(super) enum FoundLog {
     None,
     Log(Box<Log>),
@@ -17,7 +17,7 @@ pub(super) enum FoundLog {
     Unreadable(String),
 }
 
-/// A log, as far as its next commit needs it.
+/// The state of a log that its next commit needs.
 pub(super) struct Log {
     /// The version of the next commit.
     pub next: u64,
@@ -60,7 +60,7 @@ pub(super) fn log_folder(table: Table) -> String {
     format!("{table}/{FOLDER}")
 }
 
-/// Whether a path inside an output is that of a commit, a checkpoint or the like, whichever program wrote it.
+/// Whether a path inside an output is that of a commit, a checkpoint or another file of a log, of any program.
 pub(crate) fn is_part_of_log(inside: &str) -> bool {
     name_in_log(inside).is_some_and(|name| name == "_last_checkpoint" || version_of(name).is_some())
 }

@@ -1,4 +1,4 @@
-//! Makes logs follow the manifest: when a result is published, and when a run died before it updated them.
+//! Updates logs to the manifest: when a result is published, and after a run that died before it updated them.
 
 use bytes::Bytes;
 use futures::future::try_join_all;
@@ -14,7 +14,7 @@ use crate::output::manifest::Run;
 use crate::output::ours::Ours;
 use crate::schema::{SourceTypes, Table, contract};
 
-/// Attempts to commit while other processes commit first. Each of them brings the log up to date too.
+/// Attempts to commit while other processes commit first. Each of those updates the log too.
 const ATTEMPTS: usize = 20;
 
 /// Whether [`publish`] has nothing to do.
@@ -27,11 +27,11 @@ pub(crate) async fn is_current(output: &Layout, tables: Tables) -> Result<bool> 
     Ok(!found.iter().any(|(table, found)| needs_commit(&published, *table, found, tables)))
 }
 
-/// Brings the logs of an output up to its manifest, if it has one. Under [`Tables::Delta`] every table gets a log. Otherwise only
-/// those logs are continued that this program began or took over.
+/// Updates the logs of an output to its manifest, if it has one. Under [`Tables::Delta`] every table gets a log.
+/// Otherwise only logs that this program began or continued are updated.
 ///
 /// # Errors
-/// When the store refuses; [`Kind::Input`](crate::error::Kind::Input) where a log cannot be continued.
+/// When the store refuses; [`Kind::Input`](crate::error::Kind::Input) if a log cannot be continued.
 pub(crate) async fn publish(output: &Layout, tables: Tables) -> Result<()> {
     for _ in 0..ATTEMPTS {
         // The logs are read before the manifest: the process that puts a newer manifest updates the logs itself.
@@ -132,7 +132,7 @@ fn needs_commit(published: &Published, table: Table, found: &FoundLog, tables: T
     }
 }
 
-/// Puts the next commit. Returns false where another process was first.
+/// Puts the next commit. Returns false if another process was first.
 async fn put(output: &Layout, published: &Published, table: Table, found: &FoundLog) -> Result<bool> {
     let shown = output.shown();
     published.manifest.check_format(shown)?;

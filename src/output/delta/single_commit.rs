@@ -1,4 +1,4 @@
-//! The log of a folder of Parquet files that is written once, as by `apply`: a single commit.
+//! The log of a folder of Parquet files that is written once, such as that of `apply`: a single commit.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(crate) struct WholeFile {
     pub bytes: u64,
 }
 
-/// Puts the log of the table in `folder` of an output, whose files exist. Replaces the commit of an earlier attempt, unless
+/// Puts the log of the table in `folder` of an output, or in the output itself if that is empty, whose files exist. Replaces the commit of an earlier attempt, unless
 /// the log has more commits. `key` distinguishes this table from all others.
 ///
 /// # Errors
@@ -32,10 +32,11 @@ pub(crate) async fn put_whole(
     files: &[WholeFile],
     key: &str,
 ) -> Result<()> {
-    let schema_string = schema_string(schema)
-        .map_err(|why| Error::input(format!("{folder} cannot be a Delta table: {why}")))?;
+    let schema_string = schema_string(schema).map_err(|why| {
+        Error::input(format!("{} cannot be a Delta table: {why}", output.within(folder).shown()))
+    })?;
     let modified = last_modified(output, folder).await?;
-    let at = |file: &WholeFile| modified.get(&format!("{folder}/{}", file.path)).copied().unwrap_or_default();
+    let at = |file: &WholeFile| modified.get(&below(folder, &file.path)).copied().unwrap_or_default();
     // Commits use no other clock than that of the files.
     let newest = files.iter().map(at).max().unwrap_or_default();
     let id = table_id(&format!("{key} {folder}"));
@@ -52,10 +53,11 @@ pub(crate) async fn put_whole(
         adds: files.iter().map(|file| Add::new(&file.path, file.rows, file.bytes, at(file))).collect(),
     };
     let bytes = commit.into_bytes()?;
-    let commit = format!("{folder}/{FOLDER}/{}", commit_name(0));
-    let log = output.entries(&format!("{folder}/{FOLDER}")).await?;
+    let log = below(folder, FOLDER);
+    let commit = format!("{log}/{}", commit_name(0));
+    let log = output.entries(&log).await?;
     if let Some(other) = log.iter().find(|entry| entry.inside != commit && !entry.is_begun()) {
-        return Err(foreign(output, folder, &other.inside));
+        return Err(foreign(output, &other.inside));
     }
     let put = match output.read_bytes(&commit).await? {
         None => output.create_whole(&commit, bytes).await?,
@@ -63,7 +65,7 @@ pub(crate) async fn put_whole(
         Some((found, version)) if is_of(&found, &id) => {
             output.replace_bytes(&commit, bytes, &found, &version).await?
         }
-        Some(_) => return Err(foreign(output, folder, &commit)),
+        Some(_) => return Err(foreign(output, &commit)),
     };
     match put {
         true => Ok(()),
@@ -72,6 +74,11 @@ pub(crate) async fn put_whole(
             output.shown()
         ))),
     }
+}
+
+/// A path below a folder, which is empty for the output itself.
+fn below(folder: &str, path: &str) -> String {
+    if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
 /// When each file in a folder of an output was written, in milliseconds since 1970, by its path inside the output.
@@ -86,10 +93,10 @@ pub(super) async fn last_modified(output: &Layout, folder: &str) -> Result<BTree
     Ok(modified.collect())
 }
 
-fn foreign(output: &Layout, folder: &str, inside: &str) -> Error {
+fn foreign(output: &Layout, inside: &str) -> Error {
     let shown = output.shown().trim_end_matches('/');
     Error::input(format!(
-        "{shown}/{inside} was not written by this program, so {folder}/ gets no Delta log: move it away, or choose another \
+        "{shown}/{inside} was not written by this program, so its folder gets no Delta log: move it away, or choose another \
          folder"
     ))
 }

@@ -8,7 +8,7 @@ use crate::udf::expr_fn::lsh_bands;
 
 /// The same rows with a column `buckets: List<UInt64>`, one for each band.
 ///
-/// A bucket's number tells its band too, unless the bands share a table.
+/// A bucket's number also identifies its band, unless the bands share a table.
 ///
 /// # Errors
 /// When the frame has no column `signature`.

@@ -1,4 +1,4 @@
-//! by_group: documents by the groups that `source.group` puts them in, and the pairs of these.
+//! by_group: the groups of documents, by `source.group`, and their pairs.
 //!
 //! Documents without a group are together a group of their own, whose name is null.
 
@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::job::Compare;
 use crate::udf::expr_fn::document_key;
 
-/// The group of a document as text: that of the column `name`; null where there is no such column.
+/// The group of a document as text, from the column `name`; null without such a column.
 pub(crate) fn group(name: Option<&str>) -> Expr {
     let group = match name {
         Some(name) => cast(ident(name), DataType::Utf8),
@@ -36,8 +36,8 @@ pub(crate) fn key(group: Expr) -> Expr {
     coalesce(vec![document_key(group), lit(0_u64)]).alias("group_key")
 }
 
-/// Of (a, b, ..), the rows whose documents may be compared by their groups, and those without b. `keys` (doc, group_key) are those of
-/// all documents.
+/// The rows of (a, b, ..) whose documents may be compared by their groups, and the rows without b. `keys` (doc,
+/// group_key) are those of all documents.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -63,7 +63,7 @@ pub(crate) fn compared(pairs: DataFrame, keys: DataFrame, compare: Compare) -> R
 /// When a frame lacks its columns.
 pub(crate) fn of_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFrame> {
     let mut columns: Vec<Expr> = pairs.schema().columns().into_iter().map(Expr::Column).collect();
-    // What a pair has known is b.
+    // The reference document of a pair is b.
     let a = documents.clone().filter(!col("reference"))?;
     let a = a.select(vec![col("id").alias("of_a"), col("group").alias("group_a")])?;
     let b = documents.select(vec![
@@ -77,8 +77,8 @@ pub(crate) fn of_pairs(pairs: DataFrame, documents: DataFrame) -> Result<DataFra
     Ok(pairs.select(columns)?)
 }
 
-/// Clusters (id, cluster_id, reference, ..), (id, reference, group, ..) of their documents -> the same with `groups`: how many groups the
-/// documents of the cluster are of.
+/// Clusters (id, cluster_id, reference, ..), (id, reference, group, ..) of their documents -> the same with `groups`:
+/// the number of different groups of the cluster's documents.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -101,7 +101,7 @@ pub(crate) fn of_clusters(clusters: DataFrame, documents: DataFrame) -> Result<D
 }
 
 /// The table pairs with its groups, and all documents (id, reference, group) that were compared -> the columns of
-/// `schemas/group_pairs.toml`. Known documents count as compared where they are in a pair.
+/// `schemas/group_pairs.toml`. Reference documents count as compared if they are in a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -120,7 +120,7 @@ pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<Data
     ])?;
     let forth = ["id_a", "reference_a", "name_a", "id_b", "reference_b", "name_b"].map(col);
     let back = ["id_b", "reference_b", "name_b", "id_a", "reference_a", "name_a"].map(col);
-    // Each pair from either end.
+    // Each pair from both ends.
     let both = ends.clone().select(turned(forth))?.union(ends.select(turned(back))?)?;
     let of_ends = || vec![col("name"), col("other")];
     let similar = both
@@ -168,10 +168,10 @@ pub(crate) fn group_pairs(pairs: DataFrame, documents: DataFrame) -> Result<Data
         ])?)
 }
 
-/// What stands for no group where names are joined, which null is not.
+/// The name of no group in joins, which cannot compare null.
 const NONE: &str = "";
 
-/// The name of a group in joins. A group may be called by the empty text, so all names begin with a sign.
+/// The name of a group in joins. The name of a group may be the empty text, so all names begin with a sign.
 fn named(group: Expr) -> Result<Expr> {
     // For `concat`, null is an empty text.
     let name = when(group.clone().is_not_null(), concat(vec![lit("="), group])).otherwise(lit(NONE))?;

@@ -2,14 +2,15 @@
 
 use datafusion::prelude::DataFrame;
 
-/// Which id a cluster gets, and which clusters are written.
+/// The rule for the id of a cluster, and for which clusters are written.
 #[derive(Debug, Clone)]
 pub enum ClusterId {
     /// The smallest id of the cluster.
     Least,
-    /// Of the documents (id) whose id is that of a cluster of a reference output, the smallest one that the cluster has; the smallest
-    /// id where there is none. Only clusters that have a new document are written.
+    /// Of the `founders` (id), whose ids are those of clusters of reference outputs, the smallest one in the cluster;
+    /// the smallest id if there is none. Only clusters with a new document are written.
     Kept(DataFrame),
-    /// The smallest id of a new document, since an id may be in both sources. Only clusters that have one are written.
+    /// The smallest id of a new document, since an id may be in both sources. Only clusters with a new document are
+    /// written.
     LeastNew,
 }

@@ -1,8 +1,8 @@
-//! copies: documents with the same shingle set that are in the same pairs, which are a group of copies. One of each group goes on;
-//! the others come back at the end.
+//! copies: groups of documents with the same shingle set that are in the same pairs. One of each group is compared; the
+//! others are added at the end.
 //!
-//! Whatever decides which pairs a document is in decides which documents are of its group: besides its set these are the group that
-//! `source.group` puts it in, where the job compares by groups, and its side, where documents are known already.
+//! Everything that decides which pairs a document is in also decides its group: the set, the group of `source.group` if
+//! the job compares by groups, and whether it is a reference document.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -18,7 +18,7 @@ use crate::job::{Compare, Expand, Job, NewPairs, Output};
 /// The columns that decide which documents are copies of each other, as far as a frame has them.
 const KEY: [&str; 5] = ["set_hash_0", "set_hash_1", "group_key", "reference", "root"];
 
-/// Those columns of `frame`.
+/// Those columns that `frame` has.
 pub(crate) fn key(frame: &DataFrame) -> Vec<&'static str> {
     let has = |name: &&str| frame.schema().as_arrow().column_with_name(name).is_some();
     KEY.into_iter().filter(has).collect()
@@ -29,13 +29,13 @@ pub(crate) fn key(frame: &DataFrame) -> Vec<&'static str> {
 pub(crate) enum Paired {
     /// All.
     All,
-    /// Those of new documents: two known ones are no pair.
+    /// Those of new documents: two reference documents are not a pair.
     New,
     /// None.
     None,
 }
 
-/// What a job says of copies: which are pairs, and which of these pairs are written.
+/// The rules of a job for copies: which are pairs, and which of these pairs are written.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rules<'a> {
     output: &'a Output,
@@ -59,7 +59,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Of groups (reference, ..), those whose documents are pairs of each other.
+    /// Those of `groups` (reference, ..) whose documents are pairs of each other.
     pub(crate) fn of_paired(&self, groups: DataFrame) -> Result<DataFrame> {
         Ok(match self.paired() {
             Paired::All => groups,
@@ -68,7 +68,7 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Whether a group of this size is written as a star: its smallest id stands for all the others.
+    /// Whether a group of this size is written as a star: pairs of its smallest id with each other one.
     pub(crate) fn is_star(&self, size: Expr) -> Expr {
         match (self.compare, self.output.expand) {
             (Compare::Across, _) => lit(false),
@@ -81,8 +81,8 @@ impl<'a> Rules<'a> {
 /// (doc, set_hash_0, set_hash_1, ..) -> (rep: UInt64, doc: UInt64, size: UInt64, reference: Boolean), one row per document that has a
 /// copy: `rep` is the least key of the group, `size` the number of its documents.
 ///
-/// Where there is a column `group_key: UInt64` or `reference: Boolean`, only documents that have the same there are copies of each
-/// other. Where there is no column `reference`, none is.
+/// With a column `group_key: UInt64` or `reference: Boolean`, only documents with the same value in it are copies of
+/// each other. Without a column `reference`, no document is a reference document.
 ///
 /// # Errors
 /// When the frame has other columns.
@@ -97,12 +97,12 @@ pub fn copies(keys: DataFrame) -> Result<DataFrame> {
         )?
         .filter(col("times").gt(lit(1)))?;
     let size = cast(col("times"), DataType::UInt64).alias("size");
-    // The groups are the side that is held: they are few where documents are many.
+    // The groups are the side that is held, since most documents have no copies.
     let joined = of_one_key(reps, vec![col("rep"), size], keys)?;
     Ok(joined.select(vec![col("rep"), col("doc"), col("size"), known])?)
 }
 
-/// The rows of `right` with these `columns` of the rows of `left` that have the same key.
+/// The rows of `right` with these `columns` of the row of `left` that has the same key.
 pub(crate) fn of_one_key(left: DataFrame, columns: Vec<Expr>, right: DataFrame) -> Result<DataFrame> {
     let same = key(&right);
     let names: Vec<String> = same.iter().map(|name| format!("left_{name}")).collect();
@@ -112,8 +112,8 @@ pub(crate) fn of_one_key(left: DataFrame, columns: Vec<Expr>, right: DataFrame) 
     Ok(left.join(right, JoinType::Inner, &names, &same, None)?)
 }
 
-/// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set: how many documents have it, whatever group or side they
-/// are of.
+/// (set_hash_0, set_hash_1, ..) -> (size: UInt64), one row per shingle set: the number of its documents, of all groups,
+/// reference documents included.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -123,7 +123,7 @@ pub(crate) fn sizes_of_sets(keys: DataFrame) -> Result<DataFrame> {
     Ok(sizes.select(vec![cast(col("times"), DataType::UInt64).alias("size")])?)
 }
 
-/// The rows of `frame` whose column `doc` is not a document that another one of its group stands for.
+/// The rows of `frame` whose column `doc` is not a copy that another document of its group represents.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -132,7 +132,8 @@ pub(crate) fn without_copies(frame: DataFrame, groups: DataFrame) -> Result<Data
     Ok(copies.join(frame, JoinType::RightAnti, &["copy"], &["doc"], None)?)
 }
 
-/// Of (rep, doc, size, reference), the groups that are in pairs: with each other, or since their representative has a score (a, b, ..).
+/// The groups of (rep, doc, size, reference) that are in pairs: with each other, or because their representative has a
+/// score (a, b, ..).
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -151,15 +152,16 @@ pub(crate) fn in_pairs(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) -
     }
 }
 
-/// New documents (doc, set_hash_0, set_hash_1, ..) and known ones, of each group of copies one -> the scores of those with the same
-/// shingles, which need no comparison: the columns of [`crate::operator::score::schema`]. Known documents also have
-/// `shingle_count`, and `bands` is what two identical signatures share.
+/// New documents (doc, set_hash_0, set_hash_1, ..) and reference documents, one of each group of copies -> the scores
+/// of those with the same shingles, which need no comparison: the columns of [`crate::operator::score::schema`].
+/// Reference documents also have `shingle_count`, and `bands` is the number of bands that two identical signatures
+/// share.
 ///
 /// # Errors
 /// When a frame lacks its columns.
 pub(crate) fn scores_of_sides(new: DataFrame, known: DataFrame, bands: usize) -> Result<DataFrame> {
     let columns = vec![col("doc").alias("known_doc"), col("shingle_count")];
-    // The known documents are the side that is held: only those are there that new ones may be similar to.
+    // The reference documents are the side that is held: they are only those that may match new ones.
     let joined = of_one_key(known, columns, new)?;
     let ends = || vec![col("doc"), col("known_doc")];
     Ok(joined.select(vec![

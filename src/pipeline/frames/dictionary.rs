@@ -1,7 +1,7 @@
-//! dictionary: every distinct shingle of the collection its own number, so that no two shingles are taken for one.
+//! dictionary: a number for every distinct shingle of the collection, so that no two shingles have the same.
 //!
-//! The number is the shingle's rank, from 1, in the order of (XXH3-64 of its bytes, its bytes): the same whatever the
-//! order of the documents, and spread evenly over the collection, as the hash functions behind it like it.
+//! The number is the shingle's rank, from 1, in the order of (XXH3-64 of its bytes, its bytes). So it does not depend
+//! on the order of the documents, and is spread evenly over the collection, as the hash functions behind it need.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -18,7 +18,7 @@ use crate::job::Shingle;
 use crate::udf::expr_fn::{document_key, shingle_texts};
 
 /// (source, position, id, text, doc, reason) -> (source, position, id, doc, reason, texts: `List<LargeUtf8>`): the
-/// shingles of each document as they read.
+/// shingles of each document as texts.
 ///
 /// # Errors
 /// When the frame has other columns.
@@ -31,12 +31,12 @@ pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame>
         col("text"),
         col("doc"),
         col("reason"),
-        // A rejected text is not cut: it may be anything.
+        // A rejected text is not cut, since it may be anything.
         shingle_texts(when(col("reason").is_null(), col("text")).end()?, shingle).alias("texts"),
     ];
     columns.extend(carried.iter().cloned());
     let cut = documents.select(columns)?;
-    // Told here, for below a document without shingles would get those of another with its id.
+    // Decided here, since below a document without shingles would get those of another document with its id.
     let none = coalesce(vec![array_length(col("texts")), lit(0_u64)]).eq(lit(0_u64));
     let too_short = when(none, lit("too_short")).end()?;
     let mut columns = vec![
@@ -52,7 +52,7 @@ pub(crate) fn cuts(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame>
 }
 
 /// (doc, reason, texts, ..) -> (doc: UInt64, number: UInt64, shingle: LargeUtf8), one row for each shingle of each
-/// document; `shingle` is null but in one row of each number, which make up the dictionary.
+/// document. Each number has one row in which `shingle` is not null, and these rows are the dictionary.
 ///
 /// One sort, which spills; nothing is joined or held.
 ///
@@ -68,7 +68,7 @@ pub(crate) fn numbers(cuts: DataFrame) -> Result<DataFrame> {
         .select(vec![document_key(col("shingle")).alias("hash"), col("shingle"), col("doc")])?;
     let ascending = |name: &str| col(name).sort(true, false);
     let by_shingle = vec![ascending("hash"), ascending("shingle"), ascending("doc")];
-    // The finer order first: it serves the coarser one too, so there is one sort.
+    // The finer order first: it is also the coarser one, so there is one sort.
     let rank = dense_rank().order_by(by_shingle[..2].to_vec()).build()?.alias("number");
     let before = lag(col("shingle"), Some(1), None).order_by(by_shingle).build()?.alias("before");
     let ranked = rows.window(vec![before])?.window(vec![rank])?;

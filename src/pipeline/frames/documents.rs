@@ -7,12 +7,12 @@ use super::{carried, text_and_cut};
 use crate::error::Result;
 use crate::udf::expr_fn::document_key;
 
-/// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8), and the columns that the
-/// source carries, as every stage to `signatures` has them behind its own. Where texts were cut while they were read, a column
-/// `cut` stands behind `text` as far as that goes.
+/// (source, position, id, text, defect) -> (source, position, id, text, doc: UInt64, reason: Utf8), followed by the
+/// carried columns of the source, which all frames up to `signatures` keep. If texts were cut while they were read, a
+/// column `cut` follows `text`.
 ///
-/// `doc` is the key by which every later stage knows the document. `reason` is null for a document that can be
-/// compared, and else one of the reasons of `schemas/rejects.toml`.
+/// `doc` is the key of the document in every later stage. `reason` is null for a document that can be compared, and
+/// else one of the reasons of `schemas/rejects.toml`.
 ///
 /// # Errors
 /// When the frame has other columns.

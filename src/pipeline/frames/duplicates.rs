@@ -12,17 +12,17 @@ use super::{carried, text_and_cut};
 use crate::error::Result;
 use crate::job::{Shingle, ShingleHash};
 
-/// (source, position, id, text, doc, reason) -> (source, position, reason) of every document after the first with
-/// its key, in order of (source, position). Only documents that can be compared count: where the first one is too short
-/// for `shingle`, the second is the first.
+/// (source, position, id, text, doc, reason) -> (source, position, reason) of every document after the first with its
+/// key, in order of (source, position). Only documents that can be compared count: if the first one is too short for
+/// `shingle`, the second counts as the first.
 ///
-/// The reason is `duplicate_id`, or `key_collision` where two different ids have one key.
+/// The reason is `duplicate_id`, or `key_collision` if two different ids have one key.
 ///
 /// # Errors
 /// When the frame has other columns.
 pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> {
     let whole = documents.filter(col("reason").is_null())?;
-    // The texts stay behind, and only documents whose keys come twice are cut.
+    // The texts are left out, and only documents whose keys are repeated are cut.
     let repeated = whole
         .clone()
         .select(vec![col("doc")])?
@@ -30,7 +30,7 @@ pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> 
         .filter(col("times").gt(lit(1)))?
         .select(vec![col("doc").alias("repeated")])?;
     let repeated = repeated.join(whole, JoinType::RightSemi, &["repeated"], &["doc"], None)?;
-    // Whether there are shingles is the same whatever turns them into numbers; a dictionary would have to be made first.
+    // Any hash has the same documents without shingles; a dictionary would have to be made first.
     let shingle = Shingle { hash: ShingleHash::Xxh3, ..shingle.clone() };
     let keyed = shingles(repeated, &shingle)?.filter(col("reason").is_null())?.select(vec![
         col("source"),
@@ -49,8 +49,8 @@ pub fn duplicates(documents: DataFrame, shingle: &Shingle) -> Result<DataFrame> 
     Ok(ranked.select(vec![col("source"), col("position"), reason.alias("reason")])?)
 }
 
-/// (source, position, doc, reason, ..), (doc, ..) of known documents -> (source, position, reason) of the documents whose key is
-/// known; the reason is `reference_id`.
+/// (source, position, doc, reason, ..), (doc, ..) of reference documents -> (source, position, reason) of the documents
+/// with the key of a reference document; the reason is `reference_id`.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -61,7 +61,8 @@ pub(crate) fn of_known(documents: DataFrame, known: DataFrame) -> Result<DataFra
     Ok(found.select(vec![col("source"), col("position"), lit("reference_id").alias("reason")])?)
 }
 
-/// Those whose ids are known, and of the others those whose key came before: both as (source, position, reason).
+/// The documents with the ids of reference documents, and of the others those whose key came before: both as (source,
+/// position, reason).
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -74,7 +75,7 @@ pub(crate) fn both(of_known: DataFrame, duplicates: DataFrame) -> Result<DataFra
     Ok(of_known.union(duplicates)?)
 }
 
-/// Gives each of `documents` that `duplicates` names that reason.
+/// Sets the reason of each of `documents` that `duplicates` names.
 ///
 /// # Errors
 /// When the frames have other columns than those of [`super::documents`] and [`duplicates`].
@@ -100,7 +101,7 @@ pub(crate) fn reject(documents: DataFrame, duplicates: DataFrame) -> Result<Data
     Ok(joined.select(columns)?)
 }
 
-/// The `most` least keys that come more than once: (doc, ..) -> (doc: UInt64), in order.
+/// The `most` least keys that are repeated: (doc, ..) -> (doc: UInt64), in order.
 ///
 /// # Errors
 /// When the frame has no column `doc`.

@@ -1,4 +1,4 @@
-//! Texts of which normalisation leaves nothing.
+//! Texts that are empty after normalisation.
 
 use datafusion::functions::expr_fn::{btrim, coalesce};
 use datafusion::functions_nested::expr_fn::{array_length, array_to_string};
@@ -8,12 +8,12 @@ use crate::error::Result;
 use crate::job::{Shingle, Unit};
 use crate::udf::expr_fn::shingle_texts;
 
-/// (text, reason, `cut`, ..) -> `empty_text` where nothing of a text is left after normalisation, and else null.
+/// (text, reason, `cut`, ..) -> `empty_text` if the text is empty after normalisation, and else null.
 ///
 /// Only texts without a shingle are normalised once more.
 ///
 /// # Errors
-/// Never, as far as this program can tell.
+/// Never.
 pub(crate) fn empty(cut: &str, shingle: &Shingle) -> Result<Expr> {
     let count = coalesce(vec![array_length(col(cut)), lit(0_u64)]);
     // The distinct characters of the normalised text.

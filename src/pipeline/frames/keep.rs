@@ -1,4 +1,4 @@
-//! keep: which document of a cluster is wanted most.
+//! keep: the order of the documents of a cluster, by `clusters.keep`.
 
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::{Expr, SortExpr, ident};
@@ -9,16 +9,16 @@ use super::by_group::group;
 use crate::error::Result;
 use crate::job::{Prefer, Preference};
 
-/// The column that has the place of a document where an order names reference documents: the least comes first.
+/// The column with the place of a document, if an order names reference documents: the least place comes first.
 pub(crate) const BEFORE: &str = "before";
 
-/// The name of the column by which preference number `at` orders documents: the least value is wanted most, or the greatest one
-/// where the greatest are.
+/// The name of the column for preference number `at`. Its least value comes first, or its greatest if the preference is
+/// for the greatest.
 fn name(at: usize) -> String {
     format!("keep_{at}")
 }
 
-/// The preferences of `order` by a column that documents get for it, with their names. All documents have the number of shingles.
+/// The preferences of `order` that need a column, with its name. All documents have the number of shingles.
 fn by_columns(order: &[Preference]) -> impl Iterator<Item = (String, &str, &Prefer)> {
     order.iter().enumerate().filter_map(|(at, preference)| match preference {
         Preference::Reference => None,
@@ -36,8 +36,8 @@ pub(crate) fn names(order: &[Preference]) -> Vec<String> {
     by_columns(order).map(|(name, ..)| name).collect()
 }
 
-/// What orders documents besides the number of their shingles, of a frame that has the columns of `documents` and those that it
-/// carries.
+/// The columns that order documents besides the number of their shingles, of a frame with the columns of `documents`
+/// and its carried ones.
 ///
 /// # Errors
 /// When the engine refuses the expression.
@@ -58,7 +58,7 @@ fn value(column: &str, prefer: &Prefer, of_group: Option<&str>) -> Result<Expr> 
     }
 }
 
-/// The place of a value among `values`, counted from 0, all others behind them; null for no value.
+/// The place of a value in `values`, counted from 0, and after them for all others; null for no value.
 fn place(value: Expr, values: &[String]) -> Result<Expr> {
     let mut places = values.iter().zip(0_u64..);
     let text = cast(value, DataType::Utf8);
@@ -70,12 +70,12 @@ fn place(value: Expr, values: &[String]) -> Result<Expr> {
     Ok(place.when(text.is_not_null(), lit(values.len() as u64)).end()?)
 }
 
-/// The order of documents, by [`columns`], those that are wanted most first, where none is a reference document.
+/// The order of documents by [`columns`], the preferred ones first, if it does not name reference documents.
 pub(crate) fn sorted(order: &[Preference]) -> Vec<SortExpr> {
     by(order.iter().enumerate().filter(|(_, preference)| **preference != Preference::Reference))
 }
 
-/// The same by the column [`BEFORE`] too, where the order names reference documents.
+/// The same, and by the column [`BEFORE`] if the order names reference documents.
 pub(crate) fn sorted_with_reference(order: &[Preference]) -> Vec<SortExpr> {
     by(order.iter().enumerate())
 }
@@ -96,8 +96,8 @@ fn by<'a>(order: impl Iterator<Item = (usize, &'a Preference)>) -> Vec<SortExpr>
     sorted
 }
 
-/// Documents of a second source, which carry nothing, with null in the columns of [`columns`] that they lack: of the types that
-/// `like` has.
+/// Documents of a second source, which carry no columns, with null for the missing ones of [`columns`], in the types of
+/// `like`.
 ///
 /// # Errors
 /// When `like` lacks its columns.

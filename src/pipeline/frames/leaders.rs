@@ -1,21 +1,21 @@
-//! dense: documents that share one of their rarest shingles with very many others, as pages do that are nearly all header.
+//! dense: documents that share one of their rarest shingles with very many others, as pages do that are mostly header.
 //!
-//! All pairs of such documents may be true and are of no use: of 54,000 pages they are 1.5 billion. So a few of them lead, in
-//! a fixed order, and each other one is compared with the leaders:
+//! All pairs of such documents may be true but useless: 54,000 pages have 1.5 billion. So a few of them are leaders,
+//! chosen in a fixed order, and each other one is compared with the leaders:
 //!
-//! 1. A *round* names leaders among the documents that have none: those with the fewest rarer shingles come first, of these
-//!    those with the most shingles, and of these those with the least keys. Their pairs are scored like all candidates. A
-//!    document with a score then has a leader, or is one, and is *settled*.
-//! 2. The next round names twice as many leaders among the documents that are left.
-//! 3. After the last round, each document that is still left is compared with all others of its dense buckets.
+//! 1. A *round* chooses leaders among the documents without one: those with the fewest rarer shingles come first, of
+//!    these those with the most shingles, and of these those with the least keys. Their pairs are scored like all
+//!    candidates. A document with a score then has a leader, or is one, and is *settled*.
+//! 2. The next round chooses twice as many leaders among the remaining documents.
+//! 3. After the last round, each remaining document is compared with all others of its dense buckets.
 //!
-//! So this holds, whatever the order of the documents and the number of partitions:
+//! This guarantees, for any order of the documents and any number of partitions:
 //!
 //! - Every pair has its exact score. A settled document has a pair with a leader.
-//! - A pair of which one document is not settled is not missing. A pair of two settled documents may be, unless they share
-//!   a bucket that is not dense as well.
-//! - Clusters are connected by pairs that were scored. Two groups of settled documents may be two clusters although some of
-//!   the pairs between them that were left out would have connected them.
+//! - No pair is missing if one of its documents is not settled. A pair of two settled documents may be missing, unless
+//!   they also share a bucket that is not dense.
+//! - Clusters are connected by pairs that were scored. Two groups of settled documents may be two clusters, although
+//!   some of the missing pairs would have connected them.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -29,8 +29,8 @@ use crate::error::Result;
 use crate::operator::dense_pairs::{DensePairs, OPEN, Pass, SETTLED, TRIED};
 use crate::operator::{Operator, apply};
 
-/// What is known after some rounds: the scores of the leaders' pairs (a, b, ..) and the leaders (a) of each -> (settled_doc,
-/// state), one row per document that was in one of them; none for no rounds.
+/// The states after some rounds: the scores of the leaders' pairs (a, b, ..) and the leaders (a) of each ->
+/// (settled_doc, state), one row per document that was in one of them; `None` for no rounds.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -60,11 +60,11 @@ pub(crate) fn settled(states: DataFrame) -> Result<DataFrame> {
     Ok(states.filter(col("state").eq(lit(SETTLED)))?.select(vec![col("reference").alias("settled")])?)
 }
 
-/// (token, doc, size, position), the states so far -> distinct (a: UInt64, b: UInt64), a < b: the pairs that `pairs` asks
-/// for, and for each leader a row (leader, null).
+/// (token, doc, size, position), the states so far -> distinct (a: UInt64, b: UInt64), a < b: the pairs of `pairs`, and
+/// for each leader a row (leader, null).
 ///
-/// A shingle that is in the prefixes of more than `dense` documents makes a dense bucket; the others yield nothing. Where the
-/// documents `known` (doc, ..) are among them, two of these are no pair.
+/// A shingle that is in the prefixes of more than `dense` documents makes a dense bucket; others yield nothing. Two of
+/// the reference documents `known` (doc, ..) are never a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.

@@ -1,4 +1,4 @@
-//! mark: which documents are known from earlier runs.
+//! mark: which documents are reference documents.
 
 use datafusion::common::JoinType;
 use datafusion::logical_expr::Expr;
@@ -6,7 +6,7 @@ use datafusion::prelude::{DataFrame, col, lit};
 
 use crate::error::Result;
 
-/// (doc, ..) -> the same rows with a column `reference: Boolean`: whether `known` (doc, ..) has the document.
+/// (doc, ..) -> the same rows with a column `reference: Boolean`: whether the document is in `known` (doc, ..).
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -17,7 +17,7 @@ pub(crate) fn mark(frame: DataFrame, known: DataFrame) -> Result<DataFrame> {
     Ok(known.join(frame, JoinType::Right, &["known_doc"], &["doc"], None)?.select(columns)?)
 }
 
-/// New documents, and known ones where there may be such: these columns of both, and a column `reference: Boolean`.
+/// New documents, and reference documents if there are any: these columns of both, and a column `reference: Boolean`.
 ///
 /// # Errors
 /// When a frame lacks its columns.

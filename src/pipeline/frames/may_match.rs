@@ -1,7 +1,7 @@
 //! may_match: the reference documents that may be similar to a new document.
 //!
-//! Few of them are, so these are found first, by counters that need no join, and are written. All other stages take them together with
-//! the new documents.
+//! Usually these are few, so they are found first, by counters that need no join, and are written. All other stages
+//! take them together with the new documents.
 
 use datafusion::functions_nested::expr_fn::make_array;
 use datafusion::logical_expr::{Expr, ident};
@@ -15,8 +15,8 @@ use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::lsh_bands;
 
-/// `2^bits` counters for the buckets of new documents. A document has many buckets, so there are 32 counters for each, of which it
-/// takes three: about one document in a hundred then stays by chance.
+/// `2^bits` counters for the buckets of new documents. A document has many buckets, so there are 32 counters for each. It
+/// uses three of them: about one document in a hundred then stays by chance.
 fn bits(buckets: u64) -> u32 {
     (buckets.saturating_mul(32).max(1).ilog2() + 1).clamp(MIN_BITS, MAX_BITS)
 }
@@ -54,7 +54,7 @@ pub(crate) fn by_elements(
 ) -> Result<DataFrame> {
     let mut rules = vec![(MatchRule::Share(join.threshold()), frequencies.clone())];
     if join.meets_whole_sets() {
-        // A reference document may also contain a new one: then it has an element of its prefix.
+        // A reference document may also contain a new one: then it has a token of its prefix.
         let tokens = prefix::prefixes(new, frequencies, join)?;
         let tokens = tokens.select(vec![make_array(vec![col("token")]).alias("tokens")])?;
         let counts = Operator::TokenCounts(TokenCounts { bits: join.bits(), probes: 1 });
@@ -63,7 +63,7 @@ pub(crate) fn by_elements(
     marked(documents, join.set(), (join.bits(), 1), rules)
 }
 
-/// Marks the documents that a rule keeps, by `2^bits` counters, of which each token has `probes`.
+/// Marks the documents that a rule keeps, by `2^bits` counters, `probes` for each token.
 fn marked(
     documents: DataFrame,
     tokens: Expr,

@@ -1,7 +1,7 @@
 //! merged: the pairs of several outputs as the scores of one run over all of their documents.
 //!
-//! Pairs of documents become scores of groups of copies again. Of a large group only some pairs were written, and a later run may have
-//! replaced one document of a group while others stay.
+//! Pairs of documents are turned back into scores of groups of copies. Of a large group only some pairs were written,
+//! and a later run may have replaced one document of a group and not the others.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::{coalesce, greatest, least};
@@ -18,7 +18,8 @@ use crate::udf::expr_fn::document_key;
 /// The columns of a score after its documents.
 const MEASURED: [&str; 5] = ["shared", "shingles_a", "shingles_b", "estimate", "shared_bands"];
 
-/// What is needed of a table of pairs: (a: UInt64, b: UInt64, reference_b, shared, shingles_a, shingles_b, estimate, shared_bands).
+/// The columns of a table of pairs that are read: (a: UInt64, b: UInt64, reference_b, shared, shingles_a, shingles_b,
+/// estimate, shared_bands).
 pub(crate) fn pairs() -> Vec<Expr> {
     let mut columns =
         vec![document_key(col("id_a")).alias("a"), document_key(col("id_b")).alias("b"), col("reference_b")];
@@ -26,7 +27,7 @@ pub(crate) fn pairs() -> Vec<Expr> {
     columns
 }
 
-/// [`pairs`], the groups (rep, doc, size) -> the columns of scores, where no document was ever replaced.
+/// [`pairs`], the groups (rep, doc, size) -> the columns of scores, if no document was ever replaced.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -45,8 +46,8 @@ pub(crate) fn scores(pairs: DataFrame, groups: DataFrame) -> Result<DataFrame> {
     in_order(joined.select(columns)?)
 }
 
-/// (run, doc, set_hash_0, set_hash_1, ..) of the documents of all runs, also of those that a later one replaced -> the same with
-/// `until`: the run that replaced the document; null for those that are there.
+/// (run, doc, set_hash_0, set_hash_1, ..) of the documents of all runs, replaced ones included -> the same with
+/// `until`: the run that replaced the document; null if none did.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -70,8 +71,8 @@ pub(crate) fn staying(documents: DataFrame, later: DataFrame) -> Result<DataFram
     Ok(all.filter(stays)?.select(columns)?)
 }
 
-/// A group of copies in a row each: `rep`, and what its documents (doc, set_hash_0, set_hash_1, ..), which are there, have in common
-/// (see [`super::copies::copies`]). A document without copies is a group too.
+/// The groups of copies, a row each: `rep`, and the columns in which its remaining documents (doc, set_hash_0,
+/// set_hash_1, ..) agree (see [`super::copies::copies`]). A document without copies is a group too.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -80,7 +81,8 @@ pub(crate) fn representatives(documents: DataFrame) -> Result<DataFrame> {
     Ok(documents.aggregate(same, vec![min(col("doc")).alias("rep")])?)
 }
 
-/// Documents with the column `rep` of the [`representatives`] of their groups; those whose group has no document any more leave.
+/// Documents with the column `rep` of the [`representatives`] of their groups, without those whose group has no
+/// document left.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -88,8 +90,9 @@ pub(crate) fn grouped(documents: DataFrame, representatives: DataFrame) -> Resul
     of_one_key(representatives, vec![col("rep")], documents)
 }
 
-/// (run, ..) with the columns of [`pairs`], the [`versions`] of all documents, and the [`representatives`] of those that are there -> (first, second,
-/// shared, ..): the pairs of groups that have a document, also those of a group with itself.
+/// (run, ..) with the columns of [`pairs`], the [`versions`] of all documents, and the [`representatives`] of the
+/// remaining ones -> (first, second, shared, ..): the pairs of groups that have a document, also those of a group with
+/// itself.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -98,7 +101,7 @@ pub(crate) fn pairs_of_groups(
     versions: DataFrame,
     representatives: DataFrame,
 ) -> Result<DataFrame> {
-    // The group of each version of a document, and in which runs that version was there.
+    // The group of each version of a document, and the runs between which that version existed.
     let versions = versions.with_column_renamed("run", "since")?.with_column_renamed("doc", "version")?;
     let versions = grouped(versions, representatives)?;
     let of = |end: &str| {
@@ -116,8 +119,8 @@ pub(crate) fn pairs_of_groups(
     Ok(joined.select(columns)?)
 }
 
-/// [`pairs_of_groups`], the documents (doc, set_hash_0, set_hash_1, ..) that are there, and their [`representatives`] -> (a: UInt64,
-/// b: UInt64): what those pairs connect. The copies of a group are connected if the group is in a pair.
+/// [`pairs_of_groups`], the remaining documents (doc, set_hash_0, set_hash_1, ..), and their [`representatives`] -> (a:
+/// UInt64, b: UInt64): the edges of those pairs. The copies of a group are connected if the group is in a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -133,7 +136,7 @@ pub(crate) fn connections(
     Ok(edges.filter(col("a").not_eq(col("b")))?.union(copies)?)
 }
 
-/// (first, second, shared, ..) -> the columns of scores, the lesser document first and each pair of two once.
+/// (first, second, shared, ..) -> the columns of scores, the lesser document first and each pair once.
 ///
 /// # Errors
 /// When the frame lacks its columns.

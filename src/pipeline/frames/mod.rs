@@ -36,13 +36,13 @@ use crate::job::Shingle;
 use crate::source::CUT;
 use crate::udf::expr_fn::shingles;
 
-/// The columns of the source that a frame carries, in their order: see [`crate::schema::carried`].
+/// The carried columns of the source in a frame, in their order: see [`crate::schema::carried`].
 pub(crate) fn carried(frame: &DataFrame) -> Vec<Expr> {
     let has = |name: &String| frame.schema().as_arrow().column_with_name(name).is_some();
     (0..).map(crate::schema::carried).take_while(has).map(|name| col(name.as_str())).collect()
 }
 
-/// The text of a frame, and beside it the shingles of texts that were cut while they were read, where there may be such.
+/// The text of a frame, and `cut` if the frame has it: the shingles of texts that were cut while they were read.
 pub(crate) fn text_and_cut(frame: &DataFrame) -> Vec<Expr> {
     let cut = frame.schema().as_arrow().column_with_name(CUT).map(|_| col(CUT));
     std::iter::once(col("text")).chain(cut).collect()
@@ -52,7 +52,7 @@ pub(crate) fn text_and_cut(frame: &DataFrame) -> Vec<Expr> {
 pub(crate) fn shingles_of_text(frame: &DataFrame, text: Expr, shingle: &Shingle) -> Result<Expr> {
     Ok(match frame.schema().as_arrow().column_with_name(CUT) {
         None => shingles(text, shingle),
-        // Of a text that was cut already there is only a piece.
+        // A text that was cut already is here only in part.
         Some(_) => {
             let uncut = when(col(CUT).is_null(), text.clone()).end()?;
             let cut = when(text.is_not_null(), col(CUT)).end()?;
@@ -79,7 +79,7 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     if frames.len() == 0 {
         return Ok(Some(first));
     }
-    // One node however many there are: nested ones take time that grows with the square of their number.
+    // One node for any number: the time for nested ones grows with the square of their number.
     let (state, first) = first.into_parts();
     let others = frames.map(|frame| frame.into_parts().1);
     let plans = std::iter::once(first).chain(others).map(Arc::new).collect();
@@ -87,13 +87,14 @@ pub(crate) fn union(frames: impl IntoIterator<Item = Result<DataFrame>>) -> Resu
     Ok(Some(DataFrame::new(state, all)))
 }
 
-/// `frame`, planned with joins that sort both sides in partitions: of their right side, which a [`JoinType::Right`] keeps
-/// whole, such a join holds a batch, and of the left one the rows of one key. A hash join would hold all of its left side.
+/// `frame`, planned with joins that sort both sides in partitions. Such a join holds a batch of its right side, which a
+/// [`JoinType::Right`] keeps whole, and the rows of one key of the left one. A hash join would hold all of its left
+/// side.
 pub fn joined_by_sorting(frame: DataFrame) -> DataFrame {
     let (mut state, plan) = frame.into_parts();
     let config = state.config_mut();
     config.options_mut().optimizer.prefer_hash_join = false;
-    // In a plan of one partition the engine joins by hash all the same.
+    // In a plan of one partition the engine joins by hash nevertheless.
     let partitions = config.target_partitions().max(2);
     config.options_mut().execution.target_partitions = partitions;
     DataFrame::new(state, plan)
@@ -134,7 +135,7 @@ mod tests {
         union((0..runs).map(of_run)).unwrap().unwrap()
     }
 
-    /// The nodes of a plan, and those above each other at most.
+    /// The number of nodes of a plan, and its depth.
     fn extent(frame: DataFrame) -> (usize, usize) {
         let plan = frame.into_optimized_plan().unwrap();
         let (mut nodes, mut depth, mut level) = (0, 0, vec![&plan]);
@@ -145,7 +146,7 @@ mod tests {
         (nodes, depth)
     }
 
-    /// A plan over many outputs has a branch for each, and none above another.
+    /// A plan over many outputs has a branch for each, and no nesting.
     #[test]
     fn plans_grow_with_the_outputs_and_no_faster() {
         let session = SessionContext::new();
@@ -180,13 +181,13 @@ mod tests {
             });
             union(frames).unwrap().unwrap()
         };
-        // 5 founds a cluster, which becomes a part of that of 1; 7 founds one after it was in another.
+        // 5 founds a cluster, which is later a part of that of 1; 7 founds one after it was in another.
         let clusters = runs(
             ["id", "cluster_id"],
             &[&[(5, 5), (6, 5), (7, 6)], &[(1, 1), (5, 1)], &[(7, 7), (8, 7), (9, 9)]],
         );
         assert_eq!(numbers(reference::founders(clusters).unwrap()).await, BTreeSet::from([1, 7, 9]));
-        // 11 is replaced by run 2, and the one of run 1 does not replace any.
+        // 11 is replaced by run 2, and the one of run 1 replaces no document.
         let documents = runs(["id", "doc"], &[&[(1, 11), (2, 12)], &[(3, 13)], &[(4, 11), (5, 15)]]);
         let later = runs(["doc", "id"], &[&[], &[], &[(11, 4), (15, 5)]]);
         let staying = merged::staying(documents, later).unwrap();

@@ -11,7 +11,7 @@ use super::copies::{Paired, Rules};
 use crate::error::Result;
 use crate::job::{Compare, NewPairs};
 
-/// How many pairs of identical documents are written for what they are: (rep, doc, size, reference) -> one row (pairs: UInt64, null where
+/// The number of pairs between identical documents: (rep, doc, size, reference) -> one row (pairs: UInt64, null if
 /// there is no group).
 ///
 /// # Errors
@@ -28,13 +28,13 @@ pub(crate) fn of_copies(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame
 
 /// (id, doc, shingle_count, rep, size, reference), (a, b, shared, ..) -> the columns of `schemas/pairs.toml`.
 ///
-/// A score between two groups of copies becomes a pair of every two of their documents. Within a group whose documents are pairs of
-/// each other, every two are a pair of similarity 1. Of a group that is written as a star, only the smallest id takes part in
-/// scores, and each other document is paired with it alone: as many rows as documents, and the same clusters. Where copies are
-/// no pairs of each other, since all pairs are those of a new document with a known one, each other new document is paired with the
-/// smallest id of every known group instead.
+/// A score between two groups of copies becomes a pair of every two of their documents. Within a group whose documents
+/// are pairs of each other, every two are a pair of similarity 1. If a group is written as a star, only its smallest id
+/// has pairs with other groups, and each other document is paired with it alone: as many rows as documents, and the
+/// same clusters. If copies are not pairs of each other, because every pair has a new and a reference document, each
+/// other new document is paired with the smallest id of every group of reference documents instead.
 ///
-/// `bands` is what two identical signatures share.
+/// `bands` is the number of bands that two identical signatures share.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -79,12 +79,13 @@ pub(crate) fn pairs(
     Ok(of_scores.union(identical(within, bands)?)?)
 }
 
-/// The columns (id, reference) of a document, as those of the left or the right one of a pair.
+/// The columns (id, reference) of a document, as those of the left or the right document of a pair.
 fn side(name: &str) -> [Expr; 2] {
     [col("id").alias(format!("{name}_id")), col("reference").alias(format!("{name}_known"))]
 }
 
-/// Whether the left document of a pair is a: the smaller id is, and beside a known document the new one.
+/// Whether the left document of a pair is a: the one with the smaller id is, and next to a reference document the new
+/// one.
 fn left_is_a(rule: Option<NewPairs>) -> Result<Expr> {
     let smaller = col("left_id").lt(col("right_id"));
     Ok(match rule {
@@ -96,7 +97,7 @@ fn left_is_a(rule: Option<NewPairs>) -> Result<Expr> {
     })
 }
 
-/// Whether b is known, as one of the two is.
+/// Whether b is a reference document, if one of the two is.
 fn reference_b(rule: Option<NewPairs>) -> Expr {
     match rule {
         None => lit(false),
@@ -104,7 +105,8 @@ fn reference_b(rule: Option<NewPairs>) -> Expr {
     }
 }
 
-/// Each document on the left with those of the right in its group whose ids are larger: (id_a, id_b, shingle_count, reference_b).
+/// Each document on the left with those on the right in its group whose ids are larger: (id_a, id_b, shingle_count,
+/// reference_b).
 fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
     let left = left.select(vec![col("rep").alias("left_rep"), col("id").alias("id_a")])?;
     let right = right.select(vec![col("rep"), col("id").alias("id_b"), col("shingle_count")])?;
@@ -113,15 +115,15 @@ fn within(left: DataFrame, right: DataFrame) -> Result<DataFrame> {
     Ok(rows.select(vec![col("id_a"), col("id_b"), col("shingle_count"), lit(false).alias("reference_b")])?)
 }
 
-/// A score (a, b, ..) between two groups, for every two of their documents (rep, id, reference): those of a are in the first frame, and
-/// those of b in the second one.
+/// A score (a, b, ..) between two groups, for every two of their documents (rep, id, reference): those of a are in the
+/// first frame, and those of b in the second.
 fn between(of_a: DataFrame, of_b: DataFrame, scores: DataFrame, rule: Option<NewPairs>) -> Result<DataFrame> {
     let of = |documents: DataFrame, name: &str| {
         let [id, known] = side(name);
         documents.select(vec![col("rep").alias(format!("{name}_rep")), id, known])
     };
-    // The documents are the side that is held: scores may be as many as their pairs.
-    // A column that changes its name keeps the optimizer from putting the two joins into another order.
+    // The documents are the side that is held: scores may be as many as their pairs. A column that changes its name
+    // prevents the optimizer from changing the order of the two joins.
     let joined =
         of(of_a, "left")?.join(scores, JoinType::Inner, &["left_rep"], &["a"], None)?.select(vec![
             col("left_id"),
@@ -181,8 +183,9 @@ fn identical(within: DataFrame, bands: usize) -> Result<DataFrame> {
     ])?)
 }
 
-/// Groups (rep, size, reference) -> (rep, size, reference, shown: UInt64, one_by_one: UInt64): how many of their documents are written with every
-/// document that is shown of a group that they have a score with, and how many with one document of it alone.
+/// Groups (rep, size, reference) -> (rep, size, reference, shown: UInt64, one_by_one: UInt64), for a score with another
+/// group: the number of their documents that are paired with every shown document of that group, and of those that are
+/// paired with one document of it.
 fn written(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
     let (size, star) = (|| col("size"), || rules.is_star(col("size")));
     let one_by_one = match rules.paired() {
@@ -194,8 +197,8 @@ fn written(groups: DataFrame, rules: Rules<'_>) -> Result<DataFrame> {
         .with_column("one_by_one", one_by_one)?)
 }
 
-/// How many pairs scores are written as: (rep, doc, size, reference) of all documents that have copies, (a, b, ..) -> one row (pairs: UInt64,
-/// null where there is no score).
+/// The number of pairs that scores make: (rep, doc, size, reference) of all documents that have copies, (a, b, ..) ->
+/// one row (pairs: UInt64, null if there is no score).
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -217,8 +220,8 @@ pub(crate) fn of_scores(groups: DataFrame, scores: DataFrame, rules: Rules<'_>) 
     Ok(both.aggregate(vec![], vec![sum(col("pairs")).alias("pairs")])?)
 }
 
-/// How many similar pairs the stars leave out: (rep, size, reference, ..), (a, b, ..) -> one row (left_out: UInt64,
-/// null where there is no group).
+/// The number of similar pairs that the stars leave out: (rep, size, reference, ..), (a, b, ..) -> one row (left_out:
+/// UInt64, null if there is no group).
 ///
 /// # Errors
 /// When a frame lacks its columns.

@@ -1,4 +1,4 @@
-//! passages: what the texts of a pair have in common.
+//! passages: the longest common passage of the texts of a pair.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -28,7 +28,7 @@ pub(crate) fn longest(texts: DataFrame) -> Result<DataFrame> {
     Ok(texts.aggregate(vec![], vec![max(col("bytes")).alias("bytes")])?)
 }
 
-/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64): what [`passages`] takes.
+/// (doc, text, ..) -> (doc: UInt64, text, bytes: UInt64): the input of [`passages`].
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -39,7 +39,8 @@ pub(crate) fn texts(documents: DataFrame) -> Result<DataFrame> {
 
 /// Pairs (id_a, id_b, reference_b, ..), (doc, text) of their documents -> the same pairs with columns `passage_a` and `passage_b`.
 ///
-/// Where known documents are those of a second source, their keys are turned.
+/// If the reference documents are those of a second source, their keys are theirs by
+/// [`super::reference::second_source_key`].
 ///
 /// # Errors
 /// When a frame lacks its columns.

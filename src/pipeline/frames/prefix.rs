@@ -2,13 +2,13 @@
 //!
 //! The exact set-similarity join of Vernica, Carey and Li, *Efficient parallel set-similarity joins using MapReduce*,
 //! SIGMOD 2010: shingles are counted over the collection, each document's prefix becomes rows (shingle, doc), rows with
-//! the same shingle meet, and what is left after the filters on sizes and positions is a candidate.
+//! the same shingle are joined, and the pairs that pass the filters on sizes and positions are candidates.
 //!
-//! Where a pair is kept by its estimate, a signature takes the place of the shingle set: its elements are (number of the
+//! If pairs are kept by their estimate, a signature replaces the shingle set: its elements are (number of the
 //! permutation, value), and an estimate of e is a Jaccard similarity of e / (2 - e) of two such sets.
 //!
-//! Where a pair is kept by its containment, the larger document may have the shingle that is in the smaller one's prefix
-//! anywhere: rows (shingle, doc) of prefixes meet those of whole sets, as far as a shingle is in some prefix.
+//! If pairs are kept by their containment, the larger document may have the shingle of the smaller one's prefix
+//! anywhere: rows (shingle, doc) of prefixes are joined with those of whole sets, restricted to shingles of prefixes.
 
 use datafusion::functions_aggregate::expr_fn::sum;
 use datafusion::functions_nested::expr_fn::make_array;
@@ -26,7 +26,7 @@ use crate::operator::token_counts::TokenCounts;
 use crate::operator::{Operator, apply};
 use crate::udf::expr_fn::signature_set;
 
-/// The sets that are joined, and from which similarity on.
+/// The sets of a join, and the least similarity of a pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Join {
     by: ScoreBy,
@@ -39,8 +39,8 @@ pub struct Join {
 }
 
 impl Join {
-    /// The join for what `score` keeps, of signatures of `permutations` values, over sets of `elements` in all. In one against
-    /// known documents these are the new ones' alone.
+    /// The join for the pairs that `score` keeps, of signatures of `permutations` values, over sets of `elements` in
+    /// all. In a run `against` reference documents these are only the new documents'.
     pub fn new(score: &Score, permutations: usize, elements: u64, against: bool) -> Self {
         let threshold = match score.by {
             ScoreBy::Shingles => score.least_jaccard(),
@@ -49,14 +49,15 @@ impl Join {
                 jaccard_of(least_contained(values, score.threshold), values, values)
             }
         };
-        // Four counters for an element leave four in five of those that occur once alone with theirs.
+        // With four counters for each element, four in five of the elements that occur once have a counter of their
+        // own.
         let bits = elements.saturating_mul(4).max(1).ilog2() + 1;
         let Score { by, measure, .. } = *score;
         let least = if against { 1 } else { 2 };
         Self { by, measure, threshold, elements, bits: bits.clamp(MIN_BITS, MAX_BITS), least }
     }
 
-    /// Whether prefixes meet whole sets, and not prefixes alone, because similar sets may be of any size.
+    /// Whether prefixes are joined with whole sets instead of prefixes, because similar sets may be of any size.
     pub(crate) fn meets_whole_sets(&self) -> bool {
         self.measure.takes_any_size()
     }
@@ -66,15 +67,15 @@ impl Join {
         self.bits
     }
 
-    /// From which similarity of the joined sets on pairs are found.
+    /// The least similarity of the pairs of joined sets.
     pub(crate) fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// Rows that meet each other, at most: the elements of all prefixes, or where prefixes meet whole sets, of these.
+    /// The most rows of the join: the elements of all prefixes, or of whole sets if prefixes are joined with these.
     pub(crate) fn rows(&self) -> u64 {
         match self.meets_whole_sets() {
-            // A prefix has all but a set's share of elements that a similar one must have.
+            // A prefix leaves out the share of a set's elements that a similar one must have.
             false => (self.elements as f64 * (1.0 - self.threshold)) as u64,
             true => self.elements,
         }
@@ -99,12 +100,12 @@ impl Join {
     }
 }
 
-/// Counters are `2^bits`, whatever the memory is, so that candidates are the same for every budget: 16 MiB at most.
+/// There are `2^bits` counters for any memory, so that candidates are the same for every budget: 16 MiB at most.
 const MIN_BITS: u32 = 10;
 const MAX_BITS: u32 = 24;
 
-/// The documents of hot or dense buckets: (doc, ..) -> the rows of which `members` (a, ..) holds the key. Such buckets are
-/// made of documents without copies.
+/// The documents of hot or dense buckets: the rows of (doc, ..) whose keys are in `members` (a, ..). Such buckets have
+/// only documents without copies.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -112,7 +113,7 @@ pub(crate) fn only(documents: DataFrame, members: DataFrame) -> Result<DataFrame
     among(documents, members.select(vec![col("a").alias("needed")])?)
 }
 
-/// How many elements the sets have in all: (shingle_count, ..) -> one row (elements: UInt64), null for no documents.
+/// The number of elements in all sets: (shingle_count, ..) -> one row (elements: UInt64), null for no documents.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -145,10 +146,10 @@ pub(crate) fn prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join
 /// (doc, shingles, signature, ..), the frequencies -> distinct (a: UInt64, b: UInt64), a < b: among others, every pair
 /// that reaches the threshold.
 ///
-/// Where `dense` is given, a shingle that is in the prefixes of more documents than that makes no pair. For each of these
-/// documents there is one row (doc, null) instead, and [`super::leaders`] finds pairs for them.
+/// With `dense`, a shingle that is in the prefixes of more documents than that makes no pair. Each of these documents
+/// has one row (doc, null) instead, and [`super::leaders`] finds its pairs.
 ///
-/// Where the documents `known` (doc, ..) are among them, two of these are no pair.
+/// Two of the reference documents `known` (doc, ..) are never a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -170,7 +171,7 @@ pub fn candidates(
     Ok(apply(Operator::BucketPairs(rule), vec![tokens])?.distinct()?)
 }
 
-/// The same columns as [`prefixes`], with every element of a document that is in a prefix of any.
+/// The same columns as [`prefixes`], with every element of a document that is in the prefix of any document.
 fn tokens_of_prefixes(documents: DataFrame, frequencies: DataFrame, join: &Join) -> Result<DataFrame> {
     let tokens = prefixes(documents.clone(), frequencies.clone(), join)?;
     let tokens = tokens.select(vec![make_array(vec![col("token")]).alias("tokens")])?;

@@ -13,15 +13,16 @@ use crate::error::Result;
 use crate::schema::carried;
 use crate::udf::expr_fn::document_key;
 
-/// Sketches of a second source, with its group in the column `group` if it has one, and marked in `may_match` -> the columns of the work
-/// table of reference documents, and those that decide the table of a row: `reason`, and `may_match`, which is null where it is not true.
+/// Sketches of a second source, with the group in the column `group` if it has one, and marked in `may_match` -> the
+/// columns of the work table of reference documents, and those that decide the table of a row: `reason`, and
+/// `may_match`, which is null unless it is true.
 ///
 /// # Errors
 /// When the frame lacks its columns.
 pub(crate) fn of_second_source(marked: DataFrame, group: Option<&str>) -> Result<DataFrame> {
     let mut columns = vec![lit(0_u64).alias("origin")];
     columns.extend(SKETCH.map(ident));
-    // Of a second source the group alone is carried.
+    // A second source carries only the group.
     columns.push(by_group::group(group.map(|_| carried(0)).as_deref()));
     columns.extend([
         ident("reason"),
@@ -42,8 +43,8 @@ pub(crate) fn with_second_source_keys(documents: DataFrame) -> Result<DataFrame>
     Ok(documents.with_column("doc", second_source_key(col("doc")))?)
 }
 
-/// The key of a document of a second source, whose id has this key: an id may be in both sources, and these are two documents. This
-/// is the only place that knows how the two kinds of keys differ.
+/// The key of a document of a second source whose id has the key `key`: an id may be in both sources, and these are two
+/// documents. The difference between the two kinds of keys is known only here.
 pub(crate) fn second_source_key(key: Expr) -> Expr {
     lit(u64::MAX) - key
 }
@@ -92,7 +93,8 @@ pub(crate) fn edges(scores: DataFrame, members: DataFrame) -> Result<DataFrame> 
     Ok(scores.select(vec![col("a"), col("b")])?.union(copies)?)
 }
 
-/// (id, cluster_id, ..) -> (a: UInt64, b: UInt64): each document of a cluster with the one whose id the cluster has.
+/// (id, cluster_id, ..) -> (a: UInt64, b: UInt64): each document of a cluster with the document whose id is the
+/// cluster's.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -101,8 +103,8 @@ pub(crate) fn edges_of_clusters(clusters: DataFrame) -> Result<DataFrame> {
     Ok(clusters.select(edge)?)
 }
 
-/// (run, id, cluster_id) of the clusters of several outputs -> (id) of the founders: documents whose id their cluster has. In a later
-/// output that cluster may be a part of another one.
+/// (run, id, cluster_id) of the clusters of several outputs -> (id) of the founders: documents whose id is that of
+/// their cluster. In a later output that cluster may be a part of another one.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -115,8 +117,8 @@ pub(crate) fn founders(clusters: DataFrame) -> Result<DataFrame> {
     Ok(founders.filter(col("founded").is_not_null().and(stays))?.select(vec![col("id")])?)
 }
 
-/// (run, id, representative) of the clusters of several outputs -> (doc: UInt64, removed_by: UInt64) of the documents that do not
-/// represent the cluster that the last of these outputs has them in, with the run of that one.
+/// (run, id, representative) of the clusters of several outputs -> (doc: UInt64, removed_by: UInt64) of the documents
+/// that do not represent their last cluster, with the run of that cluster.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -128,7 +130,8 @@ pub(crate) fn removed(clusters: DataFrame) -> Result<DataFrame> {
     Ok(last.filter(goes)?.select(vec![document_key(col("id")).alias("doc"), col("removed_by")])?)
 }
 
-/// [`removed`], (doc, since) of the documents that are there, with the run that read them -> the documents (doc) that were removed since.
+/// [`removed`], (doc, since) of the remaining documents, with the run that read them -> the documents (doc) that were
+/// removed after that.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -151,8 +154,8 @@ pub(crate) fn placed(documents: DataFrame, others: DataFrame, place: u64) -> Res
     Ok(others.join(documents, JoinType::Right, &["other"], &["doc"], None)?.select(columns)?)
 }
 
-/// (run, doc, id) of the documents of several outputs -> (before, run, id: Utf8): the smallest id that two outputs have in common, for
-/// every two with none between them that has it too.
+/// (run, doc, id) of the documents of several outputs -> (before, run, id: Utf8): the smallest id that two outputs have
+/// in common, for every two outputs without another between them that has it too.
 ///
 /// # Errors
 /// When the frame lacks its columns.

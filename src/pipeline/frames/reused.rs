@@ -1,4 +1,4 @@
-//! reused: the sketches of a finished output in place of those that are cut from texts.
+//! reused: the sketches of a finished output instead of those that are cut from texts.
 
 use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::prelude::{DataFrame, col};
@@ -30,8 +30,8 @@ pub(crate) fn columns(types: &SourceTypes, keeps_shingles: bool) -> Vec<Expr> {
     columns
 }
 
-/// [`columns`] of documents, and the table rejects -> the columns of [`bands`], a row for each document of either. A rejected document
-/// has a source, a position, an id and a reason only.
+/// [`columns`] of documents, and the table rejects -> the columns of [`bands`], a row for each document of either. A
+/// rejected document has only a source, a position, an id and a reason.
 ///
 /// # Errors
 /// When a frame lacks its columns.

@@ -1,4 +1,4 @@
-//! scores: candidates, verified on the stored shingle sets; those that reach the threshold stay.
+//! scores: candidates are verified on the stored shingle sets, and those that reach the threshold are kept.
 
 use arrow::datatypes::DataType;
 use datafusion::common::JoinType;
@@ -12,8 +12,8 @@ use crate::job::{Lsh, Score, ScoreBy};
 use crate::operator::score::{Homes, Probe, Scoring};
 use crate::operator::{Operator, apply};
 
-/// One of the shares that the work is cut into so that the sketches of a share fit in memory: pairs of a document
-/// in key segment `left` and one in key segment `right`.
+/// A block of the comparison of all pairs, whose sketches fit in memory: the pairs of a document in key segment `left`
+/// and one in key segment `right`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Block {
     /// A key segment, at most `right`.
@@ -47,36 +47,37 @@ impl Block {
     }
 }
 
-/// How the sketches of documents come to the candidates that name them. The scores are the same on every road.
+/// How sketches are brought together with the candidates that need them. The scores are the same on every road.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Road {
-    /// Each process holds all sketches: none travels.
+    /// Each process holds all sketches: none is sent.
     Held,
     /// Each partition holds the sketches of a segment of the documents, and those of all documents are read past them: a
     /// sketch is written once and read by every partition. Only in one process, where a partition can be read again.
     Segments,
-    /// Each candidate has a home, and a sketch travels once to each home that asks for it. The lesser document of a candidate
-    /// decides: a sketch travels as often as there are candidates in which its document is the greater one, or less.
+    /// Each candidate has a home, and a sketch is sent once to each home that needs it. The home depends on the lesser
+    /// document: a sketch is sent at most as often as there are candidates in which its document is the greater one.
     Homes,
-    /// The same, where the segments that both documents are of decide: a sketch travels once for each segment, or less.
+    /// The same, but the home depends on the segments of both documents: a sketch is sent at most once for each
+    /// segment.
     Blocks,
 }
 
-/// Homes of candidates for each partition that verifies them, so that partitions get about equally many.
+/// Homes for each partition, so that partitions get about equally many candidates.
 const HOMES_PER_PARTITION: u64 = 8;
 
-/// The homes of candidates, where their lesser documents decide.
+/// The number of homes that depend on the lesser document.
 pub(crate) fn homes(partitions: usize) -> u64 {
     HOMES_PER_PARTITION * partitions.max(1) as u64
 }
 
-/// The segments of whose every two the candidates have a home: the segment of a document is `doc % segments`.
+/// The number of segments, if every two of them are a home: the segment of a document is `doc % segments`.
 pub(crate) fn segments(partitions: usize) -> u64 {
-    // Of n segments there are half of n times n and some more blocks.
+    // n segments make half of n times n blocks, and some more.
     (2.0 * homes(partitions) as f64).sqrt().ceil() as u64
 }
 
-/// The documents that candidates ask for: (a, b) -> distinct (needed: UInt64).
+/// The documents of candidates: (a, b) -> distinct (needed: UInt64).
 ///
 /// # Errors
 /// When the frame has other columns.
@@ -87,7 +88,7 @@ pub(crate) fn needed(candidates: DataFrame) -> Result<DataFrame> {
 }
 
 /// (doc, shingles, signature, ..), (a, b) -> the columns of [`crate::operator::score::schema`] for the candidates that
-/// reach the threshold, in a plan of so many `partitions`.
+/// reach the threshold, in a plan of `partitions`.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -114,7 +115,7 @@ pub(crate) fn scores(
     apply(Operator::Score(scoring), vec![sketches, pairs])
 }
 
-/// Sketches and pairs that meet where the operator brings them together.
+/// Sketches and pairs, which the operator brings together.
 fn in_place(documents: DataFrame, candidates: DataFrame) -> Result<[DataFrame; 2]> {
     let sketches = documents.select(vec![col("doc"), col("shingles"), col("signature")])?;
     Ok([sketches, candidates.select(vec![col("a"), col("b")])?])
@@ -127,7 +128,7 @@ fn block(segments: Expr) -> Result<Expr> {
     Ok(when(a.clone().lt_eq(b.clone()), number(a.clone(), b.clone())).otherwise(number(b, a))?)
 }
 
-/// Sketches and pairs that meet at homes.
+/// Sketches and pairs, brought together at homes.
 fn at_homes(documents: DataFrame, candidates: DataFrame, home: Expr) -> Result<[DataFrame; 2]> {
     let home = || home.clone().alias("home");
     let asked = |document: &str| candidates.clone().select(vec![home(), col(document).alias("asked")]);
@@ -170,9 +171,8 @@ pub(crate) fn held_bytes_without_shingles(permutations: usize) -> u64 {
 }
 
 /// (doc, shingles, signature, ..) and a frame of slices (slice: UInt64, slices: UInt64) -> the columns of
-/// [`crate::operator::score::schema`] for every pair of a block that reaches the threshold: the exact answer,
-/// without candidates. Where a column `reference: Boolean` says which documents are known from earlier runs, two of these are no
-/// pair.
+/// [`crate::operator::score::schema`] for every pair of a block that reaches the threshold: the exact answer, without
+/// candidates. If a column `reference: Boolean` marks reference documents, two of these are never a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.

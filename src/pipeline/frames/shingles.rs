@@ -13,7 +13,7 @@ use crate::kernel::text::shingles::MAX_SHINGLES;
 use crate::udf::expr_fn::set_hash;
 
 /// (source, position, id, text, doc, reason) -> the columns of [`measured`]: the shingles of each document, cut and
-/// turned into numbers as `shingle` says.
+/// turned into numbers by the rules of `shingle`.
 ///
 /// # Errors
 /// When the frame has other columns.
@@ -30,14 +30,14 @@ pub(crate) fn shingles(documents: DataFrame, shingle: &Shingle) -> Result<DataFr
         col("text"),
         col("doc"),
         col("reason"),
-        // A rejected text is not cut: it may be anything.
+        // A rejected text is not cut, since it may be anything.
         shingles_of_text(&documents, when(col("reason").is_null(), col("text")).end()?, shingle)?
             .alias("shingles"),
     ];
     columns.extend(carried.iter().cloned());
     let cut = documents.select(columns)?;
     let reason = match shingle.short {
-        // Whatever normalisation leaves, it is compared.
+        // Every text is compared, even one that is empty after normalisation.
         Short::Empty => col("reason"),
         Short::Reject | Short::Whole => coalesce(vec![col("reason"), empty("shingles", shingle)?]),
     };

@@ -9,7 +9,7 @@ use crate::job::{Family, Job, Short};
 use crate::udf::expr_fn::{minhash, minhash_by, one_permutation};
 
 /// The same rows with a column `signature: List<UInt32>` of as many values as there are permutations. `dictionary` is
-/// the number of entries of the collection's dictionary, where there is one.
+/// the number of entries of the collection's dictionary, if there is one.
 ///
 /// # Errors
 /// When the frame has no column `shingles`, or when the job's modulus is the first prime above a dictionary that has
@@ -26,7 +26,7 @@ pub(crate) fn signatures(shingles: DataFrame, job: &Job, dictionary: Option<u64>
     };
     let signature = match job.shingle.short {
         Short::Reject | Short::Whole => signature,
-        // A set without elements has no minima: what the search for them starts with stays.
+        // A set without elements has no minima, and keeps the greatest value.
         Short::Empty => coalesce(vec![signature, array_repeat(lit(u32::MAX), lit(by.permutations as u64))]),
     };
     Ok(shingles.with_column("signature", signature)?)

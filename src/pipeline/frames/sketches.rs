@@ -1,4 +1,4 @@
-//! sketches: what documents are compared by, from their texts alone.
+//! sketches: shingles and signatures of documents from their texts alone.
 
 use datafusion::common::JoinType;
 use datafusion::functions::expr_fn::coalesce;
@@ -10,8 +10,8 @@ use super::signatures::signatures;
 use crate::error::{Error, Result};
 use crate::job::{Job, ShingleHash};
 
-/// Where the documents `needed` (needed: UInt64, distinct) stand in their files: (source, position, doc, origin, ..) -> (source,
-/// position, origin).
+/// The positions of the documents `needed` (needed: UInt64, distinct) in their files: (source, position, doc, origin,
+/// ..) -> (source, position, origin).
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -21,7 +21,7 @@ pub fn positions(documents: DataFrame, needed: DataFrame) -> Result<DataFrame> {
     Ok(found.select(vec![col("source"), col("position"), col("origin")])?)
 }
 
-/// Those of [`super::documents`] that stand at `positions` (source, position), each of which is that of one document.
+/// The rows of [`super::documents`] at `positions` (source, position), where each position is that of one document.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -44,10 +44,10 @@ pub(crate) fn among(documents: DataFrame, needed: DataFrame) -> Result<DataFrame
 /// (text, doc, ..) -> (doc: UInt64, shingle_count: UInt64, shingles: `List<UInt64>`, signature: `List<UInt32>`), of documents
 /// that can be compared: the columns that `scores` and [`super::prefix`] take.
 ///
-/// Nothing is looked at twice: that these texts have shingles is known, and a filter would have them cut once more.
+/// No filter checks again that these texts have shingles: it would cut them once more.
 ///
 /// # Errors
-/// When the frame lacks its columns, or the numbers of shingles are those of a dictionary, which texts alone do not tell.
+/// When the frame lacks its columns, or shingles are numbered by a dictionary, which texts alone do not have.
 pub fn sketches(documents: DataFrame, job: &Job) -> Result<DataFrame> {
     if job.shingle.hash == ShingleHash::Dictionary {
         return Err(Error::bug("the numbers of a dictionary are not those of single texts"));

@@ -9,10 +9,11 @@ use crate::pipeline::frames;
 use crate::pipeline::reference::chain::{Chain, first_other, union};
 use crate::schema::Table;
 
-/// Opens the outputs at `urls`, and makes sure that one run could have found their pairs.
+/// Opens the outputs at `urls`, and checks that one run could have found their pairs.
 ///
 /// # Errors
-/// As [`Chain::open`] and [`Chain::check_compared`], and [`Kind::Job`](crate::error::Kind::Job) where an output was made by other rules.
+/// As [`Chain::open`] and [`Chain::check_compared`], and [`Kind::Job`](crate::error::Kind::Job) if an output was made
+/// by other rules.
 pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Chain> {
     let chain = Chain::open(session, urls, "the command", job).await?;
     chain.check_compared()?;

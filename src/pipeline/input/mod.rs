@@ -1,4 +1,4 @@
-//! What a run begins with: the texts of its source, the sketches of a finished output, or several outputs to merge.
+//! The input of a run: the texts of its source, the sketches of a finished output, or several outputs to merge.
 
 mod merged;
 mod read;
@@ -13,14 +13,14 @@ use self::reused::Reused;
 use crate::error::Result;
 use crate::job::{self, InputFile, Job, fingerprint};
 use crate::output::Layout;
-use crate::output::manifest::Origin;
+use crate::output::manifest::{Origin, Run as Manifest};
 use crate::pipeline::reference::ReferenceDocuments;
 use crate::pipeline::reference::chain::Chain;
 use crate::pipeline::{frames, overlap};
 use crate::schema::Table;
-use crate::source::{self, Listed, Request};
+use crate::source::{self, AsRead, Listed, Request};
 
-/// What a run begins with: see [`job::Input`].
+/// The input of a run: see [`job::Input`].
 #[derive(Debug)]
 pub(crate) enum Input {
     /// The files of the source.
@@ -42,7 +42,7 @@ impl Input {
         })
     }
 
-    /// Refuses an output that overlaps with what is read.
+    /// Refuses an output that overlaps with an input.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -72,6 +72,29 @@ impl Input {
         fingerprint(job, &inputs)
     }
 
+    /// The fingerprint of `job`, if it is that of `finished`: also where files of the source were written again with the contents that
+    /// the run of `finished` read. `None` if a file has other contents.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    pub(crate) async fn fingerprint_of(
+        &self,
+        session: &SessionContext,
+        job: &Job,
+        reference: Option<&ReferenceDocuments>,
+        finished: &Manifest,
+    ) -> Result<Option<String>> {
+        let Input::Read(listed) = self else { return Ok(None) };
+        let as_read = AsRead::new(listed, &finished.inputs);
+        let mut inputs = as_read.inputs.clone();
+        inputs.extend(Origin::known_inputs(&reference.map(ReferenceDocuments::record).unwrap_or_default()));
+        let fingerprint = fingerprint(job, &inputs);
+        if fingerprint != finished.fingerprint {
+            return Ok(None);
+        }
+        Ok(as_read.different_content(session, &job.source).await?.is_none().then_some(fingerprint))
+    }
+
     /// Opens it for the first stage.
     ///
     /// # Errors
@@ -89,7 +112,7 @@ impl Input {
         }
     }
 
-    /// The files that texts are read from; `None` if no text is read.
+    /// The files from which texts are read; `None` if no text is read.
     pub(crate) fn listed(&self) -> Option<&Listed> {
         match self {
             Input::Read(listed) => Some(listed),
@@ -98,7 +121,7 @@ impl Input {
         }
     }
 
-    /// The files that texts are read from, as a fingerprint has them.
+    /// The files from which texts are read, as inputs of the fingerprint.
     pub(crate) fn files(&self) -> Vec<InputFile> {
         self.listed().map(Listed::inputs).unwrap_or_default()
     }

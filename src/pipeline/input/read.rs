@@ -1,4 +1,4 @@
-//! What the first stage of a run reads.
+//! The input of the first stage.
 
 use std::time::UNIX_EPOCH;
 
@@ -8,7 +8,7 @@ use crate::job::InputFile;
 use crate::output::Stored;
 use crate::schema::SourceTypes;
 
-/// What the first stage reads.
+/// The input of the first stage.
 pub(crate) struct Read {
     /// The documents in the columns of [`documents`](crate::pipeline::frames::documents), or of
     /// [`reused`](crate::pipeline::frames::reused) if an output is read.

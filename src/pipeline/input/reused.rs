@@ -1,4 +1,4 @@
-//! A finished output whose sketches are used again.
+//! A finished output whose sketches are reused.
 
 use datafusion::prelude::{DataFrame, SessionContext};
 
@@ -12,7 +12,7 @@ use crate::pipeline::frames;
 use crate::schema::Table;
 use crate::source::Listed;
 
-/// A finished output whose sketches are used again.
+/// A finished output whose sketches are reused.
 #[derive(Debug)]
 pub(crate) struct Reused {
     pub(super) stored: Stored,
@@ -23,17 +23,18 @@ pub(crate) struct Reused {
 }
 
 impl Reused {
-    /// Opens an output, and makes sure that `job` can use its sketches.
+    /// Opens an output, and checks that `job` can use its sketches.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where it cannot be read, holds another result than it did, or lacks what the job
-    /// needs and the source has changed; [`Kind::Job`](crate::error::Kind::Job) where it lacks what the job needs.
+    /// [`Kind::Input`](crate::error::Kind::Input) if it cannot be read, holds another result than before, or lacks data
+    /// that the job needs and its source has changed; [`Kind::Job`](crate::error::Kind::Job) if it lacks data that the
+    /// job needs.
     pub(super) async fn open(session: &SessionContext, job: &Job, reuse: &Reuse) -> Result<Self> {
         let Reuse { output: url, keeps_shingles } = reuse;
         let stored = Stored::open(session, url).await?;
         let made = stored.job();
         let same_kept = *keeps_shingles == made.output.keep.shingles();
-        // The job may name another one of the columns that are carried.
+        // The job may name another of the carried columns.
         let source = Source { group: made.source.group.clone(), ..job.source.clone() };
         if !same_kept || (&made.shingle, &made.minhash, &made.source) != (&job.shingle, &job.minhash, &source)
         {
@@ -88,7 +89,7 @@ impl Reused {
     }
 }
 
-/// Another remedy where the source of an output has changed.
+/// The advice if the source of an output has changed.
 const KEEP_THEM: &str = ", with output.keep = \"shingles\" if it should not need the source";
 
 /// A value as it is written in a job file.

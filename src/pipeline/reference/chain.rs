@@ -21,17 +21,18 @@ pub(crate) const CONCURRENT_OUTPUTS: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Chain {
     outputs: Vec<Stored>,
-    /// How the clusters of each were made.
+    /// The cluster method of each.
     methods: Vec<ClusterMethod>,
 }
 
 impl Chain {
-    /// Opens the outputs at `urls`, which the user gave as `named_by`, and makes sure that their signatures can be compared with
-    /// those of `job`.
+    /// Opens the outputs at `urls`, which the setting `named_by` names, and checks that their signatures can be
+    /// compared with those of `job`.
     ///
     /// # Errors
-    /// [`Kind::Input`](crate::error::Kind::Input) where one cannot be read or is damaged; [`Kind::Job`](crate::error::Kind::Job)
-    /// where one was made against an output that is not named before it, or with other settings.
+    /// [`Kind::Input`](crate::error::Kind::Input) if one cannot be read or is damaged;
+    /// [`Kind::Job`](crate::error::Kind::Job) if one was made against an output that is not named before it, or with
+    /// other settings.
     pub(crate) async fn open(
         session: &SessionContext,
         urls: &[String],
@@ -45,7 +46,7 @@ impl Chain {
         Ok(Self { outputs, methods })
     }
 
-    /// Makes sure that every two of their documents were compared.
+    /// Checks that every two of their documents were compared.
     ///
     /// # Errors
     /// As [`lineage::check_compared`].
@@ -77,7 +78,7 @@ impl Chain {
         self.outputs.last().map(|stored| stored.manifest().source.clone()).unwrap_or_default()
     }
 
-    /// What a manifest records of them.
+    /// The record of them in a manifest.
     pub(crate) fn record(&self) -> Vec<KnownOutput> {
         let record = |stored: &Stored| KnownOutput {
             output: stored.layout().shown().to_owned(),
@@ -107,7 +108,7 @@ impl Chain {
         tables.map(|written| written.rows).sum()
     }
 
-    /// How many documents the runs of the outputs replaced, also those of outputs that these are merged from.
+    /// The number of documents that the runs of the outputs replaced, also those of outputs that these are merged from.
     pub(crate) fn replaced_documents(&self) -> u64 {
         let counts = self.outputs.iter().map(|stored| stored.manifest().counts.replaced_documents);
         counts.map(Option::unwrap_or_default).sum()
@@ -123,7 +124,7 @@ impl Chain {
         self.outputs.iter().any(is_replacing)
     }
 
-    /// Makes sure that all outputs carry the column `name`, which `key` of the job names.
+    /// Checks that all outputs carry the column `name`, which the job's `key` names.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with the output that does not.
@@ -140,8 +141,8 @@ impl Chain {
         }
     }
 
-    /// Makes sure that an id is in two outputs only where the later run replaced its document. Runs that compared their documents have
-    /// checked this already.
+    /// Checks that an id is in two outputs only if the later run replaced its document. Runs that compared their
+    /// documents have checked this already.
     ///
     /// # Errors
     /// [`Kind::Input`](crate::error::Kind::Input) with the two outputs and an id.
@@ -231,7 +232,7 @@ impl Chain {
         self.every(session, Table::Clusters, &[col("id"), col("cluster_id")])
     }
 
-    /// The documents (id) whose id their cluster has.
+    /// The founders: documents (id) whose id is that of their cluster.
     ///
     /// # Errors
     /// When a table cannot be read.
@@ -239,7 +240,7 @@ impl Chain {
         reference::founders(self.clusters(session)?)
     }
 
-    /// The documents (doc) that the outputs remove: the last clusters that have such a document have another representative.
+    /// The documents (doc) that the outputs remove: the last cluster of such a document has another representative.
     ///
     /// # Errors
     /// When a table cannot be read.
@@ -249,7 +250,7 @@ impl Chain {
         if !self.replaced() {
             return Ok(removed.select(vec![col("doc")])?);
         }
-        // What was removed may be a text that a later run replaced.
+        // The document that was removed may have a text that a later run replaced.
         let documents = self.live(session, |at, _| Ok(vec![col("doc"), lit(at as u64).alias("since")]))?;
         reference::removed_since(removed, documents)
     }
@@ -285,7 +286,7 @@ impl Chain {
     }
 }
 
-/// Opens the output at `url`, and makes sure that its signatures can be compared with those of `job`.
+/// Opens the output at `url`, and checks that its signatures can be compared with those of `job`.
 async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<Stored> {
     let stored = Stored::open(session, url).await?;
     let made = stored.job();
@@ -313,7 +314,7 @@ async fn opened(session: &SessionContext, url: &str, job: &Job) -> Result<Stored
     Ok(stored)
 }
 
-/// Makes sure that new documents can join representatives of the output at `url`, whose job is `made`.
+/// Checks that new documents can join representatives of the output at `url`, whose job is `made`.
 fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     const METHOD: &str = "clusters.method = \"representative\"";
     if made.clusters.method != job.clusters.method || made.clusters.order() != job.clusters.order() {
@@ -331,7 +332,7 @@ fn check_representatives(url: &str, made: &Job, job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// Whether the run of an output replaced documents of earlier ones. A merged output holds the documents that are left.
+/// Whether the run of an output replaced documents of earlier ones. A merged output has only the remaining documents.
 fn is_replacing(stored: &Stored) -> bool {
     let Run { merged, counts, .. } = stored.manifest();
     merged.is_empty() && counts.replaced_documents.is_some_and(|count| count > 0)

@@ -1,7 +1,7 @@
-//! Which outputs a run was made against.
+//! The lineage of outputs: which outputs a run was made against.
 //!
-//! Merging compares nothing, so each output must have been made against all those before it. A merged output takes the place of the
-//! outputs that it was merged from.
+//! Merging compares nothing, so each output must have been made against all those before it. A merged output replaces
+//! the outputs that it was merged from.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,8 +10,8 @@ use crate::job::NewPairs;
 use crate::output::Stored;
 use crate::output::manifest::{KnownOutput, Run};
 
-/// Makes sure that every output comes after those that it was made against, since its clusters have documents of those, and that the
-/// documents of no run come twice. `named_by` is the setting that names the outputs.
+/// Checks that every output comes after those that it was made against, since its clusters have documents of those, and
+/// that no run's documents come twice. `named_by` is the setting that names the outputs.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with both outputs.
@@ -47,7 +47,7 @@ pub(crate) fn check_order(outputs: &[Stored], named_by: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that every two documents of the outputs were compared.
+/// Checks that every two documents of the outputs were compared.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) with the two outputs whose pairs are missing.

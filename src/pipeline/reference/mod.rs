@@ -30,7 +30,7 @@ pub(crate) enum ReferenceDocuments {
 }
 
 impl ReferenceDocuments {
-    /// Opens what `job` names in `[against]`; `None` if it has no such section.
+    /// Opens the reference documents of `[against]` in `job`; `None` if it has no such section.
     ///
     /// # Errors
     /// As [`ReferenceOutputs::open`] and [`SecondSource::open`].
@@ -46,7 +46,7 @@ impl ReferenceDocuments {
         }))
     }
 
-    /// Refuses an output that overlaps with what is read.
+    /// Refuses an output that overlaps with an input.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with both.
@@ -57,10 +57,11 @@ impl ReferenceDocuments {
         }
     }
 
-    /// Makes sure that ids are of the same type as in the job's own source, and that documents of both have a common order.
+    /// Checks that ids have the same type as in the job's own source, and that the columns which order documents can be
+    /// compared.
     ///
     /// # Errors
-    /// [`Kind::Job`](crate::error::Kind::Job) where they are not.
+    /// [`Kind::Job`](crate::error::Kind::Job) if not.
     pub(crate) fn check_types(&self, job: &Job, types: &SourceTypes) -> Result<()> {
         match self {
             Self::Outputs(outputs) => outputs.check_types(job, types),
@@ -68,7 +69,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// What a manifest records of them.
+    /// The record of them in a manifest.
     pub(crate) fn record(&self) -> Vec<KnownOutput> {
         match self {
             Self::Outputs(outputs) => outputs.chain.record(),
@@ -84,7 +85,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// The outputs that hold them, if outputs do.
+    /// The outputs with the reference documents, if these are in outputs.
     pub(crate) fn outputs(&self) -> Option<&ReferenceOutputs> {
         match self {
             Self::Outputs(outputs) => Some(outputs),
@@ -92,7 +93,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// What connects documents: the scores and copies of this run, and the clusters of other outputs: (a, b).
+    /// The edges between documents (a, b): the scores and copies of this run, and the clusters of other outputs.
     ///
     /// # Errors
     /// When a table cannot be read.
@@ -105,9 +106,10 @@ impl ReferenceDocuments {
     }
 
     /// The documents that clusters may have, without those that this run replaces: in the columns of
-    /// [`by_group::ordered`](crate::pipeline::by_group::ordered), with `set_hash_0`, `set_hash_1` and `before`. With them, the
-    /// `before` of new documents, by which [`Preference::Reference`](crate::job::Preference::Reference) orders documents, the least
-    /// number first. `like` has the types of the columns.
+    /// [`by_group::ordered`](crate::pipeline::by_group::ordered), with `set_hash_0`, `set_hash_1` and `before`. The
+    /// second value is the `before` of new documents, by which
+    /// [`Preference::Reference`](crate::job::Preference::Reference) orders documents, the least number first. `like`
+    /// has the types of the columns.
     ///
     /// # Errors
     /// When a table cannot be read.
@@ -127,7 +129,7 @@ impl ReferenceDocuments {
         }
     }
 
-    /// Which id a cluster gets.
+    /// The rule for the ids of clusters.
     ///
     /// # Errors
     /// When a table cannot be read.

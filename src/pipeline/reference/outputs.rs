@@ -21,12 +21,12 @@ use crate::schema::SourceTypes;
 use crate::source::Listed;
 use crate::udf::expr_fn::document_key;
 
-/// The finished outputs that hold the reference documents.
+/// The finished outputs with the reference documents.
 #[derive(Debug)]
 pub(crate) struct ReferenceOutputs {
     pub(crate) chain: Chain,
-    /// For each output, the sources of its texts with the jobs that read them; `None` if no text is read, since the output keeps
-    /// shingles.
+    /// For each output, the sources of its texts with the jobs that read them; `None` if no text is read, since the
+    /// output keeps shingles.
     sources: Vec<Option<Vec<(Job, Listed)>>>,
     /// The column of a document's group.
     group: Option<String>,
@@ -36,7 +36,7 @@ impl ReferenceOutputs {
     /// Opens the outputs at `urls` for `job`.
     ///
     /// # Errors
-    /// As [`Chain::open`], and where texts are needed that are gone or have changed.
+    /// As [`Chain::open`], and if texts are needed that are gone or have changed.
     pub(crate) async fn open(session: &SessionContext, urls: &[String], job: &Job) -> Result<Self> {
         let chain = Chain::open(session, urls, "against.output", job).await?;
         chain.check_ids(session).await?;
@@ -57,7 +57,7 @@ impl ReferenceOutputs {
         Ok(Self { chain, sources, group })
     }
 
-    /// Makes sure that ids are of the same type as in the source, and that the columns of `clusters.keep` have a common order.
+    /// Checks that ids have the same type as in the source, and that the columns of `clusters.keep` can be compared.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) with the output that has another type.
@@ -87,9 +87,9 @@ impl ReferenceOutputs {
         Ok(())
     }
 
-    /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1, signature,
-    /// shingles, group). Shingles are null where an output keeps none, and `origin` is the place of the output. Documents that a later
-    /// output replaced are left out.
+    /// All reference documents: (origin: UInt64, id, source, position, doc, shingle_count, set_hash_0, set_hash_1,
+    /// signature, shingles, group). Shingles are null if an output keeps none, and `origin` is the place of the output.
+    /// Documents that a later output replaced are left out.
     ///
     /// # Errors
     /// When a table cannot be read.
@@ -126,14 +126,14 @@ impl ReferenceOutputs {
         places.filter_map(|(at, sources)| Some((at, sources.as_deref()?)))
     }
 
-    /// What the outputs connect: (a, b).
+    /// The edges of the outputs: (a, b).
     ///
     /// # Errors
     /// When a table cannot be read.
     pub(crate) async fn edges(&self, run: &RunTables<'_>, job: &Job) -> Result<DataFrame> {
         let session = run.session();
         match self.groups(run, job).await? {
-            // A replaced document may have held a cluster together, so the pairs of the others count.
+            // A replaced document may have connected a cluster, so the pairs of the other documents are used.
             Some(Groups { pairs, documents, representatives }) => {
                 merged::connections(pairs, documents, representatives)
             }
@@ -155,7 +155,7 @@ impl ReferenceOutputs {
         }
     }
 
-    /// The pairs of the outputs by groups of copies, where this run or one of theirs replaces documents.
+    /// The pairs of the outputs by groups of copies, if this run or one of theirs replaces documents.
     async fn groups(&self, run: &RunTables<'_>, job: &Job) -> Result<Option<Groups>> {
         let session = run.session();
         let replaces = replaced(run, job, self.names(session)?).await? > 0;
@@ -194,18 +194,19 @@ impl ReferenceOutputs {
         }
     }
 
-    /// Where new documents stand among reference documents: behind those of all outputs.
+    /// The place of new documents among reference documents: after those of all outputs.
     pub(crate) fn place_of_new(&self) -> u64 {
         self.chain.outputs().len() as u64
     }
 
-    /// Where documents stand that the outputs remove. Were they before new documents, these would be removed in favour of a document that
-    /// no clean dataset has.
+    /// The place of documents that the outputs remove: last. If they came before new documents, those would be removed
+    /// in favour of a document that no clean dataset has.
     fn place_of_removed(&self) -> u64 {
         self.place_of_new() + 1
     }
 
-    /// How many documents the outputs keep that do not represent their `clusters` (id, representative, reference, ..) any more.
+    /// The number of documents that the outputs kept and that do not represent their `clusters` (id, representative,
+    /// reference, ..) now.
     ///
     /// # Errors
     /// When a table cannot be read.
@@ -216,11 +217,11 @@ impl ReferenceOutputs {
     }
 }
 
-/// What outputs found, by groups of copies that still have a document.
+/// The pairs of outputs, by groups of copies that still have a document.
 struct Groups {
     /// See [`merged::pairs_of_groups`].
     pairs: DataFrame,
-    /// The documents (doc, set_hash_0, set_hash_1, ..) that are there.
+    /// The remaining documents (doc, set_hash_0, set_hash_1, ..).
     documents: DataFrame,
     /// See [`merged::representatives`].
     representatives: DataFrame,
@@ -249,13 +250,14 @@ async fn sources_of(
     })
 }
 
-/// Whether values of both types have a common order, as numbers or as texts. The engine would compare the texts of any others.
+/// Whether values of both types can be ordered together, as numbers or as texts. The engine would compare others as
+/// texts.
 fn have_common_order(a: &DataType, b: &DataType) -> bool {
     a == b || (a.is_numeric() && b.is_numeric()) || (a.is_string() && b.is_string())
 }
 
-/// Why sources are read where shingles are kept.
+/// Why sources are read if shingles are kept.
 const PASSAGES: &str = "output.passages needs the texts";
 
-/// What helps where the source of a reference output has changed.
+/// The advice if the source of a reference output has changed.
 const KEEP_THEM: &str = ", with output.keep = \"shingles\" if later runs should not need the source";

@@ -19,7 +19,8 @@ pub(crate) fn replaces(job: &Job) -> bool {
     job.same_id() == Some(SameId::Replace)
 }
 
-/// Ends the run where a new document has the id of one of the `reference` documents (doc, ..), and the job does not say what to do.
+/// Ends the run if a new document has the id of one of the `reference` documents (doc, ..), and `against.same_id` is
+/// not set.
 pub(crate) async fn refuse(run: &RunTables<'_>, job: &Job, reference: DataFrame) -> Result<()> {
     if job.same_id() != Some(SameId::Error) {
         return Ok(());
@@ -45,7 +46,7 @@ pub(crate) async fn refuse(run: &RunTables<'_>, job: &Job, reference: DataFrame)
     )))
 }
 
-/// How many of the `reference` documents (doc, ..) the run replaces.
+/// The number of `reference` documents (doc, ..) that the run replaces.
 pub(crate) async fn replaced(run: &RunTables<'_>, job: &Job, reference: DataFrame) -> Result<u64> {
     if !replaces(job) {
         return Ok(0);

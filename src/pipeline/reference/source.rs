@@ -33,7 +33,7 @@ pub(crate) struct SecondSource {
 }
 
 impl SecondSource {
-    /// Lists and opens `source`, whose texts are cut as `job` says.
+    /// Lists and opens `source`, whose texts are cut by the rules of `job`.
     ///
     /// # Errors
     /// As [`source::list`] and [`source::open`].
@@ -88,7 +88,7 @@ impl SecondSource {
     }
 }
 
-/// Ends the run where two documents of the second source, or one of either source, have the same key.
+/// Ends the run if two documents of the second source, or one of either source, have the same key.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) with their ids.

@@ -17,7 +17,7 @@ use crate::source::{self, Request};
 /// The reference documents of `job` in the columns of [`with_group`]; `None` if it has none. `types` are those of its source.
 ///
 /// # Errors
-/// Those of the run of the job, and where the source of a reference output is gone or has changed.
+/// The errors of a run of the job, and if the source of a reference output is gone or has changed.
 pub(crate) async fn reference_texts(
     session: &SessionContext,
     job: &Job,

@@ -27,11 +27,11 @@ use crate::pipeline::{by_group, frames, pair_limit};
 /// (doc, buckets: `List<UInt64>`), (rep, doc, size) -> distinct (a: UInt64, b: UInt64), a < b, and for each document of
 /// a bucket of more than `hot` documents one row (doc, null).
 ///
-/// Copies leave first: their group's representative stands for them. Only keys of 8 bytes are sorted and joined,
-/// and a bucket of one document leaves before any pair is made. The pairs of hot buckets, whose number is quadratic,
-/// are not made: those that count are found by [`crate::pipeline::frames::prefix`].
+/// Only one document of each group of copies is paired, its representative. Only keys of 8 bytes are sorted and joined,
+/// and a bucket of one document is dropped before any pair is made. The pairs of hot buckets, whose number is
+/// quadratic, are not made: the similar ones are found by [`crate::pipeline::frames::prefix`].
 ///
-/// Where the documents `known` (doc, ..) are among them, two of these are no pair.
+/// Two of the reference documents `known` (doc, ..) are never a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -79,11 +79,11 @@ async fn by_buckets(cx: &StageContext<'_>) -> Result<()> {
     if cx.rows(WorkTable::HOT) > 0 {
         return Ok(());
     }
-    // No pair is scored that is no candidate.
+    // Every pair is a candidate.
     pair_limit::check_pairs(cx, None, cx.rows(WorkTable::CANDIDATES)).await
 }
 
-/// What is done where very many documents share a shingle.
+/// The treatment of documents that share a shingle with very many others.
 fn dense(job: &Job) -> String {
     match job.output.most_expanded() {
         Some(limit) => format!("; where more than {limit} share one, each is paired with a leader"),

@@ -24,9 +24,10 @@ use crate::schema::Table;
 /// (id, set, root, rank, reference) of documents, (set, root, rank, representative, jaccard, weakest_link) of groups of copies -> (id, cluster_id,
 /// size, representative, jaccard_to_representative, weakest_link, reference).
 ///
-/// Documents of a component that have the same representative are a cluster. With [`ClusterMethod::Representative`] documents that
-/// are no pair with their representative represent themselves: where copies are no pairs (`copies_are_pairs`, by `reference`), those of
-/// a group that represents others, but for the one that is wanted most.
+/// Documents of a component that have the same representative are a cluster. With [`ClusterMethod::Representative`],
+/// documents that are not a pair with their representative represent themselves: if copies are not pairs
+/// (`copies_are_pairs`, by `reference`), these are the documents of a representative's own group, except for the first
+/// one.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -78,8 +79,8 @@ pub fn clusters(
     // The aggregation holds one row for each cluster: it does not sort.
     let of_cluster = vec![col("root").alias("cluster_root"), col("of").alias("cluster_of")];
     let clusters = rows.clone().aggregate(of_cluster, found)?;
-    // Where all clusters are written, every document has its cluster. The join is not an inner one all the same: so the documents are
-    // the side of which nothing is held, however many a cluster has, both where the engine joins by hash and where it sorts.
+    // If all clusters are written, every document has its cluster. The join is not an inner one, so that the documents
+    // are the side that is not held, however many a cluster has, both if the engine joins by hash and if it sorts.
     let (clusters, cluster_id, join) = match kept {
         None => (clusters, col("least"), JoinType::Right),
         Some(_) => {
@@ -99,7 +100,8 @@ pub fn clusters(
     ])?)
 }
 
-/// (id, cluster_id, ..), the `founders` (id) -> (old_cluster_id, cluster_id) of each founder whose cluster has another id now.
+/// (id, cluster_id, ..), the `founders` (id) -> (old_cluster_id, cluster_id) of each founder whose cluster has another
+/// id now.
 ///
 /// # Errors
 /// When a frame lacks its columns.

@@ -27,7 +27,7 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
     numbers(["doc", "root"])
 }
 
-/// What connects documents: (a, b).
+/// The edges between documents: (a, b).
 async fn edges(cx: &StageContext<'_>) -> Result<DataFrame> {
     match cx.reference {
         None => Ok(cx.table(WorkTable::SCORES)?.select(vec![col("a"), col("b")])?),

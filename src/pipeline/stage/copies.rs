@@ -21,7 +21,7 @@ use crate::schema::{SourceTypes, Table};
 /// Bytes of a row (document, the two halves of its set's hash).
 const BYTES_OF_KEY: u64 = 24;
 
-/// Finds documents with the same shingles, and refuses two with one key: they cannot be told apart from here on.
+/// Finds documents with the same shingles, and refuses two with one key, which cannot be distinguished from here on.
 pub(crate) struct Copies;
 
 impl WorkTable {

@@ -1,4 +1,4 @@
-//! cuts: the shingles of each document as they read, before the first one of a dictionary has its number.
+//! cuts: the shingles of each document as text, for a dictionary.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::schema::{self, SourceTypes};
 pub(crate) struct Cuts;
 
 impl WorkTable {
-    /// The shingles of each document as they read.
+    /// The shingles of each document as text.
     pub(crate) const CUTS: Self = Self::new("cuts", columns);
 }
 
@@ -65,6 +65,6 @@ impl Stage for Cuts {
     async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
         let documents = first_of_each_id(cx, cx.documents.clone())?;
         let cuts = frames::dictionary::cuts(documents, &cx.job.shingle)?;
-        cx.run(self, 0, vec![cuts]).await
+        cx.run_in_parts(self, 0, cx.parts_of_source(), cuts).await
     }
 }

@@ -1,5 +1,5 @@
-//! prefixes, leaders, followers, dense_candidates: rounds in which the documents of dense groups are compared with leaders instead of
-//! each other. [`super::leaders`] describes what the rounds do, and what holds of their rows.
+//! prefixes, leaders, followers, dense_candidates: rounds in which the documents of dense groups are compared with
+//! leaders instead of each other. [`super::leaders`] describes the rounds, and the guarantees for their rows.
 
 use std::borrow::Cow;
 
@@ -50,18 +50,18 @@ fn prefix_columns(_source: &SourceTypes) -> Vec<Field> {
     columns_of(&prefixes::schema())
 }
 
-/// Rounds at most. In the last one a bucket has 128 leaders.
+/// The most rounds. In the last one a bucket has 128 leaders.
 const ROUNDS: u32 = 8;
 
-/// Where fewer than one in so many comparisons with leaders find a pair, further rounds find little, and the documents that
-/// are left are compared with each other.
+/// If fewer than one in this many comparisons with leaders find a pair, further rounds find little, and the documents
+/// that are left are compared with each other.
 const WORTH_IT: u64 = 256;
 
-/// Documents, about, of which every two are compared to estimate how many pairs are left out. Nearly all of them are similar,
-/// so few are enough.
+/// The approximate number of documents of a sample. Every two of them are compared to estimate how many pairs are left
+/// out. Nearly all of them are similar, so a small sample is enough.
 const SAMPLE: u64 = 1_000;
 
-/// The tables of a prefix join: the documents of dense buckets, and the candidates besides.
+/// The tables of a prefix join: the documents of dense buckets, and the other candidates.
 fn joined(method: Method) -> (WorkTable, WorkTable) {
     match method {
         Method::Prefix => (WorkTable::HOT, WorkTable::CANDIDATES),
@@ -145,7 +145,7 @@ fn states(cx: &StageContext<'_>) -> Result<Option<DataFrame>> {
     leaders::states(rounds.collect::<Result<_>>()?)
 }
 
-/// The documents that are settled, and how many they are; `None` if there was no round.
+/// The documents that are settled, and their number; `None` if there was no round.
 async fn settled(cx: &StageContext<'_>) -> Result<Option<(DataFrame, u64)>> {
     let Some(states) = states(cx)? else { return Ok(None) };
     let settled = leaders::settled(states)?;

@@ -14,7 +14,7 @@ use crate::pipeline::frames;
 use crate::pipeline::tables::{WorkTable, numbers};
 use crate::schema::{SourceTypes, Table};
 
-/// Numbers the shingles. Numbers are ranks in one order, so all rows come together in one partition at the end.
+/// Numbers the shingles. Numbers are ranks in one order, so all rows end in one partition.
 pub(crate) struct Dictionary;
 
 impl WorkTable {

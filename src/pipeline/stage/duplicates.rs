@@ -14,7 +14,7 @@ use crate::pipeline::frames::duplicates::{both, duplicates, of_known, reject};
 use crate::pipeline::tables::WorkTable;
 use crate::schema::SourceTypes;
 
-/// The documents without those whose id an earlier one has or that is known, where the job rejects those.
+/// The documents without those whose id an earlier or a reference document has, if the job rejects those.
 pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> Result<DataFrame> {
     match cx.is_taken(&Duplicates) {
         false => Ok(documents),
@@ -22,8 +22,8 @@ pub(super) fn first_of_each_id(cx: &StageContext<'_>, documents: DataFrame) -> R
     }
 }
 
-/// Finds documents whose id an earlier one has, in a first reading that keeps only ids and the texts of those that come twice; and
-/// documents whose id is known, where these are skipped.
+/// Finds documents whose id an earlier one has, in a first reading that keeps only ids and the texts of repeated ones;
+/// and documents whose id a reference document has, if these are skipped.
 pub(crate) struct Duplicates;
 
 impl WorkTable {

@@ -1,4 +1,4 @@
-//! frequencies: how often each shingle occurs among the documents that are joined by their rarest ones.
+//! frequencies: how often each shingle occurs among the documents of a prefix join.
 
 use std::borrow::Cow;
 
@@ -14,14 +14,14 @@ use crate::pipeline::frames;
 use crate::pipeline::tables::{WorkTable, columns_of};
 use crate::schema::SourceTypes;
 
-/// Counts shingles: of new documents, where others are known. The documents decide when it can run.
+/// Counts shingles. The documents determine when it can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frequencies {
-    /// Of the new documents, before those are read that are known.
+    /// Of new documents, before the reference documents are read.
     New,
     /// Of all documents.
     All,
-    /// Of those in hot buckets.
+    /// Of documents in hot buckets.
     Hot,
 }
 

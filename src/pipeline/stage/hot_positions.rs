@@ -1,4 +1,4 @@
-//! hot_positions: where the texts of documents of hot buckets are.
+//! hot_positions: the positions of the texts of documents in hot buckets.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::pipeline::tables::{WorkTable, position_columns};
 pub(crate) struct HotPositions;
 
 impl WorkTable {
-    /// Where the texts of documents of hot buckets are.
+    /// The positions of the texts of documents in hot buckets.
     pub(crate) const HOT_POSITIONS: Self = Self::new("hot_positions", position_columns);
 }
 

@@ -1,4 +1,4 @@
-//! hot_sketches: the sketches of documents of hot buckets, which are read several times.
+//! hot_sketches: the sketches of documents in hot buckets, which are read several times.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::pipeline::tables::{WorkTable, sketch_columns};
 pub(crate) struct HotSketches;
 
 impl WorkTable {
-    /// The sketches of documents of hot buckets.
+    /// The sketches of documents in hot buckets.
     pub(crate) const HOT_SKETCHES: Self = Self::new("hot_sketches", sketch_columns);
 }
 

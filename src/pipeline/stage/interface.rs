@@ -46,12 +46,12 @@ pub(super) fn all(table: impl Into<AnyTable>) -> Tables {
     vec![(table.into(), Rows::All)]
 }
 
-/// The rows of which `column` is null.
+/// The rows in which `column` is null.
 pub(super) fn null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, Rows) {
     (table.into(), Rows::Null(column.into()))
 }
 
-/// The rows of which `column` is not null.
+/// The rows in which `column` is not null.
 pub(super) fn not_null(table: impl Into<AnyTable>, column: &str) -> (AnyTable, Rows) {
     (table.into(), Rows::NotNull(column.into()))
 }

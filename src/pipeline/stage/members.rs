@@ -42,7 +42,7 @@ pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame
         .clone()
         .join(documents.clone(), JoinType::Inner, &["grouped"], &["doc"], None)?
         .select(of_group(col("rep"), col("size")))?;
-    // What has a score and is in no group: representatives of groups are among `grouped` already.
+    // Documents with a score and without copies: representatives of groups are among `grouped` already.
     let singles = copies.select(vec![col("grouped")])?.join(
         scored,
         JoinType::RightAnti,
@@ -56,7 +56,7 @@ pub(crate) fn members(documents: DataFrame, copies: DataFrame, scores: DataFrame
     Ok(grouped.union(single)?)
 }
 
-/// Finds the documents of pairs, copies among them.
+/// Finds the documents of pairs, copies included.
 pub(crate) struct Members;
 
 impl WorkTable {

@@ -1,9 +1,9 @@
-//! The stages of a run, one a file: each has its name, what it does, the tables that it writes with their columns, and the frames
-//! that make their rows.
+//! The stages of a run, one a file: each has its name, its description, the tables that it writes with their columns,
+//! and the frames that make their rows.
 //!
-//! `Stages::of` lists those of a job: `check` prints the list, a run walks through it, and progress counts it. Some stages are on
-//! no list, because only the data tell that there is one, such as the rounds that settle dense groups: the stage that needs one runs
-//! it, or names it as a follow-up.
+//! `Stages::of` lists those of a job: `check` prints the list, a run walks through it, and progress counts it. Some
+//! stages are on no list, because only the data show that they are needed, such as the rounds that settle dense groups:
+//! another stage runs them, or names them as follow-ups.
 
 pub(super) mod agreeing;
 pub(super) mod all_candidates;
@@ -22,6 +22,7 @@ mod group_pairs;
 mod hot_positions;
 mod hot_sketches;
 mod interface;
+pub(super) mod left_out;
 pub(crate) mod members;
 pub(crate) mod pairs;
 mod positions;
@@ -42,6 +43,7 @@ use crate::job::Job;
 
 /// The stages that find and score pairs, in their order.
 static SEARCH: &[&dyn Stage] = &[
+    &left_out::LeftOutRows,
     &duplicates::Duplicates,
     &cuts::Cuts,
     &dictionary::Dictionary,
@@ -62,7 +64,7 @@ static SEARCH: &[&dyn Stage] = &[
 /// The stages that write pairs.
 static PAIRS: &[&dyn Stage] = &[&pairs::Pairs, &group_pairs::GroupPairs];
 
-/// The stages that make clusters of scores. None of them reads what those of pairs write.
+/// The stages that make clusters from scores. None of them reads a table of the stages that write pairs.
 static CLUSTERS: &[&dyn Stage] = &[
     &components::Components,
     &ranks::Ranks,
@@ -80,7 +82,7 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// Those of `job`.
+    /// The stages of `job`.
     pub(crate) fn of(job: &Job) -> Self {
         let of = |stages: &[&'static dyn Stage]| {
             stages.iter().copied().filter(|stage| stage.is_in(job)).collect::<Vec<_>>()
@@ -94,12 +96,12 @@ impl Stages {
     }
 }
 
-/// A stage of a job, as a reader of the job sees it.
+/// The description of a stage of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
     /// Its name.
     pub name: String,
-    /// What it does, in one line.
+    /// Its description, in one line.
     pub text: String,
     /// The names of the tables that it writes.
     pub tables: Vec<String>,

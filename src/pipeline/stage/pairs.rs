@@ -15,8 +15,8 @@ use crate::pipeline::numbers::one_number;
 use crate::pipeline::tables::WorkTable;
 use crate::schema::Table;
 
-/// The share of what the rows of a partition may take that a batch of pairs with their texts may have: several of them are on their
-/// way to the passages at once, which no pool counts.
+/// A batch of pairs with their texts may have one part in this many of the bytes of a partition's rows: several of them
+/// wait for their passages at once, which no pool accounts for.
 const BATCHES_OF_TEXTS: u64 = 4;
 
 /// Writes the pairs.

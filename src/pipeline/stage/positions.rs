@@ -1,4 +1,4 @@
-//! positions: where the texts of documents are that candidates name.
+//! positions: the positions of the texts of documents in candidates.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::pipeline::tables::{WorkTable, position_columns};
 pub(crate) struct Positions;
 
 impl WorkTable {
-    /// Where the texts of documents are that candidates name.
+    /// The positions of the texts of documents in candidates.
     pub(crate) const POSITIONS: Self = Self::new("positions", position_columns);
 }
 

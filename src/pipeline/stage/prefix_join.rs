@@ -1,4 +1,5 @@
-//! The join of documents by their rarest shingles, which finds candidates of all documents or of hot buckets.
+//! The prefix join: documents are joined by their rarest shingles, which finds candidates of all documents or of hot
+//! buckets.
 
 use datafusion::prelude::col;
 
@@ -21,12 +22,12 @@ pub(super) async fn by_prefixes(
     others: Option<WorkTable>,
 ) -> Result<()> {
     let job = cx.job;
-    // A leader has a set like that of its documents. What contains a leader need not contain the others, and a document that has its
-    // leader in its own group may be similar to documents of other groups.
+    // The set of a leader is similar to those of its documents. But a set that contains a leader's need not contain the
+    // others, and a document whose leader is in its own group may be similar to documents of other groups.
     let is_plain = !job.score.measure.takes_any_size() && job.candidates.compare == Compare::All;
     let dense = job.output.most_expanded().filter(|_| is_plain);
     if dense.is_none() {
-        // Nothing keeps the number of pairs down.
+        // Nothing bounds the number of pairs.
         let (of, count, known) = match others {
             Some(_) => {
                 let keys = cx.table(WorkTable::HOT)?.select(vec![col("a").alias("needed")])?;

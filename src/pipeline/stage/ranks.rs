@@ -1,4 +1,4 @@
-//! ranks: the documents of each component, in the order in which they are wanted.
+//! ranks: the documents of each component, in the order of preferences.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ use crate::schema::{SourceTypes, Table};
 /// document: the representative of its shingle set, the root of its component, and its place there in the order of preferences,
 /// counted from 1.
 ///
-/// `components` gives the root of each shingle set that has a score. One without is a component by itself.
+/// `components` has the root of each shingle set with a score. One without a score is a component by itself.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -35,7 +35,7 @@ pub fn ranks(members: DataFrame, components: DataFrame, order: &[Preference]) ->
     in_order(rooted(members, components, |root| columns(root, order))?, keep::sorted(order))
 }
 
-/// The same of outputs that are merged: members have `before` too.
+/// The same for outputs that are merged: members have `before` too.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -48,7 +48,7 @@ pub(crate) fn of_merged(
     in_order(rooted, keep::sorted_with_reference(order))
 }
 
-/// What `columns` selects of members, by the root of their component.
+/// The `columns` of members, by the root of their component.
 fn rooted(
     members: DataFrame,
     components: DataFrame,
@@ -62,8 +62,8 @@ fn rooted(
         .select(columns(root))?)
 }
 
-/// The same where there are reference documents, for the components that have a new document: (doc, root) of all components, (id,
-/// doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..) of all documents.
+/// The same for a run with reference documents, for the components that have a new document: (doc, root) of all
+/// components, (id, doc, reference, before, shingle_count, set_hash_0, set_hash_1, ..) of all documents.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -84,7 +84,7 @@ pub(crate) fn with_reference(
     in_order(rooted, keep::sorted_with_reference(order))
 }
 
-/// What documents are ranked by.
+/// The columns that rank documents.
 fn columns(root: Expr, order: &[Preference]) -> Vec<Expr> {
     let mut columns =
         vec![col("id"), col("doc"), col("shingle_count"), col("rep").alias("set"), root, col("reference")];
@@ -92,7 +92,7 @@ fn columns(root: Expr, order: &[Preference]) -> Vec<Expr> {
     columns
 }
 
-/// The same where documents have places before or behind others.
+/// The same if documents have places before or behind others.
 fn placed_columns(root: Expr, order: &[Preference]) -> Vec<Expr> {
     let mut columns = columns(root, order);
     columns.push(col(BEFORE));
@@ -105,8 +105,8 @@ fn in_order(rooted: DataFrame, sorted: Vec<SortExpr>) -> Result<DataFrame> {
     Ok(rooted.window(vec![rank.alias("rank")])?.select(columns.map(col).to_vec())?)
 }
 
-/// (set, root, rank, reference, ..) of documents -> (set, root, rank, reference) of shingle sets: the rank is that of the document which is
-/// wanted most.
+/// (set, root, rank, reference, ..) of documents -> (set, root, rank, reference) of shingle sets: the rank is that of
+/// the set's first document.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -119,8 +119,8 @@ pub(crate) fn of_sets(ranks: DataFrame) -> Result<DataFrame> {
     Ok(ranks.aggregate(vec![col("set")], found)?)
 }
 
-/// (a, b, shared, shingles_a, shingles_b, ..) of documents -> the same of their shingle sets in [`ranks`], once or twice for every two
-/// of these.
+/// (a, b, shared, shingles_a, shingles_b, ..) of documents -> the same of their shingle sets in [`ranks`], once or
+/// twice for every two of these.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -131,7 +131,7 @@ pub(crate) fn scores_of_sets(scores: DataFrame, ranks: DataFrame) -> Result<Data
     };
     let measured = ["shared", "shingles_a", "shingles_b"];
     let with = |ends: [Expr; 2]| ends.into_iter().chain(measured.map(col)).collect::<Vec<_>>();
-    // A column that changes its name keeps the optimizer from putting the two joins into another order.
+    // A column that changes its name prevents the optimizer from changing the order of the two joins.
     let joined = of("a")?
         .join(scores, JoinType::Inner, &["doc_a"], &["a"], None)?
         .select(with([col("set_a"), col("b").alias("other")]))?;
@@ -170,8 +170,8 @@ fn members(cx: &StageContext<'_>, order: &[Preference]) -> Result<DataFrame> {
     }
 }
 
-/// `members` of the outputs of `chain`, which are merged: with `before`, by which the documents that these keep stand before those that
-/// they remove.
+/// `members` of the outputs of `chain`, which are merged: with `before`, by which documents that these keep come before
+/// those that they remove.
 fn kept_first(members: DataFrame, chain: &Chain, cx: &StageContext<'_>) -> Result<DataFrame> {
     let members = members.with_column(BEFORE, lit(0_u64))?;
     frames::reference::placed(members, chain.removed(cx.session())?, 1)

@@ -38,9 +38,9 @@ fn columns(source: &SourceTypes) -> Vec<Field> {
     columns.extend(numbers(["position", "doc", "shingle_count", "set_hash_0", "set_hash_1"]));
     columns.extend([
         list_column("signature", DataType::UInt32, false),
-        // Null where the output keeps none.
+        // Null if the output keeps none.
         list_column("shingles", DataType::UInt64, true),
-        // Null where there are no groups.
+        // Null if there are no groups.
         Field::new("group", DataType::Utf8, true),
     ]);
     columns

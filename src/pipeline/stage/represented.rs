@@ -24,10 +24,11 @@ use crate::schema::{SourceTypes, Table};
 /// (set, root, rank, reference, ..) of documents, (a, b, shared, shingles_a, shingles_b, ..) -> (set: UInt64, root: UInt64, rank: UInt64,
 /// representative: UInt64, jaccard: Float64, weakest_link: Float64), one row per group of copies.
 ///
-/// `representative` is the rank of the document that represents the documents of the group. `jaccard` and `weakest_link` are those of the
-/// documents that it represents besides itself: the similarity of the two, null where they are no pair; and the least similarity on
-/// the best path between them. The latter is null where the method takes chains apart, and where a component is
-/// larger than one in which paths are looked for. `copies_are_pairs` says by `reference` whether two documents of one group are a pair.
+/// `representative` is the rank of the document that represents the documents of the group. `jaccard` and
+/// `weakest_link` are those of the documents that it represents besides itself: the similarity of the two, null if they
+/// are not a pair; and the least similarity on the best path between them. The latter is null if the method divides
+/// chains, and in a component too large for a search of its paths. `copies_are_pairs` is true, by `reference`, if two
+/// documents of one group are a pair.
 ///
 /// # Errors
 /// When a frame lacks its columns.
@@ -77,8 +78,8 @@ pub(super) fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
     let of_a = sets.clone().select(vec![col("set").alias("set_a"), col("rank").alias("rank_a")])?;
     let of_b =
         sets.clone().select(vec![col("set").alias("set_b"), col("root"), col("rank").alias("rank_b")])?;
-    // The sets are the side that is held: scores may be as many as their pairs. A column that changes its name keeps the optimizer from
-    // putting the two joins into another order.
+    // The sets are the side that is held: scores may be as many as their pairs. A column that changes its name prevents
+    // the optimizer from changing the order of the two joins.
     let joined = of_a.join(scores, JoinType::Inner, &["set_a"], &["a"], None)?.select(vec![
         col("b").alias("other"),
         col("rank_a"),
@@ -93,8 +94,8 @@ pub(super) fn edges(sets: &DataFrame, scores: DataFrame) -> Result<DataFrame> {
     ])?)
 }
 
-/// Whether documents with the same shingles are pairs, by the column `reference`. Those of other outputs always count as pairs, and two of a
-/// second source never do.
+/// Whether documents with the same shingles are pairs, by the column `reference`. Those of other outputs always count
+/// as pairs, and two of a second source never do.
 pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     let new = Rules::of(job).paired() != Paired::None;
     match job.reference() {
@@ -105,11 +106,11 @@ pub(super) fn copies_are_pairs(job: &Job) -> Expr {
     }
 }
 
-/// Finds which document represents each, and how well the two are connected.
+/// Finds the representative of each document, and how well the two are connected.
 pub(crate) struct Represented;
 
 impl WorkTable {
-    /// What represents the shingle sets of components.
+    /// The representatives of the shingle sets of components.
     pub(crate) const REPRESENTED: Self = Self::new("represented", columns);
 }
 

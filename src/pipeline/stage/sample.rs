@@ -19,7 +19,7 @@ struct SamplePositions;
 /// Compares every two documents of a sample.
 pub(crate) struct Sample;
 
-/// Compares every two documents of those with the keys `needed` (needed).
+/// Compares every two of the documents with the keys `needed` (needed).
 pub(crate) async fn compare(cx: &StageContext<'_>, needed: DataFrame) -> Result<()> {
     let documents = match cx.stored_sketches()? {
         Some(stored) => frames::sketches::among(stored, needed)?,
@@ -38,7 +38,7 @@ pub(crate) async fn compare(cx: &StageContext<'_>, needed: DataFrame) -> Result<
 }
 
 impl WorkTable {
-    /// Where the texts of a sample are.
+    /// The positions of the texts of a sample.
     pub(crate) const SAMPLE_POSITIONS: Self = Self::new("sample_positions", position_columns);
     /// Pairs of a sample that reach the threshold.
     pub(crate) const SAMPLE: Self = Self::new("sample", score_columns);

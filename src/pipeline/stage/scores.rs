@@ -17,11 +17,11 @@ use crate::pipeline::verify::{every_two, verify};
 use crate::pipeline::{by_group, frames, pair_limit};
 use crate::schema::Table;
 
-/// Scores the candidates; where there are none by the method of the job, every two documents.
+/// Scores the candidates; every two documents, if the job's method has no candidates.
 pub(crate) struct Scores;
 
 impl WorkTable {
-    /// Pairs that reach the threshold, without those of copies.
+    /// Pairs that reach the threshold, except for those of copies.
     pub(crate) const SCORES: Self = Self::new("scores", score_columns);
 }
 
@@ -35,7 +35,7 @@ async fn of_all(cx: &StageContext<'_>) -> Result<()> {
     cx.run(&Scores, 0, every_two(cx, documents).await?).await
 }
 
-/// Takes the scores of the outputs that are merged, of documents that are there.
+/// Takes the scores of the merged outputs, of documents that no later run replaced.
 async fn of_merged(cx: &StageContext<'_>, earlier: &Chain) -> Result<()> {
     let session = cx.session();
     let frame = match earlier.replaced() {

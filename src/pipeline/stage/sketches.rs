@@ -15,8 +15,8 @@ use crate::pipeline::frames;
 use crate::pipeline::tables::{WorkTable, list_column, numbers, sketch_columns};
 use crate::schema::{SourceTypes, Table};
 
-/// Cuts the texts of all documents, signs their shingle sets, and finds their buckets. Documents of a finished output come with all
-/// of that.
+/// Cuts the texts of all documents, signs their shingle sets, and finds their buckets. Documents of a finished output
+/// already have all of these.
 pub(crate) struct Sketches;
 
 impl WorkTable {
@@ -99,6 +99,6 @@ impl Stage for Sketches {
         let signatures = frames::signatures::signatures(shingles, job, dictionary)?;
         let bands = frames::bands::bands(signatures, &job.lsh)?;
         let bytes = cx.bytes(WorkTable::CUTS) + cx.bytes(WorkTable::NUMBERS);
-        cx.run(self, bytes, vec![bands]).await
+        cx.run_in_parts(self, bytes, cx.parts_of_source(), bands).await
     }
 }

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Each operation needs the least neighbour of every node, which one aggregation finds, joined back to the edges. The
-//! join is by sorting: both sides may spill, and of the aggregation's side it holds one row at a time. A node may have
+//! join is by sorting: both sides may spill, and it holds one row of the aggregation's side at a time. A node may have
 //! any number of neighbours.
 
 use std::borrow::Cow;
@@ -44,10 +44,10 @@ pub fn edges(pairs: DataFrame) -> Result<DataFrame> {
         .select(vec![greatest(ends()).alias("high"), least(ends()).alias("low")])?)
 }
 
-/// (high, low) -> (high, low): each node's greater neighbours are joined with the least of the node and its neighbours.
+/// (high, low) -> (high, low): each node's greater neighbours are joined with the least one among the node and its neighbours.
 ///
-/// In terms of rows: an edge keeps its high end, and its low end becomes that end's own least neighbour, if it has one
-/// below it. There are at most as many edges as before.
+/// In terms of rows: an edge keeps its high end, and its low end is replaced by that end's own least neighbour, if it
+/// has a lesser one. There are at most as many edges as before.
 ///
 /// ```text
 /// edges   least neighbour of the low end   result
@@ -66,10 +66,10 @@ pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
     Ok(joined_by_sorting(moved))
 }
 
-/// (high, low) -> (high, low): each node and its lesser neighbours are joined with the least of these.
+/// (high, low) -> (high, low): each node and its lesser neighbours are joined with the least one among these.
 ///
-/// In terms of rows: an edge to the least neighbour stays. Any other leads from its low end to the least neighbour of its
-/// high end. There are at most as many edges as before.
+/// In terms of rows: an edge to the least neighbour stays. Any other is replaced by an edge from its low end to the
+/// least neighbour of its high end. There are at most as many edges as before.
 ///
 /// ```text
 /// edges   least neighbour of the high end   result
@@ -81,8 +81,8 @@ pub fn large_star(edges: DataFrame) -> Result<DataFrame> {
 /// # Errors
 /// When the frame lacks its columns.
 pub fn small_star(edges: DataFrame) -> Result<DataFrame> {
-    // Every high end has a least neighbour. The join is not an inner one all the same: so the edges are the side of which
-    // nothing is held.
+    // Every high end has a least neighbour. The join is not an inner one, so that the edges are the side that is not
+    // held.
     let joined = least_below(&edges)?.join(edges, JoinType::Right, &["node"], &["high"], None)?;
     let is_least = col("low").eq(col("least"));
     let moved = joined
@@ -106,13 +106,13 @@ const PART_BITS: u32 = 22;
 /// (high, low) -> one row of three numbers that add up to the sum of all low ends: of their upper 20, their next 22 and
 /// their lower 22 bits, so that none overflows below 2^42 edges.
 ///
-/// They tell whether rounds changed anything, together with the number of edges. Both operations make of each edge one
-/// that is the same or has a lesser low end, and then drop what comes twice. If there are as many edges as before, nothing
-/// was dropped; if the sum is the same too, no low end became less, and so every edge is the same.
+/// With the number of edges they show whether rounds changed anything. Both operations replace each edge by itself or
+/// by one with a lesser low end, and then drop repeats. If there are as many edges as before, none was dropped; if the
+/// sum is the same too, no low end decreased, and so every edge is the same.
 ///
-/// Where neither operation changes an edge, the components are found: large-star leaves an edge only if its low end has no
-/// lesser neighbour, and small-star leaves the edges of a node only if there is one. So every node has one edge to
-/// a node that has none to a lesser one: that is the least of its component, for neither operation parts what was connected.
+/// If neither operation changes an edge, the components are found: large-star keeps an edge only if its low end has no
+/// lesser neighbour, and small-star keeps the edges of a node only if there is one. So every node has one edge, to a
+/// node without a lesser neighbour: the least one in its component, since neither operation divides a component.
 ///
 /// # Errors
 /// When the frame lacks its columns.
@@ -134,10 +134,10 @@ pub fn components(edges: DataFrame) -> Result<DataFrame> {
     Ok(edges.select(vec![col("high").alias("doc"), col("low").alias("root")])?.union(roots)?)
 }
 
-/// A half of a round: every node's higher neighbours get its least one.
+/// A half of a round: every node's higher neighbours are joined with its least one.
 pub(crate) struct LargeStar(u32);
 
-/// The other half: every node's lower neighbours get its least one.
+/// The other half: every node's lower neighbours are joined with its least one.
 pub(crate) struct SmallStar(u32);
 
 const LARGE: &str = "large_star";
@@ -159,7 +159,7 @@ fn columns(_source: &SourceTypes) -> Vec<Field> {
 pub(super) async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Result<(DataFrame, u64)> {
     let finished = cx.runner.finished_earlier().await?;
     let mut round = finished.iter().filter_map(|stage| round_of(stage)).max().unwrap_or(1).max(1);
-    // Whether there is what it starts from.
+    // Whether the table that it starts from exists.
     let mut has_before = take_over(cx, &SmallStar(round - 1)).await?;
     loop {
         let (large, small) = (LargeStar(round), SmallStar(round));
@@ -167,7 +167,7 @@ pub(super) async fn rounds(cx: &StageContext<'_>, connected: DataFrame) -> Resul
         if !take_over(cx, &small).await? {
             if !take_over(cx, &large).await? {
                 if round > 1 && !has_before {
-                    // An earlier run's last round is damaged, and what it was made of is gone.
+                    // The last round of an earlier run is damaged, and the table that it started from is gone.
                     round = 1;
                     continue;
                 }
@@ -198,7 +198,7 @@ fn round_of(stage: &str) -> Option<u32> {
     [LARGE, SMALL].contains(&half).then(|| round.parse().ok())?
 }
 
-/// Takes over a half of a round of an earlier run: whether it is there.
+/// Takes over a half of a round of an earlier run. Returns whether it exists.
 async fn take_over(cx: &StageContext<'_>, half: &dyn Writes) -> Result<bool> {
     if !cx.is_done(half).await? {
         return Ok(false);

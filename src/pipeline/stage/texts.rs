@@ -20,7 +20,7 @@ pub(crate) struct TextPositions;
 pub(crate) struct Texts;
 
 impl WorkTable {
-    /// Where the texts of documents in pairs are.
+    /// The positions of the texts of documents in pairs.
     pub(crate) const TEXT_POSITIONS: Self = Self::new("text_positions", position_columns);
     /// Those texts.
     pub(crate) const TEXTS: Self = Self::new("texts", columns);

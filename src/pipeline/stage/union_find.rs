@@ -19,22 +19,22 @@ use crate::clusters::Components;
 use crate::error::{Error, Result};
 use crate::pipeline::context::StageContext;
 
-/// The name by which the memory pool knows the union-find.
+/// The name of the union-find in the memory pool.
 const CONSUMER: &str = "connected components";
 
-/// Of the memory pool, the share that the union-find may take, in quarters. The rest is for the table that it writes.
+/// The quarters of the memory pool that the union-find may take. The rest is for the table that it writes.
 const QUARTERS: usize = 3;
 
 /// Rows of a batch of the table.
 const BATCH_ROWS: usize = 8_192;
 
-/// Components in memory that is reserved for them.
+/// Components, and the memory that is reserved for them.
 pub(super) struct Found {
     components: Components,
     _memory: MemoryReservation,
 }
 
-/// The components by union-find; `None` if it would take more memory than it may.
+/// The components by union-find; `None` if its memory would not be enough.
 pub(super) async fn union_find(cx: &StageContext<'_>, edges: DataFrame) -> Result<Option<Found>> {
     let pool = &cx.session().runtime_env().memory_pool;
     let bound = match pool.memory_limit() {

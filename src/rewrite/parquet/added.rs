@@ -31,7 +31,7 @@ impl Added {
     /// A schema with the annotation columns after its own.
     ///
     /// # Errors
-    /// Where a column of the schema is invalid, which is a bug.
+    /// If a column of the schema is invalid, which is a bug.
     pub(super) fn schema(&self, own: &Type) -> Result<TypePtr> {
         let column = |(name, of): (&str, PhysicalType)| {
             let text = (of == PhysicalType::BYTE_ARRAY).then_some(LogicalType::String);

@@ -36,7 +36,7 @@ impl Waiter {
     /// The result of `work`.
     ///
     /// # Errors
-    /// That of `work`; [`Kind::Interrupted`](crate::error::Kind::Interrupted) where it was stopped.
+    /// The error of `work`; [`Kind::Interrupted`](crate::error::Kind::Interrupted) if it was stopped.
     pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.runtime.block_on(async {
             tokio::select! {
@@ -136,7 +136,7 @@ impl Output {
         self.waiter.wait(self.upload.put(bytes.into()))
     }
 
-    /// The upload, with all that was written.
+    /// The upload, with all bytes that were written.
     ///
     /// # Errors
     /// When the store refuses.

@@ -7,9 +7,9 @@ use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use super::blocking::WINDOW;
 use crate::source::RowSet;
 
-/// Rows of a file.
+/// The wanted rows of a file.
 pub(super) enum Wanted {
-    /// Those of the set.
+    /// Those in the set.
     Only(RowSet),
     /// All others.
     AllBut(RowSet),

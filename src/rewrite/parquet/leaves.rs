@@ -29,7 +29,7 @@ pub(super) struct Rows<'a> {
 /// Copies the values that leaf `leaf` has in `rows`.
 ///
 /// # Errors
-/// [`Kind::Input`](crate::error::Kind::Input) where they cannot be read, or the store refuses to take them.
+/// [`Kind::Input`](crate::error::Kind::Input) if they cannot be read, or the store refuses them.
 pub(super) fn copy(
     input: &Input,
     rows: &Rows<'_>,
@@ -62,7 +62,7 @@ pub(super) fn copy(
     }
 }
 
-/// What the files are called in errors.
+/// The name of the files in errors.
 pub(super) struct Names<'a> {
     pub source: &'a str,
     pub target: String,
@@ -120,7 +120,7 @@ impl Copy<'_> {
             .because(Error::input(self.names.reading(self.rows, self.leaf)))
     }
 
-    /// Rows of a batch, which holds few bytes also where lists are long.
+    /// Rows of a batch, few enough that it is small even if lists are long.
     fn batch_rows(&self) -> u64 {
         let chunk = self.rows.group.column(self.leaf);
         let of_row = |count: i64| (count.max(0) / self.rows.group.num_rows().max(1)) as u64;

@@ -4,7 +4,7 @@ use parquet::basic::{ConvertedType, Encoding, Type};
 use parquet::file::metadata::{ColumnChunkMetaData, KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 
-/// An encoding that was chosen for a column; `None` where it has the default of writers.
+/// An encoding that was chosen for a column; `None` for the default of writers.
 fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
     use Type::{BYTE_ARRAY, DOUBLE, FIXED_LEN_BYTE_ARRAY, FLOAT, INT32, INT64};
     let of = column.column_type();
@@ -17,8 +17,8 @@ fn chosen_encoding(column: &ColumnChunkMetaData) -> Option<Encoding> {
     })
 }
 
-/// The properties by which rows are written like those of `metadata`: its compression, dictionaries, encodings, Bloom filters
-/// and order, as its largest row group has them. `pairs` are the key-value metadata.
+/// The properties with which rows are written like those of `metadata`: its compression, dictionaries, encodings, Bloom
+/// filters and order, those of its largest row group. `pairs` are the key-value metadata.
 pub(super) fn properties(metadata: &ParquetMetaData, pairs: Option<Vec<KeyValue>>) -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_created_by(concat!("resemblance ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -61,7 +61,7 @@ fn of_column(
     // find rows by a filter that another program made.
     let has_forms = column.column_descr().converted_type() == ConvertedType::INTERVAL;
     if column.bloom_filter_offset().is_some() && !has_forms {
-        // It is folded to the values that there are.
+        // The writer folds it to the number of distinct values.
         let rows = group.num_rows().max(1).cast_unsigned();
         properties = properties
             .set_column_bloom_filter_enabled(path.clone(), true)

@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::actions::RowActions;
 use super::record::Written;
-use super::work::{KEPT, REJECTED, Work, written};
+use super::work::{self, Work, written};
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
 use crate::output::upload::Upload;
-use crate::source::{ParquetFile, SourceFile};
+use crate::source::{FileBytes, ParquetFile, SourceFile};
 use added::Added;
 use blocking::{Input, Output, Waiter};
 use groups::{Wanted, groups};
@@ -38,24 +38,32 @@ pub(super) async fn write(
     file: &SourceFile,
     path: &str,
     actions: &RowActions,
+    bytes: FileBytes,
 ) -> Result<(u64, Vec<Written>)> {
     let parquet = Arc::new(ParquetFile::open(&work.session, file).await?);
     let kept = Wanted::AllBut(actions.not_kept());
-    let mut files = vec![copy(work, &parquet, format!("{KEPT}/{path}"), kept).await?];
+    let mut files = vec![copy(work, &parquet, path.to_owned(), kept, bytes).await?];
     if actions.any_separate() {
         let rejected = Wanted::Only(actions.rejected.clone());
-        files.push(copy(work, &parquet, format!("{REJECTED}/{path}"), rejected).await?);
+        files
+            .push(copy(work, &parquet, work::rejected(path), rejected, FileBytes::new(&work.read, 0)).await?);
     }
     parquet.check().await?;
     Ok((parquet.rows(), files))
 }
 
 /// Writes the wanted rows of a file.
-async fn copy(work: &Work, parquet: &Arc<ParquetFile>, inside: String, wanted: Wanted) -> Result<Written> {
+async fn copy(
+    work: &Work,
+    parquet: &Arc<ParquetFile>,
+    inside: String,
+    wanted: Wanted,
+    bytes: FileBytes,
+) -> Result<Written> {
     let added = match &work.annotations {
         None => None,
         Some(annotations) => {
-            let cursor = annotations.of(&work.session, &work.target, parquet.path()).await?;
+            let cursor = annotations.of(&work.session, &work.records, parquet.path()).await?;
             Some(Added { cursor, id: annotations.id })
         }
     };
@@ -69,7 +77,7 @@ async fn copy(work: &Work, parquet: &Arc<ParquetFile>, inside: String, wanted: W
     let source = file.path().to_owned();
     let copy = move || {
         // A panic of the library is an error of the file.
-        guarded(|| copied(&file, &wanted, added, upload, &waiter, target))
+        guarded(|| copied(&file, &wanted, added, upload, (&waiter, bytes), target))
             .context(|| format!("reading {} failed", file.path()))
             .flatten()
     };
@@ -86,7 +94,7 @@ fn copied(
     wanted: &Wanted,
     mut added: Option<Added>,
     upload: Upload,
-    waiter: &Waiter,
+    (waiter, mut bytes): (&Waiter, FileBytes),
     target: String,
 ) -> Result<(Upload, u64)> {
     let names = Names { source: file.path(), target };
@@ -115,6 +123,9 @@ fn copied(
             for part in &parts {
                 let rows = Rows { group: file.metadata.row_group(part.group), runs: &part.runs };
                 leaves::copy(&input, &rows, leaf, column.untyped(), &names)?;
+                bytes.add(
+                    file.metadata.row_group(part.group).column(leaf).compressed_size().max(0).cast_unsigned(),
+                );
             }
             column.close().context(writing)?;
         }

@@ -1,5 +1,5 @@
-//! The key-value metadata of a file that gets more columns. Descriptions of all columns, which readers prefer to the schema of the
-//! file, are extended or removed.
+//! The key-value metadata of a file that gets more columns. Some of it describes all columns, and readers prefer that
+//! to the schema of the file, so it is extended or removed.
 
 use arrow::datatypes::{FieldRef, Schema};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, encode_arrow_schema};
@@ -27,7 +27,7 @@ pub(super) fn extended(pairs: Vec<KeyValue>, id: IdType) -> Vec<KeyValue> {
     pairs.into_iter().filter_map(extend).collect()
 }
 
-/// `None` where the schema has types that this program's Arrow does not know, so that readers take those of Parquet.
+/// `None` if the schema has types that this program's Arrow does not have; readers then take the types of Parquet.
 fn arrow_schema(encoded: &str, added: Vec<FieldRef>) -> Option<String> {
     let own = decoded_arrow_schema(encoded)?;
     let all: Vec<FieldRef> = own.fields().iter().cloned().chain(added).collect();

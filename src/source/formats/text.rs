@@ -37,12 +37,19 @@ impl ParsedFormat for Text {
         &self,
         _: &SessionContext,
         source: &job::Source,
+        columns: &[&str],
         files: &[Arc<SourceFile>],
     ) -> Result<ParsePlan> {
         if let job::Id::Columns(names) = &source.id {
             return Err(Error::job(format!(
                 "text files have no column `{}` to take ids from: set [source] id to \"path\"",
                 names.join("`, `")
+            )));
+        }
+        if let Some(name) = columns.iter().find(|name| !source.text.iter().any(|text| text == *name)) {
+            return Err(Error::job(format!(
+                "text files have no column `{name}`: source.where can only use values in the path of every file, as in \
+                 day=2026-11-01/a.txt"
             )));
         }
         // Whatever the job calls it, a file has one text.

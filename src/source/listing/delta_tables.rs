@@ -9,19 +9,19 @@ use object_store::{ObjectMeta, ObjectStore};
 
 use super::pattern::InputPattern;
 use super::{Found, check_name, merge, walk};
-use crate::delta::{self, Snapshot};
+use crate::delta::{self, Snapshot, SnapshotFile};
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::source::bytes::LOCAL;
-use crate::source::columns::needed;
 use crate::source::file::SourceFile;
 use crate::source::format::SourceFormat;
+use crate::source::partitions::Partitions;
 
 /// The files of the newest versions of the Delta tables of `source`.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) when a table cannot be read or has no files, or a file of it is gone;
-/// [`Kind::Job`](crate::error::Kind::Job) when the job names a column whose values are not in the files.
+/// [`Kind::Job`](crate::error::Kind::Job) for a pattern.
 pub(in crate::source) async fn files(
     ctx: &SessionContext,
     source: &job::Source,
@@ -29,17 +29,12 @@ pub(in crate::source) async fn files(
 ) -> Result<Found> {
     let mut found = Vec::with_capacity(source.urls.len());
     for url in &source.urls {
-        found.push(of_table(ctx, source, format, url).await?);
+        found.push(of_table(ctx, format, url).await?);
     }
     Ok(merge(found))
 }
 
-async fn of_table(
-    ctx: &SessionContext,
-    source: &job::Source,
-    format: &SourceFormat,
-    url: &str,
-) -> Result<Found> {
+async fn of_table(ctx: &SessionContext, format: &SourceFormat, url: &str) -> Result<Found> {
     let pattern = InputPattern::parse(url)?;
     if pattern.glob.is_some() {
         return Err(Error::job(format!(
@@ -51,14 +46,6 @@ async fn of_table(
         ctx.runtime_env().object_store(&store_url).context(|| format!("no storage is set up for `{url}`"))?;
     let root = pattern.url.prefix();
     let table = delta::read(&store, root, url).await?;
-    if let Some(column) =
-        needed(source).into_iter().find(|name| table.partition_columns.iter().any(|of| of == name))
-    {
-        return Err(Error::job(format!(
-            "the column `{column}` is a partition column of the Delta table `{url}`, whose values are not in its files: name \
-             other columns, or copy the table into one without partitions"
-        )));
-    }
     tracing::info!(url, version = table.version, files = table.files.len(), "the Delta table was listed");
     if table.files.is_empty() {
         return Err(Error::input(format!(
@@ -70,7 +57,7 @@ async fn of_table(
         _ => in_store(store.as_ref(), root, url).await?,
     };
     let mut files = Vec::with_capacity(table.files.len());
-    for (name, size) in table.files {
+    for (name, SnapshotFile { size, partition_values }) in table.files {
         let path = format!("{}/{name}", url.trim_end_matches('/'));
         let Some(meta) = there.get(&location(root, &name)?) else {
             return Err(Error::input(format!(
@@ -84,7 +71,8 @@ async fn of_table(
                 meta.size
             )));
         }
-        let file = SourceFile { path, name, store: store_url.clone(), meta: meta.clone() };
+        let partitions = Partitions::of_log(&table.partition_columns, &partition_values);
+        let file = SourceFile { path, name, store: store_url.clone(), meta: meta.clone(), partitions };
         check_name(&file, format)?;
         files.push(file);
     }

@@ -1,6 +1,7 @@
 //! URLs, folders and globs -> the sorted list of files.
 
 pub(super) mod delta_tables;
+pub(super) mod moved;
 mod pattern;
 pub(crate) mod reach;
 mod skipped;
@@ -113,7 +114,7 @@ async fn under(
         };
         if let Some(meta) = meta {
             let name = prefix.filename().unwrap_or(url).to_owned();
-            let file = SourceFile { path: url.to_owned(), name, store: store_url, meta };
+            let file = SourceFile::new(url.to_owned(), name, store_url, meta);
             check_name(&file, format)?;
             return Ok(Found { files: vec![file], ..Found::default() });
         }
@@ -154,7 +155,7 @@ async fn under(
             What::Hidden { .. } => {}
             _ if !wanted => skipped.other_endings += 1,
             What::File(meta) => {
-                let file = SourceFile { path, name, store: store_url.clone(), meta };
+                let file = SourceFile::new(path, name, store_url.clone(), meta);
                 check_name(&file, format)?;
                 table_folders::refuse_file(&file, &tables)?;
                 found.files.push(file);

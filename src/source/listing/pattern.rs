@@ -55,7 +55,7 @@ pub(crate) fn without_pattern(url: &str) -> &str {
 /// `data/2024-*/x.csv` -> (`data/`, `2024-*/x.csv`): the folder up to the first segment with a wildcard.
 ///
 /// In a URL with a scheme `?` starts a query, and `[` is legal; only `*` is a wildcard there.
-fn split_glob(url: &str) -> (&str, Option<&str>) {
+pub(super) fn split_glob(url: &str) -> (&str, Option<&str>) {
     let wild: &[char] = if address::scheme(url).is_some() { &['*'] } else { &['*', '?', '['] };
     match url.find(wild) {
         None => (url, None),

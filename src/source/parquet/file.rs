@@ -1,16 +1,19 @@
 //! A Parquet file whose footer was read.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use bytes::Bytes;
+use crc32fast::Hasher;
 use datafusion::execution::context::SessionContext;
 use object_store::{ObjectStore, ObjectStoreExt};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::footer;
 use crate::error::{Context, Result};
+use crate::source::checksums::Checksums;
 use crate::source::file::SourceFile;
 use crate::source::pin::Pins;
 
@@ -31,11 +34,16 @@ impl ParquetFile {
         let runtime = ctx.runtime_env();
         let store = Pins::new([&file.pin()].into_iter()).over(runtime.object_store(&file.store)?);
         let cache = runtime.cache_manager.get_file_metadata_cache();
-        let metadata = footer::read(store.as_ref(), &file.meta, &file.path, cache.as_ref()).await?;
+        let (metadata, footer) =
+            footer::read_with_bytes(store.as_ref(), &file.meta, &file.path, cache.as_ref()).await?;
+        if let Some((footer, checksums)) = footer.zip(Checksums::of(ctx.state_ref().read().config())) {
+            let range = footer::range(&file.meta, footer.len());
+            checksums.add(&file.path, &file.pin(), range, crc32fast::hash(&footer));
+        }
         Ok(Self { file: Arc::new(file.clone()), metadata, store })
     }
 
-    /// The path as the user would write it.
+    /// The path, as tables have it.
     pub(crate) fn path(&self) -> &str {
         &self.file.path
     }
@@ -66,6 +74,33 @@ impl ParquetFile {
     pub(crate) async fn bytes(&self, range: Range<u64>) -> Result<Bytes> {
         let bytes = self.store.get_range(&self.file.meta.location, range).await;
         bytes.context(|| format!("reading {} failed", self.path()))
+    }
+
+    /// The CRC-32 of the columns `names` and of the footer, in the order of their bytes, if these are so many `bytes`; of the footer
+    /// alone, if these are. `None` for another number of bytes.
+    ///
+    /// # Errors
+    /// As [`Self::bytes`].
+    pub(in crate::source) async fn checksum(&self, names: &[&str], bytes: u64) -> Result<Option<u32>> {
+        let footer = footer::bytes(self.store.as_ref(), &self.file.meta, self.path()).await?;
+        let mut ranges = BTreeMap::new();
+        if bytes != footer.len() as u64 {
+            for column in self.metadata.row_groups().iter().flat_map(|group| group.columns()) {
+                if column.column_path().parts().first().is_some_and(|root| names.contains(&root.as_str())) {
+                    let (start, length) = column.byte_range();
+                    ranges.insert(start, length);
+                }
+            }
+        }
+        if ranges.values().sum::<u64>() + footer.len() as u64 != bytes {
+            return Ok(None);
+        }
+        let mut hasher = Hasher::new();
+        for (start, length) in ranges {
+            hasher.update(&self.bytes(start..start + length).await?);
+        }
+        hasher.update(&footer);
+        Ok(Some(hasher.finalize()))
     }
 
     /// Checks that it is still the file that was listed.

@@ -3,6 +3,7 @@
 //! The Parquet library panics on some damaged footers. Known cases are checked before the library reads them, and other panics
 //! are caught; either way the error names the file.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use datafusion::error::Result as DfResult;
 use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadataCache};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::future::{BoxFuture, FutureExt};
+use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
@@ -28,6 +30,8 @@ use parquet::file::metadata::{
 use super::arrow_schema;
 use crate::error::guard::guarded;
 use crate::error::{Context, Error, Result};
+use crate::source::checksums::Checksums;
+use crate::source::pin::Pin;
 
 /// The unit in which the engine reads times of 96 bits, which are days and nanoseconds of a day. Nanoseconds of 64 bits end in the
 /// year 2262, and such times occur up to the year 9999. The programs that write them have microseconds.
@@ -51,22 +55,40 @@ pub(super) async fn read(
     path: &str,
     cache: &FileMetadataCache,
 ) -> Result<Arc<ParquetMetaData>> {
+    Ok(read_with_bytes(store, meta, path, cache).await?.0)
+}
+
+/// As [`read`], with its bytes, without the eight that follow them; `None` if it is from the cache.
+///
+/// # Errors
+/// As [`read`].
+pub(super) async fn read_with_bytes(
+    store: &dyn ObjectStore,
+    meta: &ObjectMeta,
+    path: &str,
+    cache: &FileMetadataCache,
+) -> Result<(Arc<ParquetMetaData>, Option<Bytes>)> {
     if let Some(known) = cache.get(&meta.location)
         && known.is_valid_for(meta)
         && known.meta.e_tag == meta.e_tag
         && let Some(known) = known.file_metadata.as_any().downcast_ref::<CachedParquetMetaData>()
     {
-        return Ok(Arc::clone(known.parquet_metadata()));
+        return Ok((Arc::clone(known.parquet_metadata()), None));
     }
-    let decoded = Arc::new(decode(store, meta, path).await?);
+    let bytes = bytes(store, meta, path).await?;
+    let decoded = Arc::new(decode(&bytes, meta, path)?);
     let entry = Arc::new(CachedParquetMetaData::new(Arc::clone(&decoded)));
     cache.put(&meta.location, CachedFileMetadataEntry::new(meta.clone(), entry));
-    Ok(decoded)
+    Ok((decoded, Some(bytes)))
 }
 
-async fn decode(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str) -> Result<ParquetMetaData> {
-    let bytes = bytes(store, meta, path).await?;
-    let decoded = guarded(|| ParquetMetaDataReader::decode_metadata(&bytes))
+/// The first byte and the number of bytes of a footer of so many `bytes`, without the eight that follow them.
+pub(super) fn range(meta: &ObjectMeta, bytes: usize) -> (u64, u64) {
+    (meta.size.saturating_sub(TAIL + bytes as u64), bytes as u64)
+}
+
+fn decode(bytes: &[u8], meta: &ObjectMeta, path: &str) -> Result<ParquetMetaData> {
+    let decoded = guarded(|| ParquetMetaDataReader::decode_metadata(bytes))
         .and_then(|decoded| decoded.map_err(|e| Error::input("it cannot be decoded").because(e)))
         .context(|| damaged(path, meta))?;
     let limit = meta.size - TAIL - bytes.len() as u64;
@@ -118,7 +140,10 @@ fn damaged(path: &str, meta: &ObjectMeta) -> String {
 }
 
 /// The footer's bytes, without the eight that follow them.
-async fn bytes(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str) -> Result<Bytes> {
+///
+/// # Errors
+/// As [`read`].
+pub(super) async fn bytes(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str) -> Result<Bytes> {
     let wrong = |why: String| Err(Error::input(why)).context(|| damaged(path, meta));
     let size = meta.size;
     if size < MARK + TAIL {
@@ -162,7 +187,7 @@ async fn get(store: &dyn ObjectStore, meta: &ObjectMeta, path: &str, range: Rang
     Ok(bytes)
 }
 
-/// Checks that every column of every row group lies in the file before its footer, and that rows and bytes can be counted.
+/// Checks that every column of every row group is in the file before its footer, and that rows and bytes can be counted.
 fn check_places(metadata: &ParquetMetaData, limit: u64) -> Result<()> {
     let (mut rows, mut bytes) = (0_i64, 0_i64);
     for (i, group) in metadata.row_groups().iter().enumerate() {
@@ -208,12 +233,33 @@ pub(super) struct Readers {
     store: Arc<dyn ObjectStore>,
     cache: Arc<FileMetadataCache>,
     inner: CachedParquetFileReaderFactory,
+    checksums: Option<FilesToCheck>,
+}
+
+/// The files whose bytes get checksums, by their places in the store: their paths in tables, and what they were when they were listed.
+#[derive(Debug, Clone)]
+pub(super) struct FilesToCheck {
+    pub files: Arc<HashMap<Path, (Arc<str>, Pin)>>,
+    pub checksums: Arc<Checksums>,
+}
+
+impl FilesToCheck {
+    /// Adds the bytes of a range of the file at `location`.
+    fn add(&self, location: &Path, start: u64, bytes: &[u8]) {
+        if let Some((path, pin)) = self.files.get(location) {
+            self.checksums.add(path, pin, (start, bytes.len() as u64), crc32fast::hash(bytes));
+        }
+    }
 }
 
 impl Readers {
-    pub(crate) fn new(store: Arc<dyn ObjectStore>, cache: Arc<FileMetadataCache>) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn ObjectStore>,
+        cache: Arc<FileMetadataCache>,
+        checksums: Option<FilesToCheck>,
+    ) -> Self {
         let inner = CachedParquetFileReaderFactory::new(Arc::clone(&store), Arc::clone(&cache));
-        Self { store, cache, inner }
+        Self { store, cache, inner, checksums }
     }
 }
 
@@ -229,6 +275,7 @@ impl ParquetFileReaderFactory for Readers {
             store: Arc::clone(&self.store),
             cache: Arc::clone(&self.cache),
             meta: file.object_meta.clone(),
+            checksums: self.checksums.clone(),
             inner: self.inner.create_reader(partition, file, footer_guess, metrics)?,
         }))
     }
@@ -238,19 +285,41 @@ struct Reader {
     store: Arc<dyn ObjectStore>,
     cache: Arc<FileMetadataCache>,
     meta: ObjectMeta,
+    checksums: Option<FilesToCheck>,
     inner: Box<dyn AsyncFileReader + Send>,
 }
 
 impl AsyncFileReader for Reader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
-        self.inner.get_bytes(range)
+        let (checksums, location, start) = (self.checksums.clone(), self.meta.location.clone(), range.start);
+        let read = self.inner.get_bytes(range);
+        async move {
+            let bytes = read.await?;
+            if let Some(checksums) = checksums {
+                checksums.add(&location, start, &bytes);
+            }
+            Ok(bytes)
+        }
+        .boxed()
     }
 
     fn get_byte_ranges(
         &mut self,
         ranges: Vec<Range<u64>>,
     ) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
-        self.inner.get_byte_ranges(ranges)
+        let (checksums, location) = (self.checksums.clone(), self.meta.location.clone());
+        let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
+        let read = self.inner.get_byte_ranges(ranges);
+        async move {
+            let read = read.await?;
+            if let Some(checksums) = checksums {
+                for (start, bytes) in starts.into_iter().zip(&read) {
+                    checksums.add(&location, start, bytes);
+                }
+            }
+            Ok(read)
+        }
+        .boxed()
     }
 
     fn get_metadata<'a>(

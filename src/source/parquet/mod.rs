@@ -6,6 +6,7 @@
 mod arrow_schema;
 mod file;
 mod footer;
+mod nested;
 mod number_rows;
 mod numbering;
 mod scan;
@@ -13,29 +14,32 @@ mod types;
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::datasource::listing::FileRange;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::scan::{FileTable, Scan};
-use self::types::{TypedFile, carried_column, id_type, table_schema};
+use self::types::{TypedFile, carried_column, id_type, types_to_read};
 use crate::error::{Error, Result};
 use crate::job;
-use crate::schema::SourceTypes;
-use crate::source::columns::{Values, column, needed, value_name};
+use crate::schema::{IdType, SourceColumn, SourceTypes};
+use crate::source::columns::{NeededColumns, Values};
 use crate::source::file::SourceFile;
+use crate::source::filter::{self, KnownRows};
 use crate::source::selection::Selection;
 use crate::source::split::{Split, batch_rows};
 
 pub(crate) use self::arrow_schema::decoded as decoded_arrow_schema;
 pub(crate) use self::file::ParquetFile;
-#[cfg(feature = "cluster")]
 pub(crate) use self::number_rows::NumberRows;
+pub(super) use self::number_rows::rows_read;
 #[cfg(test)]
 pub(crate) use self::numbering::CHUNK_COLUMN;
 #[cfg(feature = "cluster")]
-pub(crate) use self::numbering::{Chunk, file_scan};
+pub(crate) use self::numbering::Chunk;
+pub(crate) use self::numbering::file_scan;
 #[cfg(feature = "cluster")]
 pub(crate) use self::scan::pinned_scan;
 pub(crate) use self::types::is_string;
@@ -45,7 +49,7 @@ const CONCURRENT_FOOTERS: usize = 32;
 /// Rows that a batch holds at most.
 const BATCH_ROWS: usize = 8192;
 
-/// A table over the `wanted` rows of `files` (`None` for all), the job's columns in it, and the types of the tables of a run.
+/// A table over the `wanted` rows of `files` (`None` for all), their `columns` in it, and the types of the tables of a run.
 ///
 /// # Errors
 /// [`Kind::Input`](crate::error::Kind::Input) for a file that is not Parquet or lacks a column that others have;
@@ -54,6 +58,7 @@ const BATCH_ROWS: usize = 8192;
 pub(super) async fn table(
     ctx: &SessionContext,
     source: &job::Source,
+    columns: &NeededColumns<'_>,
     files: &[Arc<SourceFile>],
     wanted: Option<Selection>,
 ) -> Result<(FileTable, Values, SourceTypes)> {
@@ -63,23 +68,39 @@ pub(super) async fn table(
     };
     let files: Vec<TypedFile> =
         stream::iter(files.iter().cloned()).map(open).buffered(CONCURRENT_FOOTERS).try_collect().await?;
-    let names = needed(source);
-    let id = id_type(source, &files)?;
-    let schema = table_schema(source, &names, &files, id)?;
-    let carried = source.columns.iter().map(|name| carried_column(name, &files));
+    let names = &columns.of_files;
+    let id = match &source.id {
+        job::Id::Columns(ids) if ids.iter().any(|id| columns.of_paths.contains(id)) => IdType::Utf8,
+        _ => id_type(source, &files)?,
+    };
+    let to_read = types_to_read(source, names, &files, id)?;
+    let schema = Arc::new(nested::columns_to_read(&to_read));
+    let carried = source.columns.iter().map(|name| match columns.of_paths.contains(name) {
+        true => Ok(SourceColumn { name: name.clone(), data_type: DataType::Utf8 }),
+        false => carried_column(name, &files),
+    });
     let types = SourceTypes { id, columns: carried.collect::<Result<_>>()? };
 
     let mut scans: Vec<Scan> = Vec::new();
     for TypedFile { parquet, .. } in &files {
-        let splits = splits(parquet, &names)?;
+        let splits = splits(parquet, &to_read)?;
         let rows = batch_rows(row_bytes(&splits), BATCH_ROWS);
         let scan = scan_of(&mut scans, &parquet.file.store);
         scan.batch_rows = scan.batch_rows.min(rows);
         scan.splits.extend(splits);
     }
-    let value = |(at, name): (usize, &&str)| (name.to_string(), column(value_name(at)));
-    let values = names.iter().enumerate().map(value).collect();
-    Ok((FileTable::new(schema, scans, wanted), values, types))
+    let known = files.iter().map(|TypedFile { parquet, .. }| {
+        let SourceFile { path, name, .. } = parquet.file.as_ref();
+        KnownRows { path, name, rows: parquet.rows() }
+    });
+    let wanted = wanted.or_else(|| filter::of_known_rows(source, &known.collect::<Vec<_>>()));
+    let mut values = Values::with_capacity(names.len());
+    for (name, (path, _)) in names.iter().zip(&to_read) {
+        let value = nested::value_at(&schema, path);
+        values
+            .push((name.to_string(), value.ok_or_else(|| Error::bug(format!("column `{name}` was lost")))?));
+    }
+    Ok((FileTable::new(schema, columns.of_paths.clone(), scans, wanted), values, types))
 }
 
 fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan {
@@ -91,7 +112,7 @@ fn scan_of<'a>(scans: &'a mut Vec<Scan>, store: &ObjectStoreUrl) -> &'a mut Scan
 }
 
 /// The row groups of a file. The engine reads those whose first page starts in a byte range.
-fn splits(parquet: &ParquetFile, names: &[&str]) -> Result<Vec<Split>> {
+fn splits(parquet: &ParquetFile, to_read: &[(nested::Path, DataType)]) -> Result<Vec<Split>> {
     let groups = parquet.metadata.row_groups();
     let path = parquet.path();
     let mut found: Vec<(i64, Split)> = Vec::with_capacity(groups.len());
@@ -103,7 +124,7 @@ fn splits(parquet: &ParquetFile, names: &[&str]) -> Result<Vec<Split>> {
         let weight = group
             .columns()
             .iter()
-            .filter(|c| c.column_path().parts().first().is_some_and(|root| names.contains(&root.as_str())))
+            .filter(|c| to_read.iter().any(|(path, _)| c.column_path().parts().starts_with(path)))
             .map(|c| u64::try_from(c.uncompressed_size()).unwrap_or(0))
             .sum();
         if rows > 0 {

@@ -17,14 +17,14 @@ use object_store::ObjectStore;
 use super::numbering::{CHUNK_COLUMN, Chunk, Numbering, chunk_of, file_scan};
 use crate::error::Error;
 use crate::error::guard::guarded_async;
-use crate::plan::{Batches, Description, Shape, Task, only_input};
+use crate::plan::{Batches, Description, OperatorExec, Shape, Task, only_input};
 use crate::source::columns::numbered_schema;
 use crate::source::pin::Pins;
 
-/// Turns the scan's chunk column into `source`, `name` and `position`.
+/// Turns the scan's chunk column into `source`, `name`, `position` and the partition columns.
 ///
 /// Input: columns, then [`CHUNK_COLUMN`] (UInt32), an index into `chunks`. Output: the columns as `value_0`, `value_1`, ...,
-/// then `source` and `name` (Utf8View) and `position` (UInt64). Partitions and the order of rows stay: the rows are numbered
+/// then `source` and `name` (Utf8View), `position` (UInt64) and `partition_0`, ... (Utf8View). Partitions and the order of rows stay: the rows are numbered
 /// by counting, so nothing below this node may split a chunk, filter it or mix it with others. This node therefore accepts no
 /// filter and no limit, and requires no other partitioning.
 #[derive(Debug, Clone)]
@@ -33,6 +33,13 @@ pub(crate) struct NumberRows {
     pub chunks: Arc<[Chunk]>,
     /// Rows of a full batch of the scan: a shorter one is the last of a chunk.
     pub batch_rows: usize,
+}
+
+impl NumberRows {
+    /// The rows that are read, if all are known.
+    pub(crate) fn rows(&self) -> Option<u64> {
+        self.chunks.iter().map(Chunk::expected).sum()
+    }
 }
 
 impl fmt::Display for NumberRows {
@@ -59,7 +66,8 @@ impl Description for NumberRows {
         if cut(input) {
             return Err(Error::bug("a scan was cut into pieces whose rows cannot be numbered").into());
         }
-        let schema = numbered_schema(values.iter().map(|f| f.data_type()));
+        let partition_columns = self.chunks.first().map_or(0, |chunk| chunk.partitions.len());
+        let schema = numbered_schema(values.iter().map(|f| f.data_type()), partition_columns);
         Ok(Shape::in_partitions_of(input, schema).row_by_row())
     }
 
@@ -125,6 +133,18 @@ async fn check_files(store: Option<&Arc<dyn ObjectStore>>, numbering: &Numbering
         last = Some(&chunk.pin);
     }
     Ok(())
+}
+
+/// The rows that each partition of a node of [`NumberRows`] reads, in words; `None` for another node.
+pub(in crate::source) fn rows_read(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<String>> {
+    let NumberRows { chunks, .. } = OperatorExec::<NumberRows>::described(plan.as_ref())?;
+    let scan = *plan.children().first()?;
+    let read = |partition| {
+        let chunks = chunk_order(scan, partition).into_iter().filter_map(|index| chunks.get(index as usize));
+        let rows = |chunk: &Chunk| format!("{:?} {} {:?}\n", chunk.source, chunk.first_row, chunk.rows);
+        chunks.map(rows).collect()
+    };
+    Some((0..file_groups(scan).len()).map(read).collect())
 }
 
 /// The files of a scan by partition; `None` if the input is not a file scan.

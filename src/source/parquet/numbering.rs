@@ -24,7 +24,7 @@ pub(crate) const CHUNK_COLUMN: &str = "__resemblance_chunk";
 /// Neighbouring rows of one file, which one partition reads in order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Chunk {
-    /// The file's path, as the user would write it.
+    /// The file's path, as tables have it.
     pub source: Arc<str>,
     /// The file's path relative to the folder of its URL.
     pub name: Arc<str>,
@@ -36,6 +36,9 @@ pub(crate) struct Chunk {
     pub wanted: Option<WantedRows>,
     /// The file as it was listed.
     pub pin: Pin,
+    /// The values of the partition columns.
+    #[serde(default)]
+    pub partitions: Vec<Option<String>>,
 }
 
 /// Rows of a chunk that are read, where not all are.
@@ -49,7 +52,7 @@ pub(crate) struct WantedRows {
 
 impl Chunk {
     /// The number of rows that are read; `None` if it is not known before.
-    fn expected(&self) -> Option<u64> {
+    pub(super) fn expected(&self) -> Option<u64> {
         self.wanted.as_ref().map(|wanted| wanted.rows.count()).or(self.rows)
     }
 }
@@ -112,6 +115,9 @@ impl Numbering {
         let mut sources = StringViewBuilder::with_capacity(rows);
         let mut names = StringViewBuilder::with_capacity(rows);
         let mut positions = UInt64Builder::with_capacity(rows);
+        let partition_columns = self.chunks.first().map_or(0, |chunk| chunk.partitions.len());
+        let mut partitions: Vec<_> =
+            (0..partition_columns).map(|_| StringViewBuilder::with_capacity(rows)).collect();
         let mut row = 0;
         while row < rows {
             let index = indices.value(row);
@@ -120,6 +126,12 @@ impl Numbering {
             let chunk = self.chunk(index)?;
             sources.try_append_value_n(&*chunk.source, run)?;
             names.try_append_value_n(&*chunk.name, run)?;
+            for (builder, value) in partitions.iter_mut().zip(&chunk.partitions) {
+                match value {
+                    Some(value) => builder.try_append_value_n(value, run)?,
+                    None => (0..run).for_each(|_| builder.append_null()),
+                }
+            }
             let mut next = if seen == 0 { chunk.first_row } else { self.next_row };
             match &chunk.wanted {
                 None => {
@@ -149,6 +161,7 @@ impl Numbering {
         columns.push(Arc::new(sources.finish()) as ArrayRef);
         columns.push(Arc::new(names.finish()));
         columns.push(Arc::new(positions.finish()));
+        columns.extend(partitions.iter_mut().map(|builder| Arc::new(builder.finish()) as ArrayRef));
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?)
     }

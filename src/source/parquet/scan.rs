@@ -23,10 +23,11 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::scalar::ScalarValue;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
-use super::footer::{INT96_UNIT, Readers};
+use super::footer::{FilesToCheck, INT96_UNIT, Readers};
 use super::number_rows::NumberRows;
 use super::numbering::{CHUNK_COLUMN, Chunk, WantedRows, chunk_of, file_scan};
 use crate::plan::OperatorExec;
+use crate::source::checksums::Checksums;
 use crate::source::columns::numbered_schema;
 use crate::source::pin::Pins;
 use crate::source::project::project;
@@ -38,6 +39,7 @@ use crate::source::split::{Split, spread};
 pub(in crate::source) struct FileTable {
     /// The columns of the files that are the values.
     values: SchemaRef,
+    partition_columns: Vec<String>,
     scans: Vec<Scan>,
     /// The rows that are read; `None` for all.
     wanted: Option<Selection>,
@@ -54,9 +56,15 @@ pub(super) struct Scan {
 }
 
 impl FileTable {
-    pub(super) fn new(values: SchemaRef, scans: Vec<Scan>, wanted: Option<Selection>) -> Self {
-        let schema = numbered_schema(values.fields().iter().map(|field| field.data_type()));
-        Self { values, scans, wanted, schema }
+    pub(super) fn new(
+        values: SchemaRef,
+        partition_columns: Vec<String>,
+        scans: Vec<Scan>,
+        wanted: Option<Selection>,
+    ) -> Self {
+        let types = values.fields().iter().map(|field| field.data_type());
+        let schema = numbered_schema(types, partition_columns.len());
+        Self { values, partition_columns, scans, wanted, schema }
     }
 
     /// The splits of a scan with wanted rows.
@@ -98,6 +106,7 @@ impl FileTable {
                         .zip(split.file_rows)
                         .map(|((rows, _), file_rows)| WantedRows { rows, file_rows }),
                     pin: split.file.pin(),
+                    partitions: split.file.partition_values(&self.partition_columns),
                 });
             }
             groups.push(FileGroup::new(files));
@@ -116,7 +125,9 @@ impl FileTable {
             .with_output_partitioning(Some(Partitioning::UnknownPartitioning(partitions)))
             .with_projection_indices(Some(projection))?
             .build();
-        let input = pinned_scan(DataSourceExec::from_data_source(config), state.runtime_env(), &chunks)?;
+        let checksums = Checksums::of(state.config());
+        let input = DataSourceExec::from_data_source(config);
+        let input = pinned_scan(input, state.runtime_env(), &chunks, checksums)?;
         OperatorExec::plan(NumberRows { chunks: chunks.into(), batch_rows: scan.batch_rows }, vec![input])
     }
 
@@ -135,7 +146,7 @@ impl FileTable {
 /// `input`; where it is a scan of Parquet files, one that reads the files as they were listed, checks their footers, and skips
 /// unwanted rows.
 ///
-/// Other scans take their stores from the context in which they run, to which [`NumberRows`] adds the same pins.
+/// The bytes that are read of files whose rows are all read are added to `checksums`, if there are any. Other scans take their stores from the context in which they run, to which [`NumberRows`] adds the same pins.
 ///
 /// # Errors
 /// Where there is no store for the scan's URL.
@@ -143,12 +154,21 @@ pub(crate) fn pinned_scan(
     input: Arc<dyn ExecutionPlan>,
     runtime: &RuntimeEnv,
     chunks: &[Chunk],
+    checksums: Option<Arc<Checksums>>,
 ) -> DfResult<Arc<dyn ExecutionPlan>> {
     let Some(scan) = file_scan(&input) else { return Ok(input) };
     let Some(parquet) = scan.file_source().downcast_ref::<ParquetSource>() else { return Ok(input) };
     let store = runtime.object_store(&scan.object_store_url)?;
     let store = Pins::new(chunks.iter().map(|chunk| &chunk.pin)).over(store);
-    let readers = Readers::new(store, runtime.cache_manager.get_file_metadata_cache());
+    let checked = |chunk: &Chunk| {
+        let location = chunk.wanted.is_none().then(|| chunk.pin.location().ok())??;
+        Some((location, (Arc::clone(&chunk.source), chunk.pin.clone())))
+    };
+    let checksums = checksums.map(|checksums| {
+        let files = Arc::new(chunks.iter().filter_map(checked).collect());
+        FilesToCheck { files, checksums }
+    });
+    let readers = Readers::new(store, runtime.cache_manager.get_file_metadata_cache(), checksums);
     let source = parquet.clone().with_parquet_file_reader_factory(Arc::new(readers));
     let wanted = |file: &PartitionedFile| {
         let wanted = chunks.get(chunk_of(file)? as usize)?.wanted.as_ref()?;
@@ -217,7 +237,7 @@ impl TableProvider for FileTable {
             plans.push(plan);
             plan = UnionExec::try_new(plans)?;
         }
-        // The node below has the wanted values first, then its own three columns.
+        // The node below has the wanted values first, then its own columns.
         let place = |i: usize| match values.iter().position(|value| *value == i) {
             Some(place) => place,
             None => values.len() + (i - self.values.fields().len()),

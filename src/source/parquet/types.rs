@@ -1,11 +1,10 @@
 //! The types of columns: those in the files, those in which they are read, and those of the tables of a run.
 
-use std::sync::Arc;
-
 use arrow::compute::can_cast_types;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 
 use super::file::ParquetFile;
+use super::nested;
 use crate::error::{Error, Result};
 use crate::job;
 use crate::schema::{IdType, SourceColumn};
@@ -23,24 +22,30 @@ impl TypedFile {
     }
 }
 
-/// The needed columns with the types in which they are read: text as views, which have no 2 GiB limit in a batch.
-pub(super) fn table_schema(
+/// The places of the needed columns with the types in which they are read: text as views, which have no 2 GiB limit in a batch.
+pub(super) fn types_to_read(
     source: &job::Source,
     names: &[&str],
     files: &[TypedFile],
     id: IdType,
-) -> Result<SchemaRef> {
-    let mut fields = Vec::with_capacity(names.len());
+) -> Result<Vec<(nested::Path, DataType)>> {
+    let mut values = Vec::with_capacity(names.len());
     for name in names {
+        let path = nested::path_of(name, files);
         for file in files {
-            if file.schema.fields().iter().filter(|field| field.name() == name).count() > 1 {
+            let root = path.first();
+            if file.schema.fields().iter().filter(|field| Some(field.name()) == root).count() > 1 {
                 return Err(Error::job(format!("{} has more than one column `{name}`", file.path())));
             }
         }
-        let of = |file: &TypedFile| type_of(file, name);
+        let of = |file: &TypedFile| nested::at(&file.schema, &path).map(|field| field.data_type().clone());
         let Some((first, data_type)) = files.iter().find_map(|file| Some((file, of(file)?))) else {
             let place = files.first().map_or("the input", |file| file.path());
-            let there = files.iter().take(1).flat_map(|f| f.schema.fields().iter().map(|f| f.name().clone()));
+            let there = files.iter().take(1).flat_map(|file| {
+                nested::names(file.schema.fields())
+                    .into_iter()
+                    .chain(file.parquet.file.partitions.names().cloned())
+            });
             return Err(missing(name, place, there));
         };
         let is_text = source.text.iter().any(|text| text == name);
@@ -75,13 +80,9 @@ pub(super) fn table_schema(
         if is_id && id == IdType::Int64 {
             read_as = DataType::Int64;
         }
-        fields.push(Field::new(*name, read_as, true));
+        values.push((path, read_as));
     }
-    Ok(Arc::new(Schema::new(fields)))
-}
-
-fn type_of(file: &TypedFile, name: &str) -> Option<DataType> {
-    file.schema.field_with_name(name).ok().map(|field| field.data_type().clone())
+    Ok(values)
 }
 
 fn ids(source: &job::Source) -> &[String] {
@@ -100,7 +101,9 @@ pub(super) fn id_type(source: &job::Source, files: &[TypedFile]) -> Result<IdTyp
         Int8 | Int16 | Int32 | Int64 | UInt8 | UInt16 | UInt32 => IdType::Int64,
         _ => IdType::Utf8,
     };
-    let mut found = files.iter().filter_map(|file| Some((file, type_of(file, name)?)));
+    let path = nested::path_of(name, files);
+    let of = |file: &TypedFile| nested::at(&file.schema, &path).map(|field| field.data_type().clone());
+    let mut found = files.iter().filter_map(|file| Some((file, of(file)?)));
     // A missing column is reported where the columns are checked.
     let Some((first, of_first)) = found.next() else { return Ok(IdType::Utf8) };
     match found.find(|(_, data_type)| kind(data_type) != kind(&of_first)) {
@@ -117,9 +120,10 @@ pub(super) fn id_type(source: &job::Source, files: &[TypedFile]) -> Result<IdTyp
 /// The column `name` as `documents` carries it.
 pub(super) fn carried_column(name: &str, files: &[TypedFile]) -> Result<SourceColumn> {
     let mut carried: Option<(&TypedFile, DataType)> = None;
+    let path = nested::path_of(name, files);
     for file in files {
-        let Some(data_type) = type_of(file, name) else { continue };
-        let Some(written) = written_as(&data_type) else {
+        let Some(data_type) = nested::at(&file.schema, &path).map(Field::data_type) else { continue };
+        let Some(written) = written_as(data_type) else {
             return Err(Error::job(format!(
                 "column `{name}` of {} is of type {data_type}, which `source.columns` cannot carry: expected strings, numbers, \
                  booleans, dates or timestamps",

@@ -1,4 +1,4 @@
-//! Steps that look at one character after the other.
+//! Steps that treat each character by itself.
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfkc_quick};
 
@@ -9,7 +9,7 @@ pub(super) fn map_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8) {
     restore(out, bytes);
 }
 
-/// Makes text of bytes again. The check costs less than a tenth of the pass that wrote them.
+/// Turns the bytes back into text. The check costs less than a tenth of the pass that wrote them.
 pub(super) fn restore(out: &mut String, bytes: Vec<u8>) {
     match String::from_utf8(bytes) {
         Ok(text) => *out = text,
@@ -24,7 +24,7 @@ pub(super) fn lowercase(text: &str, out: &mut String) {
         out.push_str(text);
         out[from..].make_ascii_lowercase();
     } else if text.contains('Σ') {
-        // Its lower case depends on where in the word it stands.
+        // Its lower case depends on its place in the word.
         out.push_str(&text.to_lowercase());
     } else {
         out.extend(text.chars().flat_map(char::to_lowercase));
@@ -61,7 +61,7 @@ pub(super) fn underscores(
 }
 
 pub(super) fn nfkc(text: &str, out: &mut String) {
-    // The quick check may answer "maybe", and then the long way decides.
+    // The quick check may answer "maybe": then the whole text is normalised.
     if text.is_ascii() || is_nfkc_quick(text.chars()) == IsNormalized::Yes {
         out.push_str(text);
     } else {

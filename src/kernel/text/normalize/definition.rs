@@ -1,4 +1,4 @@
-//! The steps as their definitions have them, and texts to compare on: for tests.
+//! The steps by their definitions, and texts to compare on: for tests.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::words_of_list;
 use crate::job::{Normalize, Words};
 
-/// Each step as its definition has it, one text after the other.
+/// Each step by its definition, one after the other over the whole text.
 pub(crate) fn by_definition(text: &str, steps: &[Normalize], rule: Words) -> String {
     let drop_words = |text: &str, leaves: &dyn Fn(&str) -> bool| -> String {
         let is_word = |part: &str| words_by_definition(part, rule) == [part];

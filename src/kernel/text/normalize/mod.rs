@@ -13,7 +13,7 @@ use characters::{keep, lowercase, map_ascii, nfkc, underscores};
 use stop_words::StopWords;
 use whitespace::{Collapse, Gap};
 
-/// The steps in a list separated by commas; spaces around a name do not count, and an empty text is no steps.
+/// The steps of a list separated by commas. Spaces around a name are ignored, and an empty list has no steps.
 ///
 /// # Errors
 /// [`Kind::Job`](crate::error::Kind::Job) on an unknown step or language; the message lists what is allowed.
@@ -40,7 +40,7 @@ fn words_of_list(name: &str) -> Result<Vec<&'static str>> {
 pub struct Normalizer {
     names: Vec<Normalize>,
     steps: Vec<Step>,
-    /// What the steps that take words out take for a word.
+    /// The definition of a word for the steps that remove words.
     words: Words,
     /// Only the words of the result matter, not the white space between them.
     for_words: bool,
@@ -65,7 +65,7 @@ enum Step {
 }
 
 impl Normalizer {
-    /// A normaliser for these steps; those that take out words go by `words`.
+    /// A normaliser for these steps; those that remove words use the definition `words`.
     ///
     /// # Errors
     /// [`Kind::Job`](crate::error::Kind::Job) on a language without stop words.
@@ -94,8 +94,8 @@ impl Normalizer {
         Ok(Self { names: names.to_vec(), steps, words, for_words: false, text, next })
     }
 
-    /// The same, where only the *words* of the result are used: the white space between them may come out longer than
-    /// the steps say, which lets ASCII take one pass. Steps that join words are followed to the letter.
+    /// As [`new`](Self::new), if only the *words* of the result are used: the white space between them may come out
+    /// longer than the steps define, which lets ASCII take one pass. Steps that join words are followed exactly.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -143,18 +143,18 @@ impl Normalizer {
         &self.text
     }
 
-    /// The steps that on ASCII look at one byte at a time, in one pass that the compiler turns into SIMD code. `false`
-    /// if there is another step among them.
+    /// Runs steps that look at one byte of ASCII at a time in one pass that the compiler turns into SIMD code. Returns
+    /// `false` if there is another step among them.
     ///
-    /// The state between pieces is left alone: it could only put white space in front of the next piece or keep it
-    /// out, and that one starts with a letter which none of these steps takes away.
+    /// The state between pieces is not used: it only decides about white space at the start of the next piece, and that
+    /// one starts with a letter which none of these steps removes.
     fn fused(&mut self, piece: &str) -> bool {
         let (mut lower, mut letters, mut spaces) = (false, false, false);
         for step in &self.steps {
             match step {
                 Step::Lowercase => lower = true,
                 Step::LettersOnly(_) => letters = true,
-                // A piece of nothing but white space must be seen to be that.
+                // A piece that is only white space must be recognised as such.
                 Step::CollapseWhitespace(_) | Step::CollapseWhitespaceKeepEnds(_) => spaces = true,
                 Step::CollapseSpaces(_) | Step::Nfkc => {}
                 Step::RemoveNonLetters
@@ -181,7 +181,7 @@ impl Normalizer {
 }
 
 impl Step {
-    /// Appends what the step makes of `text`.
+    /// Appends the result of the step on `text`.
     fn apply(&mut self, text: &str, rule: Words, out: &mut String) {
         match self {
             Step::Lowercase => lowercase(text, out),
@@ -215,7 +215,7 @@ impl Step {
     }
 }
 
-/// Appends `text` without the words that `leaves` says; what stands around them stays.
+/// Appends `text` without the words for which `leaves` is true; the characters around them stay.
 fn without(text: &str, words: Words, out: &mut String, mut leaves: impl FnMut(&str) -> bool) {
     let mut copied = 0;
     each_word(text, words, |word| {

@@ -1,14 +1,14 @@
-//! Stop words: how a word is looked up among them.
+//! Stop words, and their lookup.
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::characters::lowercase;
 
-/// A table of stop words with linear probing: every word of a text is looked up, and the standard table's hash takes
-/// longer than all else.
+/// A table of stop words with linear probing: every word of a text is looked up, and the hash of the standard table
+/// takes longer than everything else.
 #[derive(Debug)]
 pub(super) struct StopWords {
-    /// A power of two, less than half of them taken; free ones are empty.
+    /// Their number is a power of two, less than half of them are used, and free ones are empty.
     slots: Vec<String>,
     /// Bytes of the longest: a longer word need not be looked up.
     longest: usize,
@@ -27,7 +27,7 @@ impl StopWords {
         table
     }
 
-    /// Where the word is, or else where it would go.
+    /// The slot of the word, or the free one that it would get.
     fn slot(&self, word: &str) -> usize {
         let last = self.slots.len() - 1;
         let mut slot = xxh3_64(word.as_bytes()) as usize & last;
@@ -38,7 +38,7 @@ impl StopWords {
     }
 
     pub(super) fn has(&self, word: &str, lower: &mut String) -> bool {
-        // Lower case may be shorter than the word: at most to a third, as the Kelvin sign (3 bytes) to `k`.
+        // Lower case may be shorter than the word, down to a third of it, as the Kelvin sign (3 bytes) becomes `k`.
         if word.len() > 3 * self.longest {
             return false;
         }

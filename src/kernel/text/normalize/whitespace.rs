@@ -1,14 +1,15 @@
-//! Steps that make one space of a run of characters.
+//! Steps that replace a run of characters by one space.
 
 use super::characters::restore;
 use crate::kernel::text::words::is_white;
 
-/// Whether the text so far ends in characters that do not stay.
+/// Whether the text so far ends in characters that are removed.
 #[derive(Debug, Default)]
 pub(super) struct Gap(bool);
 
 impl Gap {
-    /// Every run of characters that do not stay becomes one space. `byte_stays` says the same of ASCII, and keeps no space.
+    /// Replaces every run of characters that are removed by one space. `byte_stays` is the same predicate for ASCII,
+    /// and false for the space.
     pub(super) fn squeeze(
         &mut self,
         text: &str,
@@ -33,17 +34,17 @@ impl Gap {
     }
 }
 
-/// Where a text stands between its pieces.
+/// The state of a text between its pieces.
 #[derive(Debug, Default)]
 pub(super) struct Collapse {
     /// Something that is not white space was written.
     begun: bool,
-    /// White space was read since.
+    /// White space was read after that.
     pending: bool,
 }
 
 impl Collapse {
-    /// Every run of white space becomes one space, none at the ends.
+    /// Replaces every run of white space by one space, and removes it at the ends.
     pub(super) fn collapse(&mut self, text: &str, out: &mut String) {
         if text.is_ascii() {
             return self.collapse_ascii(text, out);
@@ -78,10 +79,10 @@ impl Collapse {
     }
 }
 
-/// Appends `f` of each byte of `text`, and of each run of spaces among them only the first; none of a run at the start
-/// if `after_space`. ASCII in, ASCII out. Whether a space came last.
+/// Appends `f` of each byte of `text`, and only the first of each run of spaces among them; no space of a run at the
+/// start if `after_space`. ASCII in, ASCII out. Returns whether the last byte was a space.
 ///
-/// Most stretches have no two spaces in a row and are moved as they are: deciding byte by byte takes twice as long.
+/// Most stretches have no two spaces in a row and are copied whole: deciding byte by byte takes twice as long.
 fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_space: bool) -> bool {
     const STRETCH: usize = 16;
     let mut bytes = std::mem::take(out).into_bytes();
@@ -110,7 +111,7 @@ fn squeeze_ascii(text: &str, out: &mut String, f: impl Fn(u8) -> u8, mut after_s
     after_space
 }
 
-/// Without an early end, so that the compiler makes SIMD code of it.
+/// Without an early return, so that the compiler makes SIMD code of it.
 fn has_two_spaces(bytes: &[u8]) -> bool {
     bytes.iter().zip(&bytes[1..]).fold(false, |found, (&a, &b)| found | (a == b' ') & (b == b' '))
 }

@@ -15,7 +15,7 @@ use self::records::{End, Keep, Records};
 use crate::error::{Context, Error, Result};
 use crate::job;
 use crate::source::bytes::{Chunks, decompressed, start};
-use crate::source::columns::{column, missing, needed, value_name};
+use crate::source::columns::{column, missing, value_name};
 use crate::source::decode::decoded;
 use crate::source::documents::DocumentSink;
 use crate::source::file::SourceFile;
@@ -48,6 +48,7 @@ impl ParsedFormat for Csv {
         &self,
         ctx: &SessionContext,
         source: &job::Source,
+        columns: &[&str],
         files: &[Arc<SourceFile>],
     ) -> Result<ParsePlan> {
         let heads: Vec<Head> = stream::iter(files.iter().cloned())
@@ -65,7 +66,7 @@ impl ParsedFormat for Csv {
         }
 
         let (mut wanted, mut values) = (Vec::new(), Vec::new());
-        for (at, name) in needed(source).into_iter().enumerate() {
+        for (at, name) in columns.iter().copied().enumerate() {
             let mut places = first.columns.iter().enumerate().filter(|(_, c)| *c == name).map(|(i, _)| i);
             let Some(place) = places.next() else {
                 return Err(missing(name, &first.file.path, first.columns.iter().cloned()));

@@ -1,4 +1,4 @@
-//! JSON lines: a line -> the wanted values, as the text that stands in it.
+//! JSON lines: a line -> the wanted values, as the text in it.
 //!
 //! Numbers are not parsed: an id is the text in the file, to the last digit. Other fields are skipped, however deep they are
 //! nested, but must be JSON.

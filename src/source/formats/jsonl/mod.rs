@@ -16,7 +16,7 @@ use self::shape::{Role, Shape, kind_of};
 use crate::error::{Context, Error, Result};
 use crate::job::{self, Id, OnError};
 use crate::source::bytes::{decompressed, start};
-use crate::source::columns::{Values, column, missing, needed, value_name};
+use crate::source::columns::{Values, column, missing, value_name};
 use crate::source::decode::decoded;
 use crate::source::documents::DocumentSink;
 use crate::source::file::SourceFile;
@@ -63,6 +63,7 @@ impl ParsedFormat for JsonLines {
         &self,
         ctx: &SessionContext,
         source: &job::Source,
+        columns: &[&str],
         files: &[Arc<SourceFile>],
     ) -> Result<ParsePlan> {
         let samples: Vec<Sample> = stream::iter(files.iter().cloned())
@@ -79,14 +80,15 @@ impl ParsedFormat for JsonLines {
             return Err(Error::input(format!("{first} and all other files of the input have no rows")));
         }
         let (mut wanted, mut values) = (Vec::new(), Values::new());
-        for (at, name) in needed(source).into_iter().enumerate() {
+        for (at, name) in columns.iter().copied().enumerate() {
             let path = shape
                 .path(name)
                 .ok_or_else(|| missing(name, &format!("the first rows of {first}"), shape.names()))?;
             let role = match &source.id {
                 _ if source.text.iter().any(|text| text == name) => Role::Text,
                 Id::Columns(ids) if ids.iter().any(|id| id == name) => Role::Id,
-                _ => Role::Carried,
+                _ if source.columns.iter().any(|column| column == name) => Role::Carried,
+                _ => Role::Compared,
             };
             let kind = kind_of(&shape, &path, name, role)?;
             let path = path.into_iter().map(str::to_owned).collect();

@@ -32,6 +32,8 @@ pub(super) enum Role {
     Id,
     /// It goes into the table `documents` as text.
     Carried,
+    /// `source.where` names it.
+    Compared,
 }
 
 impl Shape {
@@ -137,6 +139,7 @@ pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> R
             Role::Text => format!("text column `{name}`"),
             Role::Id => format!("id column `{name}`"),
             Role::Carried => format!("the column `{name}` of `source.columns`"),
+            Role::Compared => format!("the column `{name}` of `source.where`"),
         };
         return Err(Error::job(format!(
             "{column} holds {}: name one of their fields, or another column",
@@ -144,7 +147,7 @@ pub(super) fn kind_of(shape: &Shape, path: &[&str], name: &str, role: Role) -> R
         )));
     }
     match (role, *string, *integer || *float, *boolean) {
-        (Role::Carried, ..) => Ok(ValueKind::Any),
+        (Role::Carried | Role::Compared, ..) => Ok(ValueKind::Any),
         (Role::Text, _, false, false) => Ok(ValueKind::String),
         (Role::Text, ..) => {
             Err(Error::job(format!("text column `{name}` holds {}, not only strings", kinds())))

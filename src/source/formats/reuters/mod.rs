@@ -11,7 +11,7 @@ use datafusion::execution::context::SessionContext;
 use self::sgml::{Stories, Story};
 use crate::error::{Error, Result};
 use crate::job;
-use crate::source::columns::{Values, column, missing, needed, value_name};
+use crate::source::columns::{Values, column, missing, value_name};
 use crate::source::documents::DocumentSink;
 use crate::source::file::SourceFile;
 use crate::source::format::{
@@ -35,14 +35,15 @@ impl ParsedFormat for Reuters {
     async fn plan(
         &self,
         _: &SessionContext,
-        source: &job::Source,
+        _: &job::Source,
+        columns: &[&str],
         files: &[Arc<SourceFile>],
     ) -> Result<ParsePlan> {
         let value = |name: &str| match Story::COLUMNS.iter().position(|column| *column == name) {
             Some(place) => Ok((name.to_owned(), column(value_name(place)))),
             None => Err(missing(name, "Reuters stories", Story::COLUMNS.map(str::to_owned))),
         };
-        let values = needed(source).into_iter().map(value).collect::<Result<Values>>()?;
+        let values = columns.iter().copied().map(value).collect::<Result<Values>>()?;
         Ok(ParsePlan { wanted: WantedValues::All(Story::COLUMNS.len()), values, files: files.to_vec() })
     }
 

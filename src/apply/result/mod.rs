@@ -1,0 +1,76 @@
+//! Reads a finished result: its files, its tables, and the documents that were removed with their texts.
+
+mod removed;
+mod tables;
+
+pub use removed::{Of, Removed};
+pub use tables::TABLES;
+
+use datafusion::prelude::SessionContext;
+
+use super::manifest::Manifest;
+use super::settings::FORMAT_VERSION;
+use super::target::MANIFEST;
+use crate::error::{Error, Result};
+use crate::output::check::{self, Damage, Seen};
+use crate::output::manifest::File;
+use crate::output::{APPLIED, BEGUN, Layout};
+use crate::rewrite::Written;
+
+/// A finished result of `apply`.
+pub struct Applied {
+    session: SessionContext,
+    target: Layout,
+    manifest: Manifest,
+}
+
+impl Applied {
+    /// The finished result in the folder `url`; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`Kind::Input`](crate::error::Kind::Input) when it is not finished, another version wrote it, or the store does not answer.
+    pub async fn find(session: &SessionContext, url: &str) -> Result<Option<Self>> {
+        let target = Layout::open(session, url)?;
+        let records = target.within(APPLIED);
+        let Some(manifest) = records.read::<Manifest>(MANIFEST).await? else {
+            return match records.size(BEGUN).await? {
+                Some(_) => Err(Error::input(format!(
+                    "{url} holds an unfinished result of apply: run the same command again, which finishes it"
+                ))),
+                None => Ok(None),
+            };
+        };
+        match manifest.apply_format {
+            FORMAT_VERSION => Ok(Some(Self { session: session.clone(), target, manifest })),
+            format => Err(Error::input(format!(
+                "{url} holds a result of apply of format {format}, which resemblance {} wrote, and this version reads format \
+                 {FORMAT_VERSION}: use the version that wrote it, or apply the output to another folder",
+                manifest.resemblance
+            ))),
+        }
+    }
+
+    /// Its files: those of the documents, and those of the table of removed ones.
+    pub(crate) fn files(&self) -> Vec<File> {
+        let mut files: Vec<File> = self.written().map(file).collect();
+        files.extend(self.manifest.removed.iter().cloned());
+        files
+    }
+
+    /// The files that are gone or have other bytes.
+    ///
+    /// # Errors
+    /// When the store does not answer, or the manifest names a file outside of the folder.
+    pub(crate) async fn damage(&self, seen: Seen<'_>) -> Result<Vec<Damage>> {
+        check::bytes(&self.target, &self.files().iter().collect::<Vec<_>>(), seen).await
+    }
+
+    fn written(&self) -> impl Iterator<Item = &Written> {
+        self.manifest.files.iter().flat_map(|file| &file.written)
+    }
+}
+
+/// A file of documents as one of a table.
+fn file(Written { path, rows, bytes, crc32 }: &Written) -> File {
+    File { table: "kept".to_owned(), path: path.clone(), rows: *rows, bytes: *bytes, crc32: *crc32 }
+}

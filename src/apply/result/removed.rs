@@ -1,0 +1,194 @@
+//! The documents that were removed, each with the document that was kept instead, and the texts of both.
+
+use std::collections::BTreeMap;
+
+use arrow::array::Array;
+use arrow::datatypes::DataType;
+use datafusion::common::cast::{as_float64_array, as_int64_array, as_string_array};
+use datafusion::prelude::{DataFrame, cast, col, lit};
+use futures::TryStreamExt;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::Applied;
+use crate::error::{Error, Result};
+use crate::job::Job;
+use crate::kernel::document_key::document_key;
+use crate::lookup::Id;
+use crate::lookup::show::{First, Member, Pair, Texts, similarity};
+use crate::output::Stored;
+use crate::source::{self, Request, Selection};
+
+/// Removed documents with their texts.
+pub struct Removed {
+    /// Each document that was kept, and one that was removed because of it.
+    pub pairs: Vec<Pair>,
+    /// Their texts.
+    pub texts: Texts,
+    /// The number of all removed documents that were asked for.
+    pub all: u64,
+    /// Removed documents that are left out because the document that was kept is of another output or a second source.
+    pub by_reference: u64,
+    /// The job that read the texts.
+    pub job: Job,
+}
+
+/// Which removed documents are read.
+#[derive(Debug, Clone, Copy)]
+pub enum Of<'a> {
+    /// All of them.
+    All,
+    /// Those that have this id, or were removed because of the document with this id.
+    Document(&'a str),
+    /// Those of the cluster of the document with this id.
+    Cluster(&'a str),
+}
+
+/// The row of a document in its file.
+type Place = (String, u64);
+
+/// A removed document, and the one that was kept instead.
+struct Row {
+    id: String,
+    place: Place,
+    kept: String,
+    kept_place: Place,
+}
+
+impl Applied {
+    /// The first `most` of the removed documents, with their texts from the source. Holds only those.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) when no removed document has the id, and
+    /// [`Kind::Input`](crate::error::Kind::Input) when the source is gone or has changed.
+    pub async fn removed(&self, first: First, of: Of<'_>, most: usize) -> Result<Removed> {
+        let rows = self.wanted(of).await?;
+        let (mut firsts, mut all, mut by_reference) = (BTreeMap::new(), 0, 0);
+        let mut batches = rows.execute_stream().await?;
+        while let Some(batch) = batches.try_next().await? {
+            let text = |column: usize| as_string_array(batch.column(column));
+            let (ids, sources, kept, kept_sources) = (text(0)?, text(1)?, text(3)?, text(4)?);
+            let (positions, kept_positions) =
+                (as_int64_array(batch.column(2))?, as_int64_array(batch.column(5))?);
+            let jaccard = as_float64_array(batch.column(6))?;
+            for row in 0..batch.num_rows() {
+                all += 1;
+                if kept_sources.is_null(row) {
+                    by_reference += 1;
+                    continue;
+                }
+                let (id, kept) = (ids.value(row).to_owned(), kept.value(row).to_owned());
+                let similarity = jaccard.is_valid(row).then(|| jaccard.value(row).to_bits());
+                let order = match first {
+                    First::MostSimilar => u64::MAX - similarity.unwrap_or_default(),
+                    First::LeastSimilar => similarity.unwrap_or(u64::MAX),
+                    First::Random { seed } => xxh3_64_with_seed(&document_key(&id).to_le_bytes(), seed),
+                };
+                let place = (sources.value(row).to_owned(), positions.value(row).cast_unsigned());
+                let kept_place =
+                    (kept_sources.value(row).to_owned(), kept_positions.value(row).cast_unsigned());
+                firsts.insert((order, place.clone()), Row { id, place, kept, kept_place });
+                if firsts.len() > most {
+                    firsts.pop_last();
+                }
+            }
+        }
+        let rows: Vec<Row> = firsts.into_values().collect();
+        let (job, texts) = self.texts(&rows).await?;
+        let text = |place: &Place| {
+            texts.get(place).map(String::as_str).ok_or_else(|| {
+                Error::input(format!("{} has no text at row {}: run the job again", place.0, place.1))
+            })
+        };
+        let (mut pairs, mut of_documents) = (Vec::with_capacity(rows.len()), BTreeMap::new());
+        for row in &rows {
+            let members = [self.member(&row.kept)?, self.member(&row.id)?];
+            let both = [text(&row.kept_place)?, text(&row.place)?];
+            pairs.push(similarity([&members[0], &members[1]], both, &job)?);
+            of_documents.extend(members.into_iter().zip(both.map(str::to_owned)));
+        }
+        Ok(Removed { pairs, texts: Texts::of_read(of_documents), all, by_reference, job })
+    }
+
+    /// (id, source, position, kept_id, kept_source, kept_position, jaccard), texts as Utf8.
+    async fn wanted(&self, of: Of<'_>) -> Result<DataFrame> {
+        let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
+        let rows = self.removed_rows()?.select(vec![
+            text("id"),
+            text("source"),
+            col("position"),
+            text("kept_id"),
+            text("kept_source"),
+            col("kept_position"),
+            col("jaccard"),
+            text("cluster_id"),
+        ])?;
+        let id = match of {
+            Of::All => return Ok(rows.drop_columns(&["cluster_id"])?),
+            Of::Document(id) | Of::Cluster(id) => id,
+        };
+        let has_id = col("id").eq(lit(id)).or(col("kept_id").eq(lit(id)));
+        let with_id = rows.clone().filter(has_id)?;
+        let clusters = with_id.clone().select(vec![col("cluster_id")])?.limit(0, Some(1))?.collect().await?;
+        let cluster = clusters.iter().find(|batch| batch.num_rows() > 0);
+        let Some(cluster) = cluster else {
+            return Err(Error::job(format!(
+                "no document with the id `{id}` was removed, and none was removed because of it: `resemblance sql {} \"SELECT * \
+                 FROM removed\"` lists those that were",
+                self.target.shown()
+            )));
+        };
+        let rows = match of {
+            Of::Cluster(_) => {
+                let cluster = as_string_array(cluster.column(0))?.value(0).to_owned();
+                rows.filter(col("cluster_id").eq(lit(cluster)))?
+            }
+            Of::All | Of::Document(_) => with_id,
+        };
+        Ok(rows.drop_columns(&["cluster_id"])?)
+    }
+
+    /// A document of the source by the text of its id.
+    fn member(&self, id: &str) -> Result<Member> {
+        let id = Id::parse(id, self.manifest.id).ok_or_else(|| {
+            Error::input(format!("the id `{id}` in the table of removed documents is not a number"))
+        })?;
+        Ok(id.own())
+    }
+
+    /// The texts of all documents of `rows`, and a job that read them.
+    async fn texts(&self, rows: &[Row]) -> Result<(Job, BTreeMap<Place, String>)> {
+        let mut wanted = Selection::default();
+        for (source, position) in rows.iter().flat_map(|row| [&row.place, &row.kept_place]) {
+            wanted.insert(source, *position);
+        }
+        let (mut job_of_texts, mut texts) = (None, BTreeMap::new());
+        for origin in &self.manifest.origins {
+            let why = "a result of apply has no removed texts";
+            let job = read_job(&origin.job, &self.manifest.resemblance)?;
+            let (job, listed) = Stored::source_of(&self.session, origin, job, &[], (why, "")).await?;
+            let of_source = listed.take(&mut wanted);
+            if !of_source.is_empty() {
+                let read =
+                    source::read(&self.session, &job.source, &listed, Request::only(of_source)).await?;
+                let text = |name: &str| cast(col(name), DataType::Utf8).alias(name);
+                let position = cast(col("position"), DataType::Int64).alias("position");
+                let frame = read.frame.select(vec![text("source"), position, text("text")])?;
+                let mut batches = frame.execute_stream().await?;
+                while let Some(batch) = batches.try_next().await? {
+                    let (sources, found) =
+                        (as_string_array(batch.column(0))?, as_string_array(batch.column(2))?);
+                    let positions = as_int64_array(batch.column(1))?;
+                    for row in (0..batch.num_rows()).filter(|row| found.is_valid(*row)) {
+                        let place = (sources.value(row).to_owned(), positions.value(row).cast_unsigned());
+                        texts.insert(place, found.value(row).to_owned());
+                    }
+                }
+            }
+            job_of_texts.get_or_insert(job);
+        }
+        wanted.all_taken()?;
+        let job =
+            job_of_texts.ok_or_else(|| Error::input("the manifest names no job: apply the output again"))?;
+        Ok((job, texts))
+    }
+}

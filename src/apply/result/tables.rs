@@ -1,0 +1,129 @@
+//! The tables of a result for SQL: the documents that were kept, removed and rejected.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::datasource::empty::EmptyTable;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::file_format::parquet::ParquetFormat;
+use datafusion::prelude::{DataFrame, col, ident, lit};
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::ObjectMeta;
+
+use super::{Applied, file};
+use crate::apply::decisions::removed_schema;
+use crate::error::{Context, Error, Result};
+use crate::inspect;
+use crate::job::{self, OnError};
+use crate::output::manifest::{File, read_job};
+use crate::output::read;
+use crate::rewrite::Written;
+use crate::schema::carried;
+use crate::source::{self, Listed, Request, Rewriting, SourceFile, format_of};
+
+/// Files whose metadata are read at the same time.
+const CONCURRENT_FILES: usize = 32;
+
+/// The names of the tables.
+pub const TABLES: [&str; 3] = ["kept", "removed", "rejected"];
+
+impl Applied {
+    /// Registers the tables in the session. `rejected` has rows only if they were written to files of their own.
+    ///
+    /// # Errors
+    /// When a file is gone or damaged, or the job in the manifest cannot be read.
+    pub async fn register(&self) -> Result<()> {
+        let [kept, removed, rejected] = TABLES;
+        let (of_kept, of_rejected): (Vec<&Written>, Vec<&Written>) =
+            self.written().partition(|written| written.is_kept());
+        let nothing = || self.session.read_table(Arc::new(EmptyTable::new(Arc::new(Schema::empty()))));
+        let rows = match self.documents(&of_kept).await? {
+            Some(rows) => rows,
+            None => nothing()?,
+        };
+        let of_rejected = match self.documents(&of_rejected).await? {
+            Some(rows) => rows,
+            None => rows.clone().filter(lit(false))?,
+        };
+        self.session.register_table(kept, rows.into_view())?;
+        self.session.register_table(rejected, of_rejected.into_view())?;
+        let rows = self.removed_rows()?;
+        self.session.register_table(removed, rows.into_view())?;
+        Ok(())
+    }
+
+    /// The table of removed documents.
+    pub(super) fn removed_rows(&self) -> Result<DataFrame> {
+        let schema = removed_schema(self.manifest.id);
+        match self.manifest.removed.as_slice() {
+            // Nothing is removed where documents are annotated.
+            [] => Ok(self.session.read_table(Arc::new(EmptyTable::new(schema)))?),
+            files => read::frame(&self.session, &self.target, files, schema),
+        }
+    }
+
+    /// The rows of files of documents with all of their columns; `None` if there are no files with rows.
+    async fn documents(&self, files: &[&Written]) -> Result<Option<DataFrame>> {
+        // Frameworks leave empty files behind, which are no Parquet.
+        let files: Vec<&Written> = files.iter().copied().filter(|file| file.bytes > 0).collect();
+        let Some(origin) = self.manifest.origins.first().filter(|_| !files.is_empty()) else {
+            return Ok(None);
+        };
+        let source = read_job(&origin.job, &self.manifest.resemblance)?.source;
+        let rows = match format_of(source.format).rewriting {
+            Rewriting::ParquetValues | Rewriting::AsParquet => self.parquet(&files).await?,
+            Rewriting::Rows(_) | Rewriting::WholeFile => self.records(source, &files).await?,
+        };
+        Ok(Some(rows))
+    }
+
+    async fn parquet(&self, files: &[&Written]) -> Result<DataFrame> {
+        let store = self.session.runtime_env().object_store(self.target.store_url())?;
+        let metas = self.metas(files).await?;
+        let schema = ParquetFormat::default().infer_schema(&self.session.state(), &store, &metas).await;
+        let schema = schema.context(|| format!("the columns of {} cannot be read", self.target.shown()))?;
+        let files: Vec<File> = files.iter().copied().map(file).collect();
+        read::frame(&self.session, &self.target, &files, schema)
+    }
+
+    /// The rows of CSV or JSON lines, and text files, as the job read them.
+    async fn records(&self, source: job::Source, files: &[&Written]) -> Result<DataFrame> {
+        let metas = self.metas(files).await?.into_iter();
+        let mut listed: Vec<SourceFile> = metas
+            .zip(files)
+            .map(|(meta, file)| {
+                let shown = self.target.within(&file.path).shown().to_owned();
+                // The ending says how a file is compressed.
+                let path = shown.strip_suffix(".rejected").map_or(shown.clone(), str::to_owned);
+                SourceFile::new(path, file.path.clone(), self.target.store_url().clone(), meta)
+            })
+            .collect();
+        listed.sort_by(|a, b| a.path().cmp(b.path()));
+        let columns = match listed.first() {
+            Some(first) => inspect::column_names(&self.session, &source, first).await?,
+            None => Vec::new(),
+        };
+        // A name that several columns have names none of them.
+        let is_alone = |name: &&String| columns.iter().filter(|other| other == name).count() == 1;
+        let columns = columns.iter().filter(is_alone).cloned().collect();
+        // The table has rows that could not be read, too.
+        let source = job::Source { columns, group: None, on_error: OnError::Reject, ..source };
+        let read = source::read(&self.session, &source, &Listed::of(&listed), Request::all()).await?.frame;
+        let names = source.columns.iter().enumerate();
+        let columns = match source.columns.is_empty() {
+            true => vec![col("id"), col("text")],
+            false => names.map(|(at, name)| ident(carried(at)).alias(name)).collect(),
+        };
+        Ok(read.select(columns)?)
+    }
+
+    async fn metas(&self, files: &[&Written]) -> Result<Vec<ObjectMeta>> {
+        let metas = stream::iter(files.iter().copied()).map(|file| async move {
+            self.target.meta(&file.path).await?.ok_or_else(|| {
+                let shown = self.target.shown();
+                Error::input(format!("{} is gone: `resemblance verify {shown}` checks all files", file.path))
+            })
+        });
+        metas.buffered(CONCURRENT_FILES).try_collect().await
+    }
+}

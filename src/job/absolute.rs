@@ -1,0 +1,41 @@
+//! The paths of a job, made absolute: what a run records can then be read from any working directory.
+
+use super::{Input, Job, Reference, Source};
+use crate::address::local_path::absolute_address;
+use crate::error::{Context, Result};
+
+impl Job {
+    /// The job with absolute paths in the place of relative ones, as manifests and tables have them.
+    ///
+    /// # Errors
+    /// When the working directory is unknown, or a path with `..` cannot be followed.
+    pub(crate) fn with_absolute_paths(&self) -> Result<Job> {
+        let mut job = self.clone();
+        match &mut job.input {
+            Input::Read => make_absolute(&mut job.source.urls)?,
+            // The source of an output is the one that its manifest has.
+            Input::Reuse(reuse) => make_absolute(std::slice::from_mut(&mut reuse.output))?,
+            Input::Merge(outputs) => make_absolute(outputs)?,
+        }
+        match job.against.as_mut().map(|against| &mut against.reference) {
+            Some(Reference::Outputs { urls, .. }) => make_absolute(urls)?,
+            Some(Reference::Source(source)) => make_absolute(&mut source.urls)?,
+            None => {}
+        }
+        Ok(job)
+    }
+}
+
+impl Source {
+    /// Whether a URL of the source is a path that depends on the working directory, as manifests of earlier versions have them.
+    pub(crate) fn has_relative_path(&self) -> bool {
+        self.urls.iter().any(|url| absolute_address(url).is_ok_and(|absolute| absolute != *url))
+    }
+}
+
+fn make_absolute(addresses: &mut [String]) -> Result<()> {
+    for address in addresses {
+        *address = absolute_address(address).context(|| format!("`{address}` cannot be made absolute"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! `source.where`: a SQL condition over the columns of a source.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use datafusion::functions::all_default_functions;
+use datafusion::functions_nested::all_default_nested_functions;
+use datafusion::logical_expr::{ScalarUDF, Volatility};
+use datafusion::sql::parser::DFParser;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Ident, Value, ValueWithSpan, visit_expressions, visit_expressions_mut,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// A SQL condition over the columns of a source, which gives the same answer for a row in every run. Columns are written as in the
+/// files, in upper and lower case; `a.b` is the column of that name, or else the field `b` of column `a`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Condition {
+    text: String,
+    columns: Vec<String>,
+}
+
+impl Condition {
+    /// The condition `text`.
+    ///
+    /// # Errors
+    /// [`Kind::Job`](crate::error::Kind::Job) where it is not a condition on one row, or may change from run to run: what follows the
+    /// name of the key.
+    pub fn parse(text: &str) -> Result<Self> {
+        let condition = parsed(text)?;
+        if let ControlFlow::Break(why) = visit_expressions(&condition, refuse) {
+            return Err(Error::job(why));
+        }
+        Ok(Self::of(&condition, text.to_owned()))
+    }
+
+    fn of(condition: &Expr, text: String) -> Self {
+        let mut columns: Vec<String> = Vec::new();
+        let _: ControlFlow<()> = visit_expressions(condition, |part| {
+            if let Some(name) = column(part).filter(|name| !columns.contains(name)) {
+                columns.push(name);
+            }
+            ControlFlow::Continue(())
+        });
+        Self { text, columns }
+    }
+
+    /// The condition as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The columns that it names, each once.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// The syntax tree, in which every column is one quoted identifier.
+    ///
+    /// # Errors
+    /// [`Kind::Bug`](crate::error::Kind::Bug) where the text, which was parsed before, cannot be parsed again.
+    pub(crate) fn syntax(&self) -> Result<Expr> {
+        let mut condition = parsed(&self.text).map_err(|e| Error::bug("a condition was lost").because(e))?;
+        let _: ControlFlow<()> = visit_expressions_mut(&mut condition, |part| {
+            if let Some(name) = column(part) {
+                *part = Expr::Identifier(Ident::with_quote('"', name));
+            }
+            ControlFlow::Continue(())
+        });
+        Ok(condition)
+    }
+
+    /// What the condition demands of the columns `names` alone: those of the parts joined by AND that name no other column; `None` if
+    /// there is no such part.
+    ///
+    /// # Errors
+    /// As [`Self::syntax`].
+    pub(crate) fn over(&self, names: &[String]) -> Result<Option<Self>> {
+        let mut parts = Vec::new();
+        conjuncts(self.syntax()?, &mut parts);
+        parts.retain(|part| {
+            let columns = Self::of(part, String::new()).columns;
+            !columns.is_empty() && columns.iter().all(|name| names.contains(name))
+        });
+        let joined =
+            parts.into_iter().map(|part| format!("({part})")).reduce(|all, part| format!("{all} AND {part}"));
+        joined.map(|text| Ok(Self::of(&parsed(&text)?, text))).transpose()
+    }
+}
+
+impl TryFrom<String> for Condition {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        Self::parse(&text)
+    }
+}
+
+impl From<Condition> for String {
+    fn from(condition: Condition) -> Self {
+        condition.text
+    }
+}
+
+fn parsed(text: &str) -> Result<Expr> {
+    if text.trim().is_empty() {
+        return Err(Error::job("is empty: expected a SQL condition, as in \"lang = 'en' AND stars > 2\""));
+    }
+    match DFParser::parse_sql_into_expr(text) {
+        Ok(parsed) if parsed.alias.is_none() => Ok(parsed.expr),
+        Ok(_) => Err(Error::job(format!("is {text:?}, which gives a name: expected a condition alone"))),
+        Err(error) => Err(Error::job(format!(
+            "is {text:?}, which is not a SQL condition: expected one such as \"lang = 'en' AND stars > 2\""
+        ))
+        .because(error)),
+    }
+}
+
+/// The parts of a condition that AND joins.
+fn conjuncts(condition: Expr, parts: &mut Vec<Expr>) {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            conjuncts(*left, parts);
+            conjuncts(*right, parts);
+        }
+        Expr::Nested(inner) => conjuncts(*inner, parts),
+        part => parts.push(part),
+    }
+}
+
+/// The name of the column that an expression is.
+fn column(part: &Expr) -> Option<String> {
+    match part {
+        Expr::Identifier(name) => Some(name.value.clone()),
+        Expr::CompoundIdentifier(names) => {
+            Some(names.iter().map(|name| name.value.as_str()).collect::<Vec<_>>().join("."))
+        }
+        _ => None,
+    }
+}
+
+/// Refuses what is not computed from the values of one row, or may change from run to run.
+fn refuse(part: &Expr) -> ControlFlow<String> {
+    let refused = match part {
+        Expr::Subquery(_) | Expr::InSubquery { .. } | Expr::Exists { .. } => {
+            "has a subquery: expected a condition on the values of one row".to_owned()
+        }
+        Expr::Value(ValueWithSpan { value: Value::Placeholder(name), .. }) => {
+            format!("has the placeholder `{name}`: expected its value")
+        }
+        Expr::Function(call) => {
+            let name = call.name.to_string().to_lowercase();
+            match row_function(&name) {
+                Some(known) if call.over.is_none() => match known.signature().volatility {
+                    Volatility::Immutable => return ControlFlow::Continue(()),
+                    Volatility::Stable | Volatility::Volatile => {
+                        format!(
+                            "calls {name}(), which may give another value in each run: expected functions of the values of a row"
+                        )
+                    }
+                },
+                _ => format!(
+                    "calls {name}(), which is not a function of the values of one row in DataFusion's SQL"
+                ),
+            }
+        }
+        _ => return ControlFlow::Continue(()),
+    };
+    ControlFlow::Break(refused)
+}
+
+fn row_function(name: &str) -> Option<Arc<ScalarUDF>> {
+    let mut functions = all_default_functions().into_iter().chain(all_default_nested_functions());
+    functions.find(|function| function.name() == name || function.aliases().iter().any(|alias| alias == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_named_as_they_are_written() {
+        let condition = Condition::parse(
+            "Lang = 'en' AND (meta.stars > 2 OR \"two words\" IS NULL) AND lower(Lang) <> 'x'",
+        )
+        .unwrap();
+        assert_eq!(condition.columns(), ["Lang", "meta.stars", "two words"]);
+        assert_eq!(
+            condition.syntax().unwrap().to_string(),
+            "\"Lang\" = 'en' AND (\"meta.stars\" > 2 OR \"two words\" IS NULL) AND lower(\"Lang\") <> 'x'"
+        );
+    }
+
+    #[test]
+    fn parts_over_some_columns_are_taken_apart() {
+        let names = ["day".to_owned(), "hour".to_owned()];
+        let over = |text| Condition::parse(text).unwrap().over(&names).unwrap().map(|part| part.text);
+        assert_eq!(
+            over("day > '2' AND (stars > 2 AND (hour = 1 OR day = '3'))").unwrap(),
+            "(\"day\" > '2') AND (\"hour\" = 1 OR \"day\" = '3')"
+        );
+        assert_eq!(over("day = '1' OR stars > 2"), None);
+        assert_eq!(over("1 = 1"), None);
+    }
+
+    #[test]
+    fn what_is_no_condition_on_a_row_is_refused() {
+        for (text, says) in [
+            ("", "is empty"),
+            ("stars >", "is not a SQL condition"),
+            ("stars > 2; DROP TABLE x", "is not a SQL condition"),
+            ("stars AS x", "gives a name"),
+            ("day < now()", "calls now(), which may give another value in each run"),
+            ("day < current_date", "calls current_date(), which may give another value"),
+            ("random() < 0.1", "calls random(), which may give another value"),
+            ("count(stars) > 2", "calls count(), which is not a function of the values of one row"),
+            ("row_number() OVER () < 3", "calls row_number(), which is not a function"),
+            ("lower(x) OVER () = 'a'", "calls lower(), which is not a function"),
+            ("minhash(x) = 1", "calls minhash(), which is not a function"),
+            ("id IN (SELECT 1)", "has a subquery"),
+            ("EXISTS (SELECT 1)", "has a subquery"),
+            ("stars > (SELECT 1)", "has a subquery"),
+            ("stars > $1", "has the placeholder `$1`"),
+        ] {
+            let said = Condition::parse(text).unwrap_err().to_string();
+            assert!(said.contains(says), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn it_is_its_text_in_manifests() {
+        let condition = Condition::parse("a = 1").unwrap();
+        let record = serde_json::to_value(&condition).unwrap();
+        assert_eq!(record, "a = 1");
+        assert_eq!(serde_json::from_value::<Condition>(record).unwrap(), condition);
+        assert!(serde_json::from_value::<Condition>("a = random()".into()).is_err());
+    }
+}

@@ -1,0 +1,251 @@
+//! A stage that reads the source publishes what it writes by parts, so that a run which was killed in it does not read them again.
+//!
+//! A part is the files, or row groups of a Parquet file, that one partition of the plan reads. Partitions do not wait for each other:
+//! each records its files in `_work/` when it has written them, as a stage of its own whose name has the hash of what it reads. A run
+//! that resumes divides the source into as many parts as before, whatever its threads are, and runs those without a record.
+//!
+//! This needs a plan that keeps the rows of each partition together, in this process. Other plans publish the whole stage.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use datafusion::error::{DataFusionError, Result as DfResult};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::{DataFrame, SessionConfig};
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::runner::{Attempt, Runner, Work, Written};
+use crate::engine::{Engine, session};
+use crate::error::{Error, Kind, Result};
+use crate::job::{InputFile, ReadRanges};
+use crate::output::Layout;
+use crate::output::manifest::{File, FinishedStage};
+use crate::plan::{Batches, Description, OperatorExec, Requirement, Shape, Task, only_input};
+use crate::source::{self, Checksums};
+
+/// Bytes of the source that a part reads, about. A file costs its opening too.
+const PART_BYTES: u64 = 16 << 20;
+const OPENING_BYTES: u64 = 128 << 10;
+
+/// The most parts of a stage: each has a file in every table.
+const MAX_PARTS: u64 = 256;
+
+/// The number of parts in which these files are read, where there are fewer threads.
+pub(super) fn of_files(files: &[InputFile]) -> usize {
+    let bytes: u64 = files.iter().map(|file| file.bytes.saturating_add(OPENING_BYTES)).sum();
+    (bytes / PART_BYTES).clamp(1, MAX_PARTS) as usize
+}
+
+impl Runner<'_> {
+    /// Runs the parts of a stage that no earlier attempt wrote, with fewer tasks at once where one runs out of memory. `None` if the
+    /// stage must be written as a whole: it is small, or its plan mixes the rows of parts.
+    pub(super) async fn write_parts(
+        &self,
+        engine: &dyn Engine,
+        work: &Work<'_>,
+        config: &SessionConfig,
+        frame: &DataFrame,
+    ) -> Result<Option<Written>> {
+        if work.parts < 2 || !engine.is_one_process() {
+            return Ok(None);
+        }
+        let mut config = config.clone();
+        loop {
+            let error = match self.write_rest(engine, work, &config, frame).await {
+                Err(error) if error.kind() == Kind::Memory => error,
+                ended => return ended,
+            };
+            // A stage that is written as a whole can also be planned in other ways.
+            let Some(fewer) = session::fewer_tasks(&config) else { return Ok(None) };
+            let (tasks, why) = (session::tasks_at_once(&fewer), error.one_line());
+            tracing::warn!(stage = %work.name, tasks, why, "a task ran out of memory, so fewer run at once");
+            self.control.progress.recovering(&why);
+            config = fewer;
+        }
+    }
+
+    async fn write_rest(
+        &self,
+        engine: &dyn Engine,
+        work: &Work<'_>,
+        config: &SessionConfig,
+        frame: &DataFrame,
+    ) -> Result<Option<Written>> {
+        let stage = work.name;
+        let tasks = session::tasks_at_once(config).unwrap_or(1);
+        let earlier = self.earlier_parts(stage).await?;
+        let count = earlier.first().map_or(work.parts.max(tasks), |part| part.of);
+        let plan = self.plan(work, frame.clone(), &divided(config, count)).await?;
+        let Some(parts) = source::parts(&plan) else { return Ok(None) };
+        // Partitions that share what they read use more threads than there are parts.
+        if parts.len() < tasks && earlier.is_empty() {
+            return Ok(None);
+        }
+        let (mut finished, mut rest, mut read) = (Vec::new(), Vec::new(), Vec::new());
+        for (partition, hash) in parts.iter().enumerate() {
+            let name = Part { hash: *hash, of: count }.name(stage);
+            let there = earlier.iter().any(|part| part.hash == *hash && part.of == count);
+            if there {
+                read.extend(self.read_by(&name).await);
+            }
+            match if there { self.find(&name).await? } else { None } {
+                Some(part) => finished.push(part),
+                None => rest.push((partition, name)),
+            }
+        }
+        if !finished.is_empty() {
+            let (reused, of) = (finished.len(), parts.len());
+            tracing::info!(stage, reused, of, "parts that an earlier run read are taken over");
+        }
+        if !rest.is_empty() {
+            let record = RecordParts {
+                stage: stage.to_owned(),
+                parts: rest.into(),
+                output: self.output.clone(),
+                fingerprint: self.fingerprint.to_owned(),
+                key: self.key.clone(),
+                finished: Arc::default(),
+            };
+            let written = Arc::clone(&record.finished);
+            let plan = OperatorExec::plan(record, vec![plan])?;
+            engine.run(stage, plan, config, self.control).await?;
+            finished.append(&mut written.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        let mut files = Vec::new();
+        for part in finished {
+            files.extend(part.files);
+            read.extend(part.read);
+        }
+        files.sort();
+        Ok(Some(Written { files, read, road: None }))
+    }
+
+    /// What the source was when an earlier attempt read it, by the record of a part: also where what was written of it is damaged.
+    async fn read_by(&self, part: &str) -> Vec<ReadRanges> {
+        let record = self.output.read::<FinishedStage>(&Layout::stage(part, &self.key)).await;
+        let record = record.ok().flatten().filter(|record| record.fingerprint == self.fingerprint);
+        record.map(|record| record.read).unwrap_or_default()
+    }
+
+    /// The parts of a stage that have records.
+    async fn earlier_parts(&self, stage: &str) -> Result<Vec<Part>> {
+        let names = self.finished_earlier().await?;
+        Ok(names.iter().filter_map(|name| Part::parse(stage, name)).collect())
+    }
+}
+
+/// A plan of exactly `count` partitions, which keep what they read.
+fn divided(config: &SessionConfig, count: usize) -> Attempt {
+    let mut config = config.clone().with_target_partitions(count);
+    config.options_mut().optimizer.enable_round_robin_repartition = false;
+    Attempt { config, partitions: count, is_divided: false, sorts_alone: false }
+}
+
+/// A part of the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Part {
+    /// The hash of what it reads.
+    hash: u64,
+    /// The number of parts that the source was to be divided into.
+    of: usize,
+}
+
+impl Part {
+    /// The name of its record.
+    fn name(self, stage: &str) -> String {
+        format!("{stage}-{:016x}-of-{}", self.hash, self.of)
+    }
+
+    /// The part of `stage` whose record has this name.
+    fn parse(stage: &str, name: &str) -> Option<Self> {
+        let (hash, of) = name.strip_prefix(stage)?.strip_prefix('-')?.split_once("-of-")?;
+        Some(Self { hash: u64::from_str_radix(hash, 16).ok()?, of: of.parse().ok().filter(|of| *of > 0)? })
+    }
+}
+
+/// Runs some partitions of its input, which writes files, and records the files of each when it is done.
+#[derive(Debug, Clone)]
+struct RecordParts {
+    stage: String,
+    /// The partitions that are run, with the names of their records.
+    parts: Arc<[(usize, String)]>,
+    output: Layout,
+    fingerprint: String,
+    key: String,
+    /// The records of the partitions that are done.
+    finished: Arc<Mutex<Vec<FinishedStage>>>,
+}
+
+impl fmt::Display for RecordParts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "parts={}", self.parts.len())
+    }
+}
+
+impl Description for RecordParts {
+    const NAME: &'static str = "RecordPartsExec";
+    const COUNTS_ROWS: bool = false;
+
+    type Shared = ();
+
+    fn shape(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> DfResult<Shape> {
+        let input = only_input(Self::NAME, inputs)?;
+        Ok(Shape::of_partitions(self.parts.len(), input.schema(), input, vec![Requirement::none()]))
+    }
+
+    fn start(self: Arc<Self>, task: Task<'_, ()>) -> DfResult<Batches> {
+        let Some((partition, name)) = self.parts.get(task.partition).cloned() else {
+            return Err(Error::bug(format!("there is no part {}", task.partition)).into());
+        };
+        let (began, context) = (Instant::now(), Arc::clone(&task.context));
+        let input = only_input(Self::NAME, task.inputs)?.execute(partition, task.context)?;
+        let write = async move {
+            let batches: Vec<_> = input.try_collect().await?;
+            let mut files = Vec::new();
+            for batch in &batches {
+                files.extend(File::read_rows(batch)?);
+            }
+            let finished = FinishedStage {
+                stage: name,
+                fingerprint: self.fingerprint.clone(),
+                seconds: began.elapsed().as_secs_f64(),
+                road: None,
+                read: Checksums::take(context.session_config()),
+                files,
+            };
+            self.output.create(&Layout::stage(&finished.stage, &self.key), &finished).await?;
+            tracing::info!(stage = %self.stage, part = %finished.stage, "part written");
+            self.finished.lock().unwrap_or_else(PoisonError::into_inner).push(finished);
+            Ok::<_, DataFusionError>(stream::iter(batches.into_iter().map(Ok)))
+        };
+        Ok(stream::once(write).try_flatten().boxed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn a_record_has_the_name_of_its_part() {
+        let part = Part { hash: 0xab, of: 12 };
+        assert_eq!(part.name("sketches"), "sketches-00000000000000ab-of-12");
+        assert_eq!(Part::parse("sketches", &part.name("sketches")), Some(part));
+        for other in ["sketches", "hot_sketches-ab-of-12", "sketches-ab-of-0", "sketches-x-of-1"] {
+            assert_eq!(Part::parse("sketches", other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_parts_is_bounded() {
+        let file =
+            |bytes| InputFile { path: "a".into(), bytes, modified: SystemTime::UNIX_EPOCH, e_tag: None };
+        assert_eq!(of_files(&[]), 1);
+        assert_eq!(of_files(&[file(5 * PART_BYTES)]), 5);
+        assert_eq!(of_files(&vec![file(1); 1_000]), 7);
+        assert_eq!(of_files(&[file(u64::MAX / 2)]), 256);
+    }
+}

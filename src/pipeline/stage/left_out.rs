@@ -1,0 +1,122 @@
+//! left_out: the numbers of rows and files that are no documents, by `source.where` and `source.limit`.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::{DataType, Field};
+use async_trait::async_trait;
+use datafusion::common::cast::as_uint64_array;
+use datafusion::prelude::{col, lit};
+
+use super::interface::{Stage, Tables, Writes, all};
+use crate::error::{Error, Result};
+use crate::job::{Job, Source};
+use crate::output::counts::Counts;
+use crate::pipeline::context::StageContext;
+use crate::pipeline::frames;
+use crate::pipeline::reference::ReferenceDocuments;
+use crate::pipeline::tables::{WorkTable, numbers};
+use crate::schema::SourceTypes;
+use crate::source;
+
+/// Counts the rows and files that are left out.
+pub(crate) struct LeftOutRows;
+
+impl WorkTable {
+    /// The numbers of rows and files that are left out of each source.
+    pub(crate) const LEFT_OUT: Self = Self::new("left_out", columns);
+}
+
+/// The source of the job, and the second source.
+const SOURCE: &str = "source";
+const SECOND_SOURCE: &str = "against.source";
+
+fn columns(_source: &SourceTypes) -> Vec<Field> {
+    let mut columns = vec![Field::new("of", DataType::Utf8, false)];
+    columns.extend(numbers(["files", "by_where", "by_limit"]));
+    columns
+}
+
+impl Writes for LeftOutRows {
+    fn name(&self) -> Cow<'static, str> {
+        "left_out".into()
+    }
+
+    fn describe(&self, _job: &Job) -> String {
+        "count the rows that source.where and source.limit leave out".into()
+    }
+
+    fn tables(&self, _job: &Job) -> Tables {
+        all(WorkTable::LEFT_OUT)
+    }
+}
+
+#[async_trait]
+impl Stage for LeftOutRows {
+    fn is_in(&self, job: &Job) -> bool {
+        own_source(job).is_some() || job.second_source().is_some_and(Source::leaves_rows_out)
+    }
+
+    async fn run(&self, cx: &StageContext<'_>) -> Result<()> {
+        let mut sources = Vec::new();
+        if let Some((source, listed)) = own_source(cx.job).zip(cx.input.listed()) {
+            sources.push((SOURCE, source, listed));
+        }
+        if let Some(ReferenceDocuments::Source(second)) = cx.reference {
+            let (source, listed) = second.files();
+            if source.leaves_rows_out() {
+                sources.push((SECOND_SOURCE, source, listed));
+            }
+        }
+        let mut counted = Vec::with_capacity(sources.len());
+        for (of, source, listed) in sources {
+            let left_out = source::left_out(cx.session(), source, listed).await?;
+            counted.push(left_out.with_column("of", lit(of)).map_err(Error::from));
+        }
+        let counted = frames::union(counted)?.ok_or_else(|| Error::bug("no source leaves rows out"))?;
+        cx.run(self, 0, vec![counted]).await
+    }
+}
+
+/// The source that the job reads, if it leaves rows out.
+fn own_source(job: &Job) -> Option<&Source> {
+    (job.reads_texts() && job.source.leaves_rows_out()).then_some(&job.source)
+}
+
+/// What is left out of a source.
+#[derive(Debug, Clone, Copy)]
+struct LeftOut {
+    files: u64,
+    by_where: u64,
+    by_limit: u64,
+}
+
+/// Adds what is left out of the sources to the counts of a run.
+///
+/// # Errors
+/// When the table cannot be read.
+pub(in crate::pipeline) async fn count(cx: &StageContext<'_>, counts: &mut Counts) -> Result<()> {
+    if own_source(cx.job).is_some() {
+        let LeftOut { files, by_where, by_limit } = left_out(cx, SOURCE).await?;
+        counts.files_left_out = Some(files);
+        counts.rows_left_out_by_where = Some(by_where);
+        counts.rows_left_out_by_limit = Some(by_limit);
+    }
+    if cx.job.second_source().is_some_and(Source::leaves_rows_out) {
+        let LeftOut { files, by_where, by_limit } = left_out(cx, SECOND_SOURCE).await?;
+        counts.reference_files_left_out = Some(files);
+        counts.reference_rows_left_out = Some(by_where + by_limit);
+    }
+    Ok(())
+}
+
+/// What is left out of the source `of`.
+async fn left_out(cx: &StageContext<'_>, of: &str) -> Result<LeftOut> {
+    let columns = ["files", "by_where", "by_limit"].map(col).to_vec();
+    let rows = cx.table(WorkTable::LEFT_OUT)?.filter(col("of").eq(lit(of)))?.select(columns)?;
+    let batches = rows.collect().await?;
+    let Some(batch) = batches.iter().find(|batch| batch.num_rows() == 1) else {
+        return Err(Error::bug(format!("the rows that are left out of {of} were not counted")));
+    };
+    let number = |at| as_uint64_array(batch.column(at)).map(|column| column.value(0));
+    Ok(LeftOut { files: number(0)?, by_where: number(1)?, by_limit: number(2)? })
+}

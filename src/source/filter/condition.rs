@@ -1,0 +1,113 @@
+//! A condition in SQL -> an expression over the columns of a plan.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result as DfResult;
+use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, TryCast, try_cast};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::ast::ExprWithAlias;
+
+use crate::error::{Context, Error, Result};
+use crate::job::Condition;
+use crate::source::columns::{Values, value};
+
+/// The expression of `condition`, whose columns have the `values` of a plan of this schema. A value that cannot be converted as the
+/// condition asks is null, so that its row does not meet it; a text that is compared with a number is read as a number.
+///
+/// # Errors
+/// [`Kind::Job`](crate::error::Kind::Job) where its functions and operators do not fit the types of the columns, or it is neither true
+/// nor false.
+pub(super) fn expression(
+    ctx: &SessionContext,
+    condition: &Condition,
+    values: &Values,
+    schema: &DFSchema,
+) -> Result<Expr> {
+    let mut fields = Vec::with_capacity(condition.columns().len());
+    for name in condition.columns() {
+        fields.push(Field::new(name, value(values, name)?.get_type(schema)?, true));
+    }
+    let columns = DFSchema::try_from(Schema::new(fields))?;
+    let unusable = || Error::job(format!("source.where cannot be used: {:?}", condition.text()));
+    let syntax = ExprWithAlias { expr: condition.syntax()?, alias: None };
+    let typed = || -> DfResult<(Expr, DataType)> {
+        let parsed = ctx.state().create_logical_expr_from_sql_expr(syntax, &columns)?;
+        let numbers = parsed.transform_up(|part| numbers(part, &columns))?.data;
+        let simplifier =
+            ExprSimplifier::new(SimplifyContext::builder().with_schema(Arc::new(columns.clone())).build());
+        let coerced = simplifier.coerce(numbers, &columns)?.transform_up(without_failing_casts)?.data;
+        let data_type = coerced.get_type(&columns)?;
+        Ok((coerced, data_type))
+    };
+    let (typed, data_type) = typed().map_err(|error| unusable().because(error))?;
+    if data_type != DataType::Boolean {
+        return Err(unusable()
+            .because(Error::job(format!("it is of type {data_type}, and a condition is true or false"))));
+    }
+    let replaced = typed.transform_up(|part| match &part {
+        Expr::Column(column) => Ok(Transformed::yes(
+            value(values, column.name()).map_err(datafusion::error::DataFusionError::from)?,
+        )),
+        _ => Ok(Transformed::no(part)),
+    });
+    Ok(replaced.context(|| "source.where lost a column".to_owned())?.data)
+}
+
+/// Reads a column of texts as numbers where it is compared with one: as 64-bit floating point numbers.
+fn numbers(part: Expr, columns: &DFSchema) -> DfResult<Transformed<Expr>> {
+    let is_text = |expr: &Expr| -> DfResult<bool> {
+        let is_column = matches!(expr, Expr::Column(_));
+        Ok(is_column
+            && matches!(expr.get_type(columns)?, DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8))
+    };
+    let number = |expr: Expr| try_cast(expr, DataType::Float64);
+    Ok(match part {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(op) => {
+            let (left, right) =
+                match (is_text(&left)? && is_number(&right), is_text(&right)? && is_number(&left)) {
+                    (true, _) => (Box::new(number(*left)), right),
+                    (_, true) => (left, Box::new(number(*right))),
+                    _ => (left, right),
+                };
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::Between(Between { expr, negated, low, high })
+            if is_text(&expr)? && is_number(&low) && is_number(&high) =>
+        {
+            Transformed::yes(Expr::Between(Between { expr: Box::new(number(*expr)), negated, low, high }))
+        }
+        Expr::InList(InList { expr, list, negated }) if is_text(&expr)? && list.iter().all(is_number) => {
+            Transformed::yes(Expr::InList(InList { expr: Box::new(number(*expr)), list, negated }))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+fn compares(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// Whether an expression is a number as it is written, also with a sign.
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(ScalarValue::Null, _) => false,
+        Expr::Literal(value, _) => value.data_type().is_numeric(),
+        Expr::Negative(inner) => is_number(inner),
+        _ => false,
+    }
+}
+
+/// A cast that gives null where a value cannot be converted.
+fn without_failing_casts(part: Expr) -> DfResult<Transformed<Expr>> {
+    Ok(match part {
+        Expr::Cast(cast) => Transformed::yes(Expr::TryCast(TryCast { expr: cast.expr, field: cast.field })),
+        other => Transformed::no(other),
+    })
+}

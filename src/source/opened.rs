@@ -1,0 +1,96 @@
+//! The rows of a source, before it is decided which of them are documents.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::catalog::TableProvider;
+use datafusion::execution::context::SessionContext;
+use datafusion::prelude::DataFrame;
+
+use super::columns::{NeededColumns, Values};
+use super::file::SourceFile;
+use super::format::{EmptyFile, Reading};
+use super::parse_files::ParsedTable;
+use super::parser::Parser;
+use super::{Listed, Request, filter, format_of, parquet, selection};
+use crate::error::Result;
+use crate::job;
+use crate::schema::{IdType, SourceColumn, SourceTypes};
+
+/// The rows of a source, which may be documents.
+pub(super) struct OpenedRows {
+    /// The columns of [`numbered_schema`](super::columns::numbered_schema), and where documents can be damaged `defect`.
+    pub rows: DataFrame,
+    /// The job's columns.
+    pub values: Values,
+    pub types: SourceTypes,
+    /// Files that the condition leaves out by their paths.
+    pub files_left_out: u64,
+}
+
+/// Opens the rows of listed files, or the wanted ones among them.
+///
+/// # Errors
+/// As [`read`](super::read).
+pub(super) async fn open_rows(
+    ctx: &SessionContext,
+    source: &job::Source,
+    listed: &Listed,
+    request: Request<'_>,
+) -> Result<OpenedRows> {
+    let format = format_of(source.format);
+    let wanted = request.wanted;
+    let cut = request.shingle.filter(|shingle| match format.reading {
+        Reading::Parser(parsed) => parsed.cuts_into_shingles(&listed.files, shingle),
+        Reading::ParquetScan => false,
+    });
+    let files = &listed.files;
+    let all = wanted.is_none();
+    if let Some(gone) = wanted.as_ref().and_then(|wanted| {
+        wanted.sources().find(|source| files.binary_search_by(|file| file.path.as_str().cmp(source)).is_err())
+    }) {
+        return Err(selection::missing(gone));
+    }
+    let columns = NeededColumns::of(source, files);
+    // A document that is named by its place may be in any file.
+    let chosen = filter::files(ctx, source, &columns.of_paths, files).await?;
+    let is_chosen = |file: &SourceFile| chosen.binary_search_by(|other| other.path.cmp(&file.path)).is_ok();
+    let is_wanted = |file: &SourceFile| wanted.as_ref().is_some_and(|wanted| wanted.of(&file.path).is_some());
+    let to_read: Vec<_> = files.iter().filter(|file| is_chosen(file) || is_wanted(file)).cloned().collect();
+    let files_left_out = (files.len() - to_read.len()) as u64;
+    let read = files_to_read(format.empty_file, &to_read, all);
+    let (table, mut values, types): (Arc<dyn TableProvider>, _, _) = match format.reading {
+        Reading::ParquetScan => {
+            let (table, values, types) = parquet::table(ctx, source, &columns, &read, wanted).await?;
+            (Arc::new(table), values, types)
+        }
+        Reading::Parser(parsed) => {
+            let plan = parsed.plan(ctx, source, &columns.of_files, &read).await?;
+            let parser = Parser {
+                source: source.clone(),
+                wanted: plan.wanted,
+                partition_columns: columns.of_paths.clone(),
+                cut: cut.cloned(),
+            };
+            let text = |name: &String| SourceColumn { name: name.clone(), data_type: DataType::Utf8 };
+            let carried = source.columns.iter().map(text).collect();
+            let types = SourceTypes { id: IdType::Utf8, columns: carried };
+            (Arc::new(ParsedTable::new(parser, plan.files, wanted)), plan.values, types)
+        }
+    };
+    values.extend(columns.path_values());
+    Ok(OpenedRows { rows: ctx.read_table(table)?, values, types, files_left_out })
+}
+
+/// The files that are read, which are all but empty ones without documents; of these the log warns if `all` documents are read.
+fn files_to_read(empty_file: EmptyFile, files: &[Arc<SourceFile>], all: bool) -> Vec<Arc<SourceFile>> {
+    if empty_file == EmptyFile::Document {
+        return files.to_vec();
+    }
+    let (full, empty): (Vec<_>, Vec<_>) = files.iter().cloned().partition(|file| file.meta.size > 0);
+    for file in empty.iter().filter(|_| all) {
+        tracing::warn!(file = file.path, "this file is empty");
+    }
+    // Where all are empty, the format has the best message about it.
+    if full.is_empty() { empty } else { full }
+}

@@ -1,0 +1,64 @@
+//! What the partitions of a plan read of a source.
+
+use std::sync::Arc;
+
+use arrow::array::AsArray;
+use arrow::datatypes::UInt32Type;
+use datafusion::catalog::memory::MemorySourceConfig;
+use datafusion::common::JoinType;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::parquet::rows_read;
+use super::parse_files::ParseFiles;
+use crate::plan::OperatorExec;
+
+/// A hash of what each partition of `plan` reads of the source, from which alone its rows come. `None` if the plan mixes the rows of
+/// partitions, or reads something else.
+pub(crate) fn parts(plan: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
+    let partitions = |plan: &Arc<dyn ExecutionPlan>| plan.output_partitioning().partition_count();
+    let children = plan.children();
+    if let Some(read) = rows_read(plan) {
+        return Some(read.iter().map(|read| xxh3_64(read.as_bytes())).collect());
+    }
+    if let Some(parse) = OperatorExec::<ParseFiles>::described(plan.as_ref()) {
+        return files_read(parse, children.first()?);
+    }
+    if plan.is::<UnionExec>() {
+        let parts: Option<Vec<Vec<u64>>> = children.into_iter().map(parts).collect();
+        return Some(parts?.concat());
+    }
+    if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
+        let by_right = matches!(
+            join.join_type(),
+            JoinType::Inner | JoinType::Right | JoinType::RightSemi | JoinType::RightAnti
+        );
+        let keeps = by_right && *join.partition_mode() == PartitionMode::CollectLeft;
+        return if keeps { parts(join.right()) } else { None };
+    }
+    match children.as_slice() {
+        [only] if partitions(only) == partitions(plan) && !plan.is::<RepartitionExec>() => parts(only),
+        _ => None,
+    }
+}
+
+/// The files that each partition parses, which `input` names.
+fn files_read(parse: &ParseFiles, input: &Arc<dyn ExecutionPlan>) -> Option<Vec<u64>> {
+    let named = input.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<MemorySourceConfig>()?;
+    let mut parts = Vec::new();
+    for partition in named.partitions() {
+        let mut read = String::new();
+        for batch in partition {
+            for index in batch.column(0).as_primitive_opt::<UInt32Type>()?.values() {
+                let file = parse.files.get(*index as usize)?;
+                read.push_str(&format!("{:?} {}\n", file.source, file.pin.size));
+            }
+        }
+        parts.push(xxh3_64(read.as_bytes()));
+    }
+    Some(parts)
+}

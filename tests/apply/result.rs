@@ -1,0 +1,266 @@
+//! What is done with a finished result: other programs read it as a dataset, and `verify`, `sql`, `show` and `clean` work on it.
+
+use predicates::prelude::*;
+
+use super::*;
+use crate::support::needs::python;
+
+/// Reads the result in every way that the documentation names. Prints the ids of each, and those of the removed documents.
+const READERS: &str = r#"
+import json, sys
+import duckdb, pandas, polars, pyarrow.dataset as ds
+to = sys.argv[1]
+removed = f"{to}/_resemblance/removed"
+ids = lambda rows: sorted(row[0] for row in rows.fetchall())
+print(json.dumps({
+    "pyarrow": sorted(ds.dataset(to, format="parquet").to_table()["id"].to_pylist()),
+    "pyarrow_hive": sorted(ds.dataset(to, partitioning="hive").to_table()["id"].to_pylist()),
+    "pandas": sorted(pandas.read_parquet(to)["id"]),
+    "polars": sorted(polars.read_parquet(f"{to}/**/*.parquet")["id"]),
+    "duckdb": ids(duckdb.sql(f"SELECT id FROM '{to}/**/*.parquet'")),
+}))
+print(json.dumps({
+    "pyarrow": sorted(ds.dataset(removed, format="parquet").to_table()["id"].to_pylist()),
+    "pandas": sorted(pandas.read_parquet(removed)["id"]),
+    "polars": sorted(polars.read_parquet(f"{removed}/*")["id"]),
+    "duckdb": ids(duckdb.sql(f"SELECT id FROM read_parquet('{removed}/*')")),
+}))
+"#;
+
+/// Two days of documents, and their ids.
+fn days(applied: &Applied) -> BTreeSet<String> {
+    let mut documents = corpus(81, 120, 15);
+    // The job rejects it.
+    documents.push(("short".to_owned(), "one two".to_owned()));
+    for (day, part) in documents.chunks(70).enumerate() {
+        std::fs::create_dir(applied.path(&format!("in/day={day}"))).unwrap();
+        write_parquet(&applied.path(&format!("in/day={day}/part-0.parquet")), part, 30);
+    }
+    applied.run("parquet", "id = \"id\"\ntext = \"text\"");
+    documents.into_iter().map(|(id, _)| id).collect()
+}
+
+/// The ids of removed documents, by the tables of the output.
+fn gone_ids(applied: &Applied) -> BTreeSet<String> {
+    applied.clustered().into_values().filter(|(_, kept, id)| kept != id).map(|(_, _, id)| id).collect()
+}
+
+fn lines(command: &[&str], result: &Path) -> Vec<serde_json::Value> {
+    let ran = resemblance().arg(command[0]).arg(result).args(&command[1..]).assert().success();
+    let out = String::from_utf8(ran.get_output().stdout.clone()).unwrap();
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn other_programs_read_what_was_kept_and_nothing_else() {
+    let Some(mut python) = python("duckdb, pandas, polars, pyarrow") else { return };
+    let applied = Applied::new();
+    let mut stay = days(&applied);
+    applied.apply("to", &["--rejects", "separate"]);
+    let gone = gone_ids(&applied);
+    assert!(gone.len() > 10);
+    stay.retain(|id| !gone.contains(id) && id != "short");
+    let read = python.args(["-c", READERS]).arg(applied.path("to")).output().unwrap();
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    let printed = String::from_utf8(read.stdout).unwrap();
+    for (line, expected) in printed.lines().zip([&stay, &gone]) {
+        let readers: BTreeMap<String, Vec<String>> = serde_json::from_str(line).unwrap();
+        for (reader, ids) in readers {
+            assert_eq!(ids, expected.iter().cloned().collect::<Vec<_>>(), "{reader}");
+        }
+    }
+    assert_eq!(printed.lines().count(), 2);
+}
+
+/// The result is a source as any folder is.
+#[test]
+fn a_job_reads_what_was_kept_and_nothing_else() {
+    let applied = Applied::new();
+    let all = days(&applied);
+    applied.apply("to", &["--rejects", "separate"]);
+    let source = format!("source.url={}", applied.path("to").display());
+    let output = format!("output.url={}", applied.path("again").display());
+    let mut run = resemblance();
+    run.arg("run")
+        .arg(applied.path("job.toml"))
+        .args(["--set", &source, "--set", &output])
+        .assert()
+        .success();
+    let gone = gone_ids(&applied);
+    assert_eq!(manifest(&applied.path("again")).counts.documents as usize, all.len() - gone.len() - 1);
+}
+
+#[test]
+fn verify_compares_every_file_of_a_result() {
+    let applied = Applied::new();
+    days(&applied);
+    applied.apply("to", &["--rejects", "separate"]);
+    let to = applied.path("to");
+    let manifest = result(&to);
+    let verified = &lines(&["verify", "--json"], &to)[0];
+    let named = files(&to).len() - 1;
+    assert_eq!((&verified["files"], &verified["damaged"]), (&named.into(), &serde_json::json!([])));
+    let removed = manifest["removed"][0]["path"].as_str().unwrap();
+    for path in ["day=0/part-0.parquet", "_resemblance/rejected/day=1/part-0.parquet.rejected", removed] {
+        let whole = std::fs::read(to.join(path)).unwrap();
+        let mut bytes = whole.clone();
+        bytes[whole.len() / 2] ^= 1;
+        std::fs::write(to.join(path), bytes).unwrap();
+        let said = resemblance().arg("verify").arg(&to).assert().code(3);
+        said.stdout(predicate::str::contains(path).and(predicate::str::contains("CRC-32")));
+        std::fs::write(to.join(path), whole).unwrap();
+    }
+    std::fs::remove_file(to.join("day=0/part-0.parquet")).unwrap();
+    resemblance().arg("verify").arg(&to).assert().code(3).stdout(predicate::str::contains("is gone"));
+}
+
+#[test]
+fn sql_has_the_tables_of_a_result() {
+    let applied = Applied::new();
+    let all = days(&applied);
+    applied.apply("to", &["--rejects", "separate"]);
+    let (to, gone) = (applied.path("to"), gone_ids(&applied));
+    let ids = |query: &str| -> BTreeSet<String> {
+        let rows = lines(&["sql", query, "--json"], &to);
+        rows.iter().map(|row| row["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids("SELECT id FROM removed"), gone);
+    assert_eq!(ids("SELECT id FROM rejected"), ["short".to_owned()].into());
+    let stay: BTreeSet<String> = all.into_iter().filter(|id| !gone.contains(id) && id != "short").collect();
+    assert_eq!(ids("SELECT * FROM kept"), stay);
+    // The text of the document that was kept is where the row says.
+    let rows = lines(&["sql", "SELECT kept_id, kept_source, kept_position FROM removed", "--json"], &to);
+    for row in &rows {
+        let source = row["kept_source"].as_str().unwrap();
+        let file = super::columns::parquet(Path::new(source)).0;
+        let position = row["kept_position"].as_u64().unwrap() as usize;
+        assert_eq!(strings(&file, "id")[position], row["kept_id"].as_str().unwrap());
+    }
+    let said = resemblance().arg("sql").arg(&to).arg("SELECT * FROM pairs").assert().code(2);
+    said.stderr(predicate::str::contains(
+        "there is no table `pairs`: the tables are kept, rejected, removed",
+    ));
+}
+
+/// Of files of records, the tables have the columns of the files.
+#[test]
+fn sql_reads_records_as_the_job_did() {
+    for (format, ending, lines_of) in [("csv", "csv", "delimiter = \";\"\n"), ("jsonl", "jsonl", "")] {
+        let applied = Applied::new();
+        let line = |(id, text): &Document| match format {
+            "csv" => format!("{id};{text};{}\n", text.len()),
+            _ => format!("{}\n", serde_json::json!({"id": id, "text": text, "length": text.len()})),
+        };
+        let head = if format == "csv" { "id;text;length\n" } else { "" };
+        let documents = corpus(82, 60, 15);
+        let text = head.to_owned() + &documents.iter().map(line).collect::<String>();
+        applied.put(&format!("a.{ending}"), text);
+        applied.run(format, &format!("id = \"id\"\ntext = \"text\"\n{lines_of}"));
+        applied.apply("to", &[]);
+        let gone = gone_ids(&applied);
+        let rows = lines(&["sql", "SELECT id, text, length FROM kept", "--json"], &applied.path("to"));
+        let found: BTreeMap<&str, (&str, &str)> = rows
+            .iter()
+            .map(|row| {
+                (
+                    row["id"].as_str().unwrap(),
+                    (row["text"].as_str().unwrap(), row["length"].as_str().unwrap()),
+                )
+            })
+            .collect();
+        assert!(!gone.is_empty());
+        assert_eq!(found.len(), documents.len() - gone.len());
+        for (id, text) in documents.iter().filter(|(id, _)| !gone.contains(id)) {
+            assert_eq!(found[id.as_str()], (text.as_str(), text.len().to_string().as_str()), "{format}");
+        }
+    }
+}
+
+#[test]
+fn show_has_removed_documents_beside_those_that_were_kept() {
+    let applied = Applied::new();
+    days(&applied);
+    applied.apply("to", &[]);
+    let (to, clustered) = (applied.path("to"), applied.clustered());
+    let texts: BTreeMap<String, String> = corpus(81, 120, 15).into_iter().collect();
+    let shown = lines(&["show", "--json", "--top", "1000"], &to);
+    let kept: BTreeMap<&str, &str> =
+        shown.iter().map(|row| (row["id_b"].as_str().unwrap(), row["id_a"].as_str().unwrap())).collect();
+    let expected: BTreeMap<&str, &str> = clustered
+        .values()
+        .filter(|(_, kept, id)| kept != id)
+        .map(|(_, kept, id)| (id.as_str(), kept.as_str()))
+        .collect();
+    assert_eq!(kept, expected);
+    let mut last = f64::MAX;
+    for row in &shown {
+        assert_eq!(row["text_a"].as_str().unwrap(), texts[row["id_a"].as_str().unwrap()]);
+        assert_eq!(row["text_b"].as_str().unwrap(), texts[row["id_b"].as_str().unwrap()]);
+        let jaccard = row["jaccard"].as_f64().unwrap();
+        assert!(jaccard <= last && jaccard > 0.0, "{jaccard} after {last}");
+        last = jaccard;
+    }
+    // Those of one cluster, and of one document.
+    let (id, of) = expected.first_key_value().unwrap();
+    let cluster = &clustered.values().find(|(_, _, member)| member == id).unwrap().0;
+    let members = clustered.values().filter(|(cluster_id, ..)| cluster_id == cluster).count();
+    assert_eq!(lines(&["show", "--json", "--top", "100", "--cluster", id], &to).len(), members - 1);
+    let one = lines(&["show", "--json", "--id", id], &to);
+    assert_eq!((one.len(), one[0]["id_a"].as_str().unwrap()), (1, *of));
+    let text = resemblance().arg("show").arg(&to).assert().success();
+    let text = String::from_utf8(text.get_output().stdout.clone()).unwrap();
+    assert!(text.starts_with("kept on the left, removed on the right\n"), "{text}");
+    assert!(text.contains("more removed documents are not shown"), "{text}");
+    let said = resemblance().arg("show").arg(&to).args(["--id", "nobody"]).assert().code(2);
+    said.stderr(predicate::str::contains("no document with the id `nobody` was removed"));
+    // The source is needed, unchanged.
+    write_parquet(&applied.path("in/day=0/part-0.parquet"), &corpus(83, 5, 5), 5);
+    let said = resemblance().arg("show").arg(&to).assert().code(3);
+    said.stderr(predicate::str::contains("has changed since"));
+}
+
+/// Commands that need an output name the mistake, and nothing writes among the files of a result.
+#[test]
+fn a_result_is_no_output() {
+    let applied = Applied::new();
+    days(&applied);
+    applied.apply("to", &[]);
+    let (to, before) = (applied.path("to"), files(&applied.path("to")));
+    let neighbors = resemblance().arg("neighbors").arg(&to).args(["--id", "d1"]).assert().code(3);
+    neighbors.stderr(predicate::str::contains("holds a result of apply"));
+    let clean = resemblance().arg("clean").arg(&to).assert().code(2);
+    clean.stderr(predicate::str::contains("holds a result of apply"));
+    let output = format!("output.url={}", to.display());
+    let run =
+        resemblance().arg("run").arg(applied.path("job.toml")).args(["--set", &output]).assert().code(3);
+    run.stderr(predicate::str::contains("holds a result of apply"));
+    assert_eq!(files(&to), before);
+    // One that has begun is finished first.
+    std::fs::create_dir(to.join("_resemblance/_work")).unwrap();
+    let begun = "{\n  \"fingerprint\": \"a\",\n  \"output\": \"out\"\n}\n";
+    std::fs::write(to.join("_resemblance/_work/apply.json"), begun).unwrap();
+    std::fs::remove_file(to.join("_resemblance/manifest.json")).unwrap();
+    let verify = resemblance().arg("verify").arg(&to).assert().code(3);
+    verify.stderr(predicate::str::contains("unfinished result of apply"));
+}
+
+#[test]
+fn a_file_may_not_have_the_place_of_a_record() {
+    let applied = Applied::new();
+    let document = |id: usize| format!("a text that is the same in all of these files, but for {id}");
+    // A folder of this name is skipped unless a job names it.
+    for at in 0..3 {
+        applied.put(&format!("_resemblance/{at}.txt"), document(at));
+    }
+    let job = format!(
+        "source = {{ format = \"text\", url = [{:?}, {:?}] }}\nscore.threshold = 0.3\noutput.url = {:?}\n",
+        applied.path("in/_resemblance/0.txt"),
+        applied.path("in/_resemblance/1.txt"),
+        applied.path("out")
+    );
+    std::fs::write(applied.path("job.toml"), job).unwrap();
+    resemblance().arg("run").arg(applied.path("job.toml")).assert().success();
+    // Files that are named alone go by their own names.
+    applied.apply("to", &[]);
+    assert!(applied.path("to/0.txt").exists());
+}

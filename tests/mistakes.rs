@@ -1,0 +1,182 @@
+//! Mistakes that users make: each message names the mistake and what to write instead.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+/// A folder with a CSV file of these lines and a job over it.
+struct Scene {
+    folder: TempDir,
+}
+
+impl Scene {
+    fn new(lines: &str) -> Self {
+        let scene = Self { folder: tempdir().unwrap() };
+        std::fs::write(scene.path("in.csv"), lines).unwrap();
+        scene
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The message of a command that is refused with exit code `code`.
+    fn refused(&self, arguments: &[&str], code: i32) -> String {
+        let mut command = resemblance();
+        let ended = command.current_dir(self.folder.path()).args(arguments).assert().code(code);
+        String::from_utf8(ended.get_output().stderr.clone()).unwrap()
+    }
+
+    /// The message about a job file of this text.
+    fn of_job(&self, text: &str) -> String {
+        std::fs::write(self.path("job.toml"), text).unwrap();
+        self.refused(&["check", "job.toml"], 2)
+    }
+}
+
+const CSV: &str = "id,text,date\n1,one two three four five,2020\n2,one two three four five,2021\n";
+const JOB: &str = "[source]\nurl = \"in.csv\"\nid = \"id\"\ntext = \"text\"\ncolumns = [\"date\"]\n[output]\nurl = \"out\"\n";
+
+#[test]
+fn keys_of_other_programs_and_sections_are_known() {
+    let scene = Scene::new(CSV);
+    for (lines, expected) in [
+        ("[shingle]\nk = 5\n", "did you mean `shingle.size`?"),
+        ("[shingle]\nngram = 5\n", "did you mean `shingle.size`?"),
+        ("[minhash]\nnum_perm = 64\n", "did you mean `minhash.permutations`?"),
+        ("[lsh]\nthreshold = 0.8\n", "did you mean `score.threshold`?"),
+        ("[score]\nmetric = \"jaccard\"\n", "did you mean `score.measure`?"),
+        ("[cluster]\nmethod = \"components\"\n", "did you mean `clusters`?"),
+        ("[engine]\nworkers = 4\n", "did you mean `engine.threads`?"),
+        ("[score]\ntreshold = 0.8\n", "did you mean `threshold`?"),
+    ] {
+        let said = scene.of_job(&format!("{JOB}{lines}"));
+        assert!(said.contains(expected), "{lines}: {said}");
+    }
+    // Without its section.
+    let said = scene.of_job(&format!("threshold = 0.8\n{JOB}"));
+    assert!(
+        said.contains("job.toml:1: `threshold`: unknown key")
+            && said.contains("did you mean `score.threshold`?"),
+        "{said}"
+    );
+    let said = scene.of_job(&JOB.replace("[output]\nurl", "[output]\npath"));
+    assert!(said.contains("did you mean `output.url`?"), "{said}");
+    std::fs::write(scene.path("job.toml"), JOB).unwrap();
+    let said = scene.refused(&["check", "job.toml", "--set", "threshold=0.8"], 2);
+    assert!(said.contains("--set threshold") && said.contains("did you mean `score.threshold`?"), "{said}");
+}
+
+#[test]
+fn texts_and_lists_without_quotes_are_quoted() {
+    let scene = Scene::new(CSV);
+    let said = scene.of_job(&JOB.replace("text = \"text\"", "text = [text, date]"));
+    assert!(said.contains("job.toml:4") && said.contains("text = [\"text\", \"date\"]"), "{said}");
+    let said = scene.of_job(&JOB.replace("id = \"id\"", "id = number"));
+    assert!(said.contains("job.toml:3") && said.contains("id = \"number\""), "{said}");
+    std::fs::write(scene.path("job.toml"), JOB).unwrap();
+    let said = scene.refused(&["check", "job.toml", "--set", "source.text=[text, date]"], 2);
+    assert!(said.contains("--set source.text") && said.contains("put quotes around each item"), "{said}");
+    let said = scene.of_job(&format!("{JOB}[score]\nthreshold = \"0.8\"\n"));
+    assert!(said.contains("expected a number: write 0.8 without quotes"), "{said}");
+}
+
+#[test]
+fn orders_of_other_programs_are_spelled_as_here() {
+    let scene = Scene::new(CSV);
+    for (keep, expected) in [
+        ("[\"date descending\"]", "write \"date desc\""),
+        ("[\"-date\"]", "write \"date desc\""),
+        ("[\"date ASC\"]", "write \"date asc\""),
+        ("[\"newest date\"]", "write \"date desc\""),
+        ("\"date desc\"", "write [\"date desc\"]"),
+    ] {
+        let said = scene.of_job(&format!("{JOB}[clusters]\nkeep = {keep}\n"));
+        assert!(said.contains("clusters.keep") && said.contains(expected), "{keep}: {said}");
+    }
+}
+
+#[test]
+fn another_delimiter_is_named() {
+    for (delimiter, expected) in [
+        (";", "source.delimiter = \";\""),
+        ("\t", "source.delimiter = \"\\t\""),
+        ("|", "source.delimiter = \"|\""),
+    ] {
+        let scene = Scene::new(&CSV.replace(',', delimiter));
+        std::fs::write(scene.path("job.toml"), JOB).unwrap();
+        let said = scene.refused(&["run", "job.toml"], 2);
+        assert!(said.contains("there is no column") && said.contains(expected), "{said}");
+    }
+}
+
+#[test]
+fn data_where_a_job_file_is_expected_are_named_with_the_commands_that_take_them() {
+    let scene = Scene::new(CSV);
+    write_parquet(&scene.path("in.parquet"), &corpus(1, 3, 3), 3);
+    for (command, path) in [("run", "in.parquet"), ("check", "in.csv"), ("run", ".")] {
+        let said = scene.refused(&[command, path], 2);
+        let (find, init) = (format!("resemblance find {path}"), format!("resemblance init {path}"));
+        assert!(said.contains("is not a job file") && said.contains(&find) && said.contains(&init), "{said}");
+    }
+}
+
+#[test]
+fn a_text_where_a_file_is_expected_is_piped() {
+    let scene = Scene::new(CSV);
+    std::fs::write(scene.path("job.toml"), JOB).unwrap();
+    resemblance().current_dir(scene.folder.path()).args(["run", "job.toml"]).assert().success();
+    let said = scene.refused(&["neighbors", "out", "--text", "one two three"], 3);
+    assert!(said.contains("there is no file \"one two three\"") && said.contains("--text -"), "{said}");
+}
+
+#[test]
+fn clean_on_nothing_says_so() {
+    let scene = Scene::new(CSV);
+    for arguments in [&["clean", "."][..], &["clean", "nowhere"], &["clean", "nowhere", "--dry-run"]] {
+        let said = scene.refused(arguments, 3);
+        assert!(said.contains("holds no output"), "{said}");
+    }
+    assert!(!scene.path("nowhere").exists());
+}
+
+/// A disk of 256 KiB, where this machine lets us mount one: `apply` names it too.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_named_with_what_is_free_and_needed() {
+    use crate::support::needs::{Presence, needs};
+    let documents: String =
+        corpus(2, 4000, 40).iter().map(|(id, text)| format!("{id},{text},2020\n")).collect();
+    let scene = Scene::new(&format!("id,text,date\n{documents}"));
+    std::fs::write(scene.path("job.toml"), JOB).unwrap();
+    let disk = scene.path("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let mount = |disk: &Path| {
+        let mut mount = std::process::Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=256k", "tmpfs"]).arg(disk).stderr(std::process::Stdio::null());
+        mount.status().is_ok_and(|status| status.success())
+    };
+    if !mount(&disk) {
+        needs::<()>(None, "the permission to mount a tmpfs", Presence::Optional);
+        return;
+    }
+    let mut run = resemblance();
+    let run = run
+        .current_dir(scene.folder.path())
+        .args(["run", "job.toml", "--set", "output.url=disk/out"])
+        .assert();
+    std::fs::remove_dir_all(disk.join("out")).unwrap();
+    resemblance().current_dir(scene.folder.path()).args(["run", "job.toml"]).assert().success();
+    let mut apply = resemblance();
+    let apply = apply.current_dir(scene.folder.path()).args(["apply", "out", "--to", "disk/clean"]).assert();
+    std::process::Command::new("umount").arg(&disk).status().unwrap();
+    for (ended, setting) in [(run, "disk/out (output.url)"), (apply, "disk/clean (--to)")] {
+        let ended = ended.code(3);
+        let said = String::from_utf8(ended.get_output().stderr.clone()).unwrap();
+        assert!(said.contains("a disk is full: ") && said.contains(setting), "{said}");
+        assert!(said.contains(" free in ") && said.contains("are needed"), "{said}");
+        assert!(said.contains("No space left on device"), "{said}");
+    }
+}

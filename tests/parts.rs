@@ -1,0 +1,185 @@
+//! Runs that are killed or stopped while they read the source: what they have read is not read again.
+
+use std::cell::Cell;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::support::process::killed_at;
+use crate::support::*;
+
+const WRITTEN: &str = "part written";
+
+/// A command that runs `job` into `output` on so many threads, and logs as JSON.
+fn command(job: &Path, output: &Path, threads: usize, sets: &[&str]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin("resemblance"));
+    command.arg("run").arg(job).args(["--log-format", "json"]);
+    let engine = format!("engine.threads={threads}");
+    for set in [format!("output.url={}", output.display()), engine]
+        .iter()
+        .map(String::as_str)
+        .chain(sets.iter().copied())
+    {
+        command.args(["--set", set]);
+    }
+    command
+}
+
+/// Runs to the end: the lines of the log with this message.
+fn log(mut command: Command, message: &str) -> Vec<Value> {
+    let ended = command.output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.success(), "{said}");
+    let lines = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line["fields"]["message"] == message).collect()
+}
+
+/// The records of parts of `stage`.
+fn records(output: &Path, stage: &str) -> Vec<PathBuf> {
+    let there = std::fs::read_dir(output.join("_work")).unwrap().map(|entry| entry.unwrap().path());
+    let is_part = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.starts_with(&format!("{stage}-")) && name.contains("-of-") && name.ends_with(".json")
+    };
+    there.filter(is_part).collect()
+}
+
+/// Kills a run when it has written `parts` parts of `stage`: the number of parts that are recorded then.
+fn killed(mut command: Command, output: &Path, stage: &str, parts: usize) -> usize {
+    let written = Cell::new(0);
+    let killed = killed_at(&mut command, |line| {
+        written.set(written.get() + usize::from(line["fields"]["message"] == WRITTEN));
+        written.get() == parts
+    });
+    assert!(killed && !output.join("manifest.json").exists(), "it ended before it was killed");
+    records(output, stage).len()
+}
+
+/// A folder of text files, enough for eleven parts of some work, some of them too short.
+fn text_files(folder: &Path) -> PathBuf {
+    std::fs::create_dir(folder.join("in")).unwrap();
+    for (number, (id, text)) in corpus(41, 1_500, 200).into_iter().enumerate() {
+        let text = if number % 50 == 0 { "short".to_owned() } else { text };
+        std::fs::write(folder.join(format!("in/{id}.txt")), text).unwrap();
+    }
+    let job = folder.join("job.toml");
+    let text = format!(
+        "[source]\nformat = \"text\"\nurl = {:?}\n[shingle]\nsize = 3\nshort = \"reject\"\n[score]\nthreshold = 0.5\n\
+         [output]\nurl = {SET_BY_THE_TEST:?}\n",
+        folder.join("in")
+    );
+    std::fs::write(&job, text).unwrap();
+    job
+}
+
+/// One Parquet file of four row groups, which is large by a column that no job reads.
+fn one_large_file(folder: &Path) -> PathBuf {
+    const ROWS: usize = 400;
+    let mut random = Random(5);
+    let mut documents = corpus(42, ROWS, 400);
+    // An id that comes twice, where duplicates are rejected.
+    documents[ROWS - 1].0 = documents[0].0.clone();
+    let junk: Vec<Vec<u8>> =
+        (0..ROWS).map(|_| (0..22_000).flat_map(|_| random.next().to_le_bytes()).collect()).collect();
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.0)))),
+        ("text", Arc::new(StringArray::from_iter_values(documents.iter().map(|d| &d.1)))),
+        ("crawl", Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| format!("crawl {}", row % 3))))),
+        ("junk", Arc::new(BinaryArray::from_iter_values(junk))),
+    ];
+    write_batch(&folder.join("in.parquet"), &RecordBatch::try_from_iter(columns).unwrap(), ROWS / 4);
+    let job = folder.join("job.toml");
+    let text = job_text(folder.join("in.parquet"), SET_BY_THE_TEST);
+    let text = text.replace("text = \"text\"", "text = \"text\"\nduplicate_ids = \"reject\"");
+    std::fs::write(&job, text).unwrap();
+    job
+}
+
+#[test]
+fn a_killed_run_reads_only_the_other_parts_again() {
+    let folder = tempdir().unwrap();
+    let job = text_files(folder.path());
+    let undisturbed = folder.path().join("undisturbed");
+    let all = log(command(&job, &undisturbed, 2, &[]), WRITTEN).len();
+    assert_eq!(all, 11);
+    let expected = tables(&undisturbed);
+    assert!(manifest(&undisturbed).counts.rejects > 20 && manifest(&undisturbed).counts.pairs > 100);
+
+    let output = folder.path().join("out");
+    let first = killed(command(&job, &output, 1, &[]), &output, "sketches", 2);
+    assert!((2..all - 2).contains(&first), "{first} of {all}");
+    // Killed again, on other threads.
+    let second = killed(command(&job, &output, 3, &[]), &output, "sketches", 1);
+    assert!(first < second && second < all, "{first}, {second} of {all}");
+    // One that was damaged since is read again.
+    let record: Value =
+        serde_json::from_slice(&std::fs::read(&records(&output, "sketches")[0]).unwrap()).unwrap();
+    let damaged = output.join(record["files"][0]["path"].as_str().unwrap());
+    let mut bytes = std::fs::read(&damaged).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&damaged, bytes).unwrap();
+    let written = log(command(&job, &output, 5, &[]), WRITTEN);
+    assert_eq!(written.len(), all - second + 1);
+    assert_eq!(tables(&output), expected);
+    assert!(!output.join("_work").exists());
+    let files = |output: &Path| manifest(output).inputs;
+    assert!(files(&output) == files(&undisturbed), "checksums of files that an earlier attempt read");
+    assert!(files(&output).iter().all(|file| file.crc32.is_some()));
+}
+
+#[test]
+fn row_groups_of_one_file_are_parts() {
+    let folder = tempdir().unwrap();
+    let job = one_large_file(folder.path());
+    for (number, (stage, sets)) in [
+        ("sketches", vec![]),
+        ("cuts", vec!["shingle.hash=\"dictionary\""]),
+        (
+            "sketches",
+            vec!["source.columns=[\"crawl\"]", "source.group=\"crawl\"", "output.keep=\"shingles\""],
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let undisturbed = folder.path().join(format!("undisturbed {number}"));
+        log(command(&job, &undisturbed, 2, &sets), WRITTEN);
+        let output = folder.path().join(format!("out {number}"));
+        let parts = killed(command(&job, &output, 1, &sets), &output, stage, 1);
+        assert!((1..4).contains(&parts), "{parts} parts of {stage}");
+        let written = log(command(&job, &output, 4, &sets), WRITTEN);
+        let of_stage = written.iter().filter(|line| line["fields"]["stage"] == stage).count();
+        assert_eq!(of_stage, 4 - parts, "{stage}");
+        assert_eq!(tables(&output), tables(&undisturbed), "{stage}");
+        assert!(manifest(&output).rejects.contains_key("duplicate_id"));
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_run_that_is_interrupted_keeps_its_parts() {
+    let folder = tempdir().unwrap();
+    let job = text_files(folder.path());
+    let output = folder.path().join("out");
+    let mut child =
+        command(&job, &output, 1, &[]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.by_ref().any(|line| line.contains(WRITTEN)));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let said: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{said:?}");
+    let parts = records(&output, "sketches").len();
+    assert!((1..11).contains(&parts), "{parts}");
+    let taken = log(command(&job, &output, 2, &[]), "parts that an earlier run read are taken over");
+    let fields = &taken[0]["fields"];
+    assert_eq!((taken.len(), &fields["reused"], &fields["of"]), (1, &parts.into(), &11.into()));
+    let undisturbed = folder.path().join("undisturbed");
+    log(command(&job, &undisturbed, 2, &[]), WRITTEN);
+    assert_eq!(tables(&output), tables(&undisturbed));
+}

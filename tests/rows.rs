@@ -1,0 +1,167 @@
+//! `source.where` and `source.limit`, partition columns and nested fields: which rows and columns of a source are documents, held
+//! against plain code over the same rows.
+
+mod after;
+mod conditions;
+mod nested;
+mod partitions;
+mod samples;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use resemblance::job::{self, Job};
+use resemblance::output::counts::Counts;
+use tempfile::{TempDir, tempdir};
+
+use crate::support::*;
+
+/// A row of a source.
+#[derive(Debug, Clone)]
+struct Row {
+    id: String,
+    text: String,
+    lang: Option<&'static str>,
+    stars: Option<i64>,
+}
+
+/// Rows with documents; some of them are similar.
+fn rows(seed: u64, count: usize) -> Vec<Row> {
+    let mut random = Random(seed);
+    let row = |(id, text): Document| Row {
+        id,
+        text,
+        lang: [Some("en"), Some("en"), Some("de"), None][random.below(4)],
+        stars: [None, Some(1), Some(2), Some(3), Some(10), Some(11), Some(-7)][random.below(7)],
+    };
+    corpus(seed, count, 25).into_iter().map(row).collect()
+}
+
+/// The formats whose files have columns of their own, by their endings.
+const ENDINGS: [&str; 4] = ["parquet", "csv", "jsonl", "csv.gz"];
+
+/// Writes rows as a file of the format that its name says.
+fn write(path: &Path, rows: &[Row]) {
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let name = path.to_string_lossy();
+    if name.ends_with(".parquet") {
+        return write_batch(path, &batch(rows), 7);
+    }
+    let text = match name.ends_with(".jsonl") {
+        true => rows.iter().map(|row| json(row) + "\n").collect::<String>(),
+        false => csv(rows),
+    };
+    match name.ends_with(".gz") {
+        true => {
+            use std::io::Write;
+            let file = std::fs::File::create(path).unwrap();
+            let mut encoder = flate2::write::GzEncoder::new(file, flate2::Compression::fast());
+            encoder.write_all(text.as_bytes()).unwrap();
+            encoder.finish().unwrap();
+        }
+        false => std::fs::write(path, text).unwrap(),
+    }
+}
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let columns: [(&str, ArrayRef); 4] = [
+        ("id", Arc::new(StringArray::from_iter_values(rows.iter().map(|row| &row.id)))),
+        ("text", Arc::new(StringArray::from_iter_values(rows.iter().map(|row| &row.text)))),
+        ("lang", Arc::new(rows.iter().map(|row| row.lang).collect::<StringArray>())),
+        ("stars", Arc::new(rows.iter().map(|row| row.stars).collect::<Int64Array>())),
+    ];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn csv(rows: &[Row]) -> String {
+    let shown = |stars: Option<i64>| stars.map_or(String::new(), |stars| stars.to_string());
+    let line =
+        |row: &Row| format!("{},{},{},{}\n", row.id, row.text, row.lang.unwrap_or(""), shown(row.stars));
+    "id,text,lang,stars\n".to_owned() + &rows.iter().map(line).collect::<String>()
+}
+
+fn json(row: &Row) -> String {
+    let Row { id, text, lang, stars } = row;
+    serde_json::json!({"id": id, "text": text, "lang": lang, "stars": stars}).to_string()
+}
+
+/// What a run leaves out of its source.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct LeftOut {
+    files: u64,
+    by_where: u64,
+    by_limit: u64,
+}
+
+impl LeftOut {
+    fn of(counts: &Counts) -> Option<Self> {
+        let Counts { files_left_out, rows_left_out_by_where, rows_left_out_by_limit, .. } = counts;
+        Some(Self {
+            files: (*files_left_out)?,
+            by_where: (*rows_left_out_by_where)?,
+            by_limit: (*rows_left_out_by_limit)?,
+        })
+    }
+}
+
+/// A folder with a source `in`.
+struct Source {
+    folder: TempDir,
+}
+
+impl Source {
+    fn new() -> Self {
+        Self { folder: tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The job over the files of the format of `ending`, whose output is `output`.
+    fn job(&self, ending: &str, output: &str, sets: &[&str]) -> Job {
+        resolved(format(ending), &self.path("in"), &self.path(output), sets).unwrap()
+    }
+
+    /// Runs the job, and holds its documents and pairs against those of `documents`, and what it left out against `left_out`.
+    fn check(&self, job: &Job, documents: &[Row], left_out: LeftOut, what: &str) {
+        let outcome = run(job).unwrap();
+        let output = PathBuf::from(&job.output.url);
+        assert_eq!(ids(&output), documents.iter().map(|row| row.id.clone()).collect(), "{what}");
+        let documents: Vec<Document> =
+            documents.iter().map(|row| (row.id.clone(), row.text.clone())).collect();
+        assert_eq!(pairs(&output), exact_pairs(&documents, 3, 0.5), "{what}");
+        let counts = outcome.manifest.counts;
+        assert_eq!((LeftOut::of(&counts), counts.rejects), (Some(left_out), 0), "{what}");
+    }
+}
+
+fn format(ending: &str) -> &str {
+    ending.trim_end_matches(".gz")
+}
+
+fn resolved(format: &str, source: &Path, output: &Path, sets: &[&str]) -> resemblance::error::Result<Job> {
+    let text = job_text_of(format, source, output);
+    let mut all = vec!["candidates.method=prefix".to_owned(), "engine.threads=2".to_owned()];
+    all.extend(sets.iter().map(|set| set.to_string()));
+    job::resolve(job::file::read(&text, "test.toml", &all)?)
+}
+
+/// The ids of the compared documents.
+fn ids(output: &Path) -> BTreeSet<String> {
+    strings(&table(output, "documents"), "id").into_iter().collect()
+}
+
+/// An error with its causes.
+fn said(error: &resemblance::error::Error) -> String {
+    let mut said = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        said.push_str(": ");
+        said.push_str(&error.to_string());
+        cause = error.source();
+    }
+    said
+}

@@ -1,0 +1,134 @@
+//! What reads a source again: `apply`, `show`, passages.
+
+use super::*;
+
+/// The ids of documents that go: those of clusters that do not represent them.
+fn gone(output: &Path) -> BTreeSet<String> {
+    let clusters = table(output, "clusters");
+    let flags = clusters.column_by_name("representative").unwrap();
+    let flags = flags.as_any().downcast_ref::<arrow::array::BooleanArray>().unwrap();
+    strings(&clusters, "id")
+        .into_iter()
+        .zip(flags)
+        .filter(|(_, stays)| *stays == Some(false))
+        .map(|(id, _)| id)
+        .collect()
+}
+
+/// Applies the output to a folder: the counts.
+fn apply(source: &Source, to: &str, more: &[&str]) -> serde_json::Value {
+    let mut command = resemblance();
+    command.arg("apply").arg(source.path("out")).args(["--json", "--to"]).arg(source.path(to)).args(more);
+    serde_json::from_slice(&command.assert().success().get_output().stdout).unwrap()
+}
+
+const SETS: [&str; 2] = ["source.where=stars > 1", "source.limit=70"];
+
+#[test]
+fn apply_keeps_rows_that_were_left_out() {
+    let all = rows(91, 160);
+    for ending in ["parquet", "csv", "jsonl"] {
+        let source = Source::new();
+        let files = [("a", &all[..60]), ("b", &all[60..])];
+        files.iter().for_each(|(name, rows)| write(&source.path(&format!("in/{name}.{ending}")), rows));
+        let outcome = run(&source.job(ending, "out", &SETS)).unwrap();
+        let counts = outcome.manifest.counts;
+        let gone = gone(&source.path("out"));
+        assert!(counts.documents == 70 && !gone.is_empty(), "{counts:?}");
+        let stays: Vec<Row> = all.iter().filter(|row| !gone.contains(&row.id)).cloned().collect();
+        for (name, rows) in files {
+            let kept: Vec<Row> = rows.iter().filter(|row| !gone.contains(&row.id)).cloned().collect();
+            write(&source.path(&format!("expected/{name}.{ending}")), &kept);
+        }
+        let said = apply(&source, "to", &[]);
+        let expected = [("read", 160), ("kept", stays.len()), ("removed", gone.len()), ("rejected", 0)];
+        for (key, number) in expected {
+            assert_eq!(said[key], number, "{ending} {key}: {said}");
+        }
+        assert_eq!(apply(&source, "other", &["--dry-run"])["kept"], stays.len());
+        for (name, _) in files {
+            let file = format!("{name}.{ending}");
+            let (kept, expected) = (source.path("to/kept").join(&file), source.path("expected").join(&file));
+            match ending {
+                "parquet" => assert_eq!(read(&kept), read(&expected)),
+                _ => assert_eq!(std::fs::read(kept).unwrap(), std::fs::read(expected).unwrap(), "{file}"),
+            }
+        }
+        // Rows that were not compared are in no cluster.
+        apply(&source, "annotated", &["--annotate"]);
+    }
+}
+
+fn read(path: &Path) -> RecordBatch {
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+    let builder = ParquetRecordBatchReaderBuilder::try_new(std::fs::File::open(path).unwrap()).unwrap();
+    let schema = Arc::clone(builder.schema());
+    let batches: Vec<RecordBatch> = builder.build().unwrap().map(Result::unwrap).collect();
+    arrow::compute::concat_batches(&schema, &batches).unwrap()
+}
+
+#[test]
+fn apply_keeps_stories_and_files_that_were_left_out() {
+    let documents = corpus(92, 80, 25);
+    for format in
+        formats::formats(&documents).into_iter().filter(|format| matches!(format.name, "reuters" | "text"))
+    {
+        let source = Source::new();
+        format.write(&source.path("in"));
+        let text = format!(
+            "[source]\n{}limit = 60\n[shingle]\nsize = 3\n[score]\nthreshold = 0.5\n[output]\nurl = {:?}\n",
+            format.source(&source.path("in").to_string_lossy()),
+            source.path("out")
+        );
+        std::fs::write(source.path("job.toml"), text).unwrap();
+        resemblance().arg("run").arg(source.path("job.toml")).assert().success();
+        let gone = gone(&source.path("out"));
+        let counts = manifest(&source.path("out")).counts;
+        assert!(counts.documents + counts.rejects == 60 && !gone.is_empty(), "{counts:?}");
+        let said = apply(&source, "to", &[]);
+        assert_eq!((&said["read"], &said["kept"]), (&80.into(), &(80 - gone.len()).into()), "{said}");
+        let kept: BTreeSet<String> = match format.name {
+            "text" => files::files(&source.path("to/kept"))
+                .into_keys()
+                .map(|path| path.to_string_lossy().into_owned())
+                .collect(),
+            _ => {
+                let files = files::files(&source.path("to/kept")).into_keys();
+                files.flat_map(|file| strings(&read(&source.path("to/kept").join(file)), "id")).collect()
+            }
+        };
+        let name = |id: &String| if format.name == "text" { format!("{id}.txt") } else { id.clone() };
+        let expected: BTreeSet<String> =
+            documents.iter().map(|(id, _)| name(id)).filter(|id| !gone.contains(id)).collect();
+        assert_eq!(kept, expected, "{}", format.name);
+    }
+}
+
+/// Positions stay the numbers of rows in their files, so texts are found again.
+#[test]
+fn texts_are_found_again_by_their_places() {
+    let all = rows(93, 120);
+    let text = |id: &str| all.iter().find(|row| row.id == id).unwrap().text.clone();
+    for ending in ["parquet", "csv", "jsonl"] {
+        let source = Source::new();
+        write(&source.path(&format!("in/a.{ending}")), &all);
+        let sets = [&SETS[..], &["output.passages=true", "candidates.method=lsh"]].concat();
+        run(&source.job(ending, "out", &sets)).unwrap();
+        let documents = table(&source.path("out"), "documents");
+        for (id, position) in strings(&documents, "id").into_iter().zip(numbers(&documents, "position")) {
+            assert_eq!(all[position as usize].id, id, "{ending}");
+        }
+        let shown = resemblance()
+            .arg("show")
+            .arg(source.path("out"))
+            .args(["--pairs", "most-similar", "--json"])
+            .assert()
+            .success();
+        let shown = String::from_utf8(shown.get_output().stdout.clone()).unwrap();
+        let first: serde_json::Value = serde_json::from_str(shown.lines().next().unwrap()).unwrap();
+        let ids = ["id_a", "id_b"].map(|key| first[key].as_str().unwrap().to_owned());
+        for (id, key) in ids.iter().zip(["text_a", "text_b"]) {
+            assert_eq!(first[key], text(id), "{ending}: {first}");
+        }
+    }
+}

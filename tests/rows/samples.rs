@@ -1,0 +1,130 @@
+//! `source.limit`.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::*;
+
+/// The rows of files with their ranks, least first: what docs/job-file.md says of a sample.
+fn ranked(files: &[(&str, &[Row])], seed: u64) -> Vec<(u64, Row)> {
+    let rank = |name: &str, at: usize| xxh3_64(format!("{seed}:{name}:{at}").as_bytes());
+    let mut ranked: Vec<(u64, Row)> = files
+        .iter()
+        .flat_map(|(name, rows)| rows.iter().enumerate().map(move |(at, row)| (rank(name, at), row.clone())))
+        .collect();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked
+}
+
+#[test]
+fn a_sample_has_the_documents_of_the_least_ranks() {
+    let all = rows(81, 160);
+    for ending in ENDINGS {
+        // The same rows in files of other names and sizes.
+        for cuts in [&[160][..], &[40, 1, 119]] {
+            let source = Source::new();
+            let mut files = Vec::new();
+            let mut rest = &all[..];
+            for (at, count) in cuts.iter().enumerate() {
+                let (file, others) = rest.split_at(*count);
+                files.push((format!("sub/{at}.{ending}"), file));
+                rest = others;
+            }
+            files.iter().for_each(|(name, rows)| write(&source.path("in").join(name), rows));
+            let files: Vec<(&str, &[Row])> =
+                files.iter().map(|(name, rows)| (name.as_str(), *rows)).collect();
+            for (at, (limit, condition, seed)) in [
+                ("70", None, 0),
+                ("70", None, 3),
+                ("1", None, 0),
+                ("1000", None, 0),
+                ("40%", None, 3),
+                ("100%", None, 0),
+                ("30", Some("lang = 'en'"), 3),
+                ("25%", Some("lang = 'en'"), 0),
+            ]
+            .into_iter()
+            .enumerate()
+            {
+                let mut left = ranked(&files, seed);
+                left.retain(|(_, row)| condition.is_none() || row.lang == Some("en"));
+                let matching = left.len();
+                match limit.strip_suffix('%') {
+                    Some(percent) => {
+                        let share = percent.parse::<f64>().unwrap() / 100.0;
+                        left.retain(|(rank, _)| (*rank as f64) < share * 2f64.powi(64));
+                    }
+                    None => left.truncate(limit.parse().unwrap()),
+                }
+                let chosen: Vec<Row> = left.into_iter().map(|(_, row)| row).collect();
+                let left_out = LeftOut {
+                    by_where: (all.len() - matching) as u64,
+                    by_limit: (matching - chosen.len()) as u64,
+                    ..LeftOut::default()
+                };
+                for threads in [1, 4] {
+                    let output = format!("out {at} {threads}");
+                    let threads = format!("engine.threads={threads}");
+                    let (limit, seed) = (format!("source.limit={limit}"), format!("source.seed={seed}"));
+                    let condition = condition.map(|condition| format!("source.where={condition}"));
+                    let mut sets = vec![limit.as_str(), &seed, &threads];
+                    sets.extend(condition.as_deref());
+                    let what = format!("{ending} {cuts:?} {sets:?}");
+                    source.check(&source.job(ending, &output, &sets), &chosen, left_out, &what);
+                }
+            }
+        }
+    }
+}
+
+/// Row groups and the order of URLs choose no document.
+#[test]
+fn a_sample_does_not_depend_on_row_groups() {
+    let all = rows(82, 150);
+    let source = Source::new();
+    let mut found = Vec::new();
+    for group in [3, 50, 150] {
+        std::fs::create_dir_all(source.path("in")).unwrap();
+        write_batch(&source.path("in/a.parquet"), &batch(&all), group);
+        let output = format!("out {group}");
+        run(&source.job("parquet", &output, &["source.limit=40", "source.where=stars <> 3"])).unwrap();
+        found.push(ids(&source.path(&output)));
+    }
+    assert_eq!(found[0].len(), 40);
+    assert!(found.iter().all(|ids| ids == &found[0]), "{found:?}");
+}
+
+/// `find` and `dedup` have options for both.
+#[test]
+fn find_and_dedup_take_conditions_and_limits() {
+    let source = Source::new();
+    let all = rows(83, 120);
+    write(&source.path("in/a.csv"), &all);
+    let english = all.iter().filter(|row| row.lang == Some("en")).count();
+    let file = source.path("in/a.csv");
+    let find = |arguments: &[&str]| {
+        let ran =
+            resemblance().arg("find").arg(&file).args(["--text", "text"]).args(arguments).assert().success();
+        String::from_utf8(ran.get_output().stdout.clone()).unwrap()
+    };
+    let said = find(&["--where", "lang = 'en'"]);
+    let expected = format!("among {english} documents; {} rows left out by source.where", 120 - english);
+    assert!(said.contains(&expected), "{said}");
+    let said = find(&["--limit", "25%"]);
+    assert!(said.contains("rows left out by source.limit"), "{said}");
+    let to = source.path("to");
+    let ran = resemblance()
+        .arg("dedup")
+        .arg(&file)
+        .args(["--text", "text", "--limit", "60", "--to"])
+        .arg(&to)
+        .assert()
+        .success();
+    let said = String::from_utf8(ran.get_output().stdout.clone()).unwrap();
+    assert!(
+        said.contains("120 documents read")
+            && said.contains("60 rows left out by source.limit, kept as they are"),
+        "{said}"
+    );
+    let refused = resemblance().arg("find").arg(&file).args(["--where", "now() > 1"]).assert().code(2);
+    assert!(String::from_utf8(refused.get_output().stderr.clone()).unwrap().contains("calls now()"));
+}
